@@ -17,11 +17,13 @@ mod clock;
 mod codec;
 mod connection;
 mod connections;
+mod dialer;
 mod disk;
 mod driver;
 mod driver_config;
 mod entropy;
 mod epoll;
+mod errands;
 mod error;
 mod event;
 mod idle;
@@ -42,6 +44,7 @@ pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use connection::{Io, Usage};
+pub use dialer::Dialer;
 pub use disk::{
     DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
     SimDisk,
@@ -50,6 +53,7 @@ pub use driver::Driver;
 pub use driver_config::{Config, IoChoice};
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;
+pub use errands::{ErrandStep, Errands, Work};
 pub use error::Error;
 pub use event::{CloseMode, ConnId, Event};
 pub use inbox::{Envelope, Inbox, Mail, Spares};

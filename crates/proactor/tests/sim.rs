@@ -158,3 +158,48 @@ fn time_passes_only_when_it_is_moved_and_timeouts_are_kept() {
     driver.waker().wake();
     assert_eq!(net.step(), SimStep::Thread(0));
 }
+
+/// A machine connects to another one; what is parted holds everything back, and gives it out in order.
+#[test]
+fn machines_reach_each_other_unless_they_are_parted() {
+    let net = SimNet::new(5, SimConfig::default());
+    let [one, other] = [net.on_machine(0), net.on_machine(1)];
+    assert!(one.dialer().connect("10.0.0.2", 6379, Duration::ZERO).is_err(), "nobody listens");
+    let mut drivers = [one.driver(&Config::default()), other.driver(&Config::default())];
+    drivers[1].listen(other.listener("10.0.0.2:6379")).expect("a simulated address");
+    let socket = one.dialer().connect("10.0.0.2", 6379, Duration::ZERO).expect("it listens");
+    assert_eq!(socket.peer(), "10.0.0.2:6379");
+    let conn = drivers[0].adopt(socket);
+    let mut events = Vec::new();
+    let mut heard = |drivers: &mut [Driver; 2], text: &[u8]| {
+        drivers[0].output_mut(conn).expect("it is open").extend_from_slice(text);
+        let mut came = Vec::new();
+        for _ in 0..20 {
+            for driver in &mut *drivers {
+                driver.turn(None, &mut events).expect("simulated drivers do not fail");
+                for event in events.drain(..) {
+                    match event {
+                        Event::Accepted { socket, .. } => drop(driver.adopt(socket)),
+                        Event::Data { conn } => {
+                            let mut io = driver.take_io(conn).expect("data is for open connections");
+                            came.extend_from_slice(io.input.as_slice());
+                            io.input.consume(io.input.len());
+                            driver.put_io(conn, io);
+                        }
+                        Event::Wake | Event::Closed { .. } => {}
+                    }
+                }
+            }
+            net.advance();
+        }
+        came
+    };
+    assert_eq!(heard(&mut drivers, b"before"), b"before");
+    one.part(1, true);
+    assert_eq!(heard(&mut drivers, b"one "), b"");
+    assert_eq!(heard(&mut drivers, b"two "), b"");
+    other.part(0, false);
+    assert_eq!(heard(&mut drivers, b"three"), b"one two three");
+    other.crash();
+    assert!(one.dialer().connect("10.0.0.2", 6379, Duration::ZERO).is_err(), "its machine is gone");
+}

@@ -50,7 +50,8 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         snapshot: (following.state() == LinkState::Sync).then(|| following.snapshot_progress()),
         down_seconds: seconds_since(following.down_since_ms()),
         offset: if following.is_synced() { following.offset() } else { 1 },
-        priority: settings.number(REPLICA_PRIORITY) as u64,
+        // What it has may lack anything that its primary has acknowledged: nobody is to make it one.
+        priority: if following.is_synced() { settings.number(REPLICA_PRIORITY) as u64 } else { 0 },
         is_read_only: true,
         is_announced: settings.is_on(REPLICA_ANNOUNCED),
     })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use persistence::{Spool, SpoolState};
+use proactor::Errands;
 use resp::Output;
 
 use crate::history::ReplicationId;
@@ -66,6 +67,8 @@ pub struct Around<'a> {
     pub limits: Limits,
     /// Wakes the thread.
     pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
+    /// Who reads it.
+    pub errands: &'a Errands,
     /// Reads the journal between two places of the stream.
     pub read_back: &'a dyn Fn(u64, u64) -> Option<Read>,
 }
@@ -219,7 +222,7 @@ impl Feed {
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from, reader.position());
-        match read.map(|read| Tail::begin(read, (around.wake)())) {
+        match read.map(|read| Tail::begin(read, (around.wake)(), around.errands)) {
             Some(Ok(tail)) => {
                 self.replica.set_stage(Stage::Online);
                 self.phase = Phase::CatchingUp { tail, reader };

@@ -146,7 +146,8 @@ impl<L> Follower<L> {
                 around.close(conn);
             }
             self.stance = Stance::Resting { until_ms: 0 };
-            self.applier = Applier::new(None);
+            // Another primary may go on with the same stream, and then says no more which database is selected.
+            self.applier = Applier::new(following.stream_db());
         }
         if !following.is_replica() {
             return;

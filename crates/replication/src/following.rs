@@ -100,6 +100,11 @@ impl Following {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// The version of the role if this server follows a primary; 0: it follows none. All shards are held, or nobody serves yet.
+    pub fn role(&self) -> u64 {
+        if self.is_replica() { self.version() } else { 0 }
+    }
+
     /// How far the link is.
     pub fn state(&self) -> LinkState {
         LinkState::of_number(self.state.load(Ordering::Relaxed))

@@ -1,14 +1,14 @@
-//! A snapshot on its way from the primary to a file, which a thread of its own writes.
+//! A snapshot on its way from the primary to a file, which an errand writes.
 //!
 //! The file goes when it was read, or when the link ends before.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use proactor::{Disk, Open};
+use proactor::{Disk, DiskFile, ErrandStep, Open, Work};
 
 /// What comes.
 enum Chunk {
@@ -54,41 +54,83 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// Writes what comes to a new file at `path`, and has `read` read it; `None`: the link ended before.
-    ///
-    /// # Errors
-    /// Of the disk, or those of `read`.
+    /// The work of the errand that writes what comes to a new file at `path` and has `read` read it. `tell` hears what came of it, unless
+    /// the link ended before.
     pub fn spool<L>(
         self,
-        disk: &Disk,
-        path: &Path,
-        read: impl FnOnce() -> Result<L, String>,
-    ) -> Option<Result<L, String>> {
-        let outcome = match self.write(disk, path) {
-            Ok(false) => None,
-            Ok(true) => Some(read()),
-            Err(error) => Some(Err(format!("cannot write {}: {error}", path.display()))),
-        };
-        // If it stays, the next start removes it.
-        let _ = disk.remove(path);
-        outcome
-    }
-
-    /// Writes everything; false: the end did not come.
-    fn write(self, disk: &Disk, path: &Path) -> io::Result<bool> {
-        let file = disk.open(path, Open::Empty)?;
-        let mut offset = 0;
-        for chunk in &self.receiver {
-            match chunk {
-                Chunk::End => return Ok(true),
-                Chunk::Bytes(bytes) => {
-                    file.write_all_at(offset, &bytes)?;
-                    offset += bytes.len() as u64;
-                    self.waiting_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
-                }
+        disk: Disk,
+        path: PathBuf,
+        read: impl FnOnce() -> Result<L, String> + Send + 'static,
+        tell: impl FnOnce(Result<L, String>) + Send + 'static,
+    ) -> Work {
+        let mut file = Growing { outgoing: self, file: None, offset: 0 };
+        let mut then = Some((read, tell));
+        Box::new(move |may_wait| {
+            let written = file.step(&disk, &path, may_wait);
+            let Some((read, tell)) = (match written {
+                Ok(Written::Some) => return ErrandStep::Worked,
+                Ok(Written::Nothing) => return ErrandStep::Waits,
+                Ok(Written::All | Written::Part) | Err(_) => then.take(),
+            }) else {
+                return ErrandStep::Ended;
+            };
+            let outcome = match written {
+                Ok(Written::All) => Some(read()),
+                Err(error) => Some(Err(format!("cannot write {}: {error}", path.display()))),
+                Ok(_) => None,
+            };
+            // If it stays, the next start removes it.
+            let _ = disk.remove(&path);
+            if let Some(outcome) = outcome {
+                tell(outcome);
             }
-        }
-        Ok(false)
+            ErrandStep::Ended
+        })
+    }
+}
+
+/// What a step has written.
+enum Written {
+    Some,
+    /// Nothing has come.
+    Nothing,
+    /// The end has come.
+    All,
+    /// The link ended before.
+    Part,
+}
+
+/// The file as it grows.
+struct Growing {
+    outgoing: Outgoing,
+    file: Option<DiskFile>,
+    offset: u64,
+}
+
+impl Growing {
+    /// Writes what comes next.
+    fn step(&mut self, disk: &Disk, path: &Path, may_wait: bool) -> io::Result<Written> {
+        let Outgoing { receiver, waiting_bytes } = &self.outgoing;
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(disk.open(path, Open::Empty)?),
+        };
+        let next = if may_wait {
+            receiver.recv().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            receiver.try_recv()
+        };
+        Ok(match next {
+            Ok(Chunk::Bytes(bytes)) => {
+                file.write_all_at(self.offset, &bytes)?;
+                self.offset += bytes.len() as u64;
+                waiting_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+                Written::Some
+            }
+            Ok(Chunk::End) => Written::All,
+            Err(TryRecvError::Empty) => Written::Nothing,
+            Err(TryRecvError::Disconnected) => Written::Part,
+        })
     }
 }
 
@@ -110,7 +152,14 @@ mod tests {
         } else {
             drop(incoming);
         }
-        let read = outgoing.spool(&disk, path, || disk.read(path).map_err(|error| error.to_string()));
+        let (sender, outcome) = channel();
+        let own = disk.clone();
+        let read = move || own.read(path).map_err(|error| error.to_string());
+        let tell = move |read| sender.send(read).expect("somebody listens");
+        let mut work = outgoing.spool(disk.clone(), path.to_owned(), read, tell);
+        while work(ends) != ErrandStep::Ended {}
+        drop(work);
+        let read = outcome.try_recv().ok();
         assert_eq!(read.map(|read| read.expect("it can be read")).as_deref(), expected);
         assert!(!disk.has(path));
     }

@@ -19,7 +19,6 @@
 mod acks;
 mod apply;
 mod commands;
-mod dial;
 mod facts;
 mod feed;
 mod follower;
@@ -49,7 +48,6 @@ use settings::Settings;
 
 pub use acks::Acks;
 pub use commands::ENTRIES;
-pub use dial::dial;
 pub use facts::facts;
 pub use feed::{Around, Feed, Step};
 pub use follower::{Follower, LinkSettings};
@@ -94,9 +92,6 @@ pub trait Door {
 
     /// Whether there is to be a journal (`appendonly`).
     fn wants_journal(&self) -> bool;
-
-    /// Whether this server follows another one.
-    fn is_replica(&self) -> bool;
 
     /// The client as a replica.
     fn peer(&mut self) -> &mut Peer;

@@ -29,6 +29,10 @@ impl Replicas {
     /// It has gone, if it was there.
     pub fn remove(&mut self, conn: ConnId) {
         self.conns.retain(|known| *known != conn);
+        if self.is_empty() {
+            // They are not stepped any more.
+            (self.wait, self.caught_up) = (None, None);
+        }
     }
 
     /// All of them.
@@ -69,5 +73,22 @@ impl Replicas {
             });
         }
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_whose_last_replica_has_gone_may_sleep() {
+        let conns = [1, 2].map(ConnId::from_bits);
+        for (wait, caught_up) in [(Some(Duration::ZERO), None), (None, Some(7))] {
+            let mut replicas = Replicas { conns: conns.to_vec(), wait, caught_up };
+            replicas.remove(conns[0]);
+            assert_eq!(replicas.wait(|_| false), Some(Duration::ZERO));
+            replicas.remove(conns[1]);
+            assert_eq!(replicas.wait(|_| false), None);
+        }
     }
 }

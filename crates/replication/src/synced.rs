@@ -3,9 +3,11 @@
 //! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
 //! cannot be taken back.
 //!
+//! A replica waits for none. What it held as a primary must not leave by that, so a thread goes on waiting until it has dropped it.
+//!
 //! Not here: what is held, and its release (`server`, `journal/turn.rs`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::Backlog;
 
@@ -20,14 +22,17 @@ pub struct Synced {
     slice: AtomicU64,
     /// They were asked behind this slice.
     asked: AtomicU64,
-    /// This server follows another one: what it replies is in no stream of its own.
-    is_replica: AtomicBool,
+    /// The version of the role in which this server follows another one, and what it replies is in no stream of its own; 0: it follows none.
+    role: AtomicU64,
+    /// For each thread, the version of the role for which it has dropped what it held before.
+    settled: Box<[AtomicU64]>,
 }
 
 impl Synced {
-    /// Of a server where replies wait for so many.
-    pub fn new(wanted: u64) -> Synced {
-        Synced { wanted: AtomicU64::new(wanted), ..Synced::default() }
+    /// Of a server with so many threads, where replies wait for so many replicas.
+    pub fn new(wanted: u64, threads: usize) -> Synced {
+        let settled = (0..threads).map(|_| AtomicU64::new(0)).collect();
+        Synced { wanted: AtomicU64::new(wanted), settled, ..Synced::default() }
     }
 
     /// For how many replies wait.
@@ -36,10 +41,18 @@ impl Synced {
         self.wanted.load(Ordering::Relaxed)
     }
 
+    /// The same for what thread number `thread` holds.
+    #[inline]
+    pub fn wanted_by(&self, thread: usize) -> u64 {
+        let role = self.role.load(Ordering::Relaxed);
+        let waits = role == 0 || self.settled[thread].load(Ordering::Relaxed) != role;
+        if waits { self.wanted() } else { 0 }
+    }
+
     /// Whether what is replied from now on waits for any.
     #[inline]
     pub fn holds_replies(&self) -> bool {
-        self.wanted() > 0 && !self.is_replica.load(Ordering::Relaxed)
+        self.wanted() > 0 && self.role.load(Ordering::Relaxed) == 0
     }
 
     /// Replies wait for so many from now on. If for none, nothing up to slice `open` waits any more.
@@ -50,9 +63,20 @@ impl Synced {
         }
     }
 
-    /// Whether this server follows another one.
-    pub fn set_replica(&self, is_replica: bool) {
-        self.is_replica.store(is_replica, Ordering::Relaxed);
+    /// The server starts in this role, and holds nothing.
+    pub fn begin_role(&self, role: u64) {
+        self.set_role(role);
+        self.settled.iter().for_each(|settled| settled.store(role, Ordering::Relaxed));
+    }
+
+    /// From now on this server follows another one, in the role of this version, or none (0). All shards are held.
+    pub fn set_role(&self, role: u64) {
+        self.role.store(role, Ordering::Relaxed);
+    }
+
+    /// A thread holds nothing any more that it held before this version of the role.
+    pub fn settle(&self, thread: usize, role: u64) {
+        self.settled[thread].store(role, Ordering::Relaxed);
     }
 
     /// The last slice that enough replicas have.
@@ -90,7 +114,7 @@ mod tests {
 
     #[test]
     fn replicas_are_asked_once_for_each_slice() {
-        let synced = Synced::new(1);
+        let synced = Synced::new(1, 1);
         assert!(!synced.asks(5, 4), "it is not closed");
         assert!(synced.asks(5, 7) && !synced.asks(5, 9) && !synced.asks(7, 9));
         assert!(synced.has_asked(7) && !synced.has_asked(8));
@@ -99,12 +123,27 @@ mod tests {
 
     #[test]
     fn what_was_covered_stays_so() {
-        let synced = Synced::new(2);
+        let synced = Synced::new(2, 2);
         assert!(synced.holds_replies());
         synced.set_wanted(0, 12);
         synced.set_wanted(1, 3);
         assert_eq!((synced.slice(), synced.wanted()), (12, 1));
-        synced.set_replica(true);
-        assert!(!synced.holds_replies());
+    }
+
+    #[test]
+    fn a_replica_waits_for_none_once_it_has_dropped_what_waited() {
+        let synced = Synced::new(2, 2);
+        assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
+        synced.set_role(7);
+        assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (false, 2));
+        synced.settle(0, 7);
+        assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [0, 2]);
+        // What came later is told later.
+        synced.set_role(9);
+        synced.settle(1, 7);
+        assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [2, 2]);
+        synced.set_role(0);
+        synced.settle(0, 9);
+        assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
     }
 }

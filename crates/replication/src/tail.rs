@@ -1,6 +1,8 @@
-//! What a replica lacks of the stream and is no longer in memory: read from the journal by a thread of its own, a little ahead of what the replica takes.
+//! What a replica lacks of the stream and is no longer in memory: read from the journal by an errand, a little ahead of what the replica takes.
 
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
+
+use proactor::{ErrandStep, Errands};
 
 /// So many pieces are read ahead, each at most one slice.
 const PIECES_AHEAD: usize = 4;
@@ -10,7 +12,7 @@ pub type Read = Box<dyn FnMut() -> Result<Option<Vec<u8>>, String> + Send>;
 
 /// See the head of this file.
 pub(crate) struct Tail {
-    pieces: Receiver<Result<Vec<u8>, String>>,
+    pieces: Receiver<Piece>,
     /// The piece that is being sent, and how much of it was.
     piece: Vec<u8>,
     sent: usize,
@@ -28,15 +30,28 @@ pub(crate) enum Next<'a> {
 }
 
 impl Tail {
-    /// Reads with `read` on a thread of its own, which calls `wake` whenever there is something new. It ends when nobody wants it any more.
-    pub(crate) fn begin(mut read: Read, wake: Box<dyn Fn() + Send + Sync>) -> std::io::Result<Tail> {
+    /// An errand reads with `read`, and calls `wake` whenever there is something new. It ends when nobody wants it any more.
+    pub(crate) fn begin(
+        mut read: Read,
+        wake: Box<dyn Fn() + Send + Sync>,
+        errands: &Errands,
+    ) -> std::io::Result<Tail> {
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
-        let work = move || {
-            send_all(&mut read, &sender, &wake);
-            drop(sender);
-            wake();
+        let (mut sender, mut piece) = (Some(sender), None);
+        let work = move |may_wait| {
+            let help = match &sender {
+                Some(sender) => send_next(&mut read, &mut piece, sender, may_wait),
+                None => ErrandStep::Ended,
+            };
+            if help == ErrandStep::Ended {
+                sender = None;
+            }
+            if help != ErrandStep::Waits {
+                wake();
+            }
+            help
         };
-        std::thread::Builder::new().name("stream".to_owned()).spawn(work)?;
+        errands.start("stream", Box::new(work))?;
         Ok(Tail { pieces, piece: Vec::new(), sent: 0 })
     }
 
@@ -57,16 +72,30 @@ impl Tail {
     }
 }
 
-/// Sends what is read, to the end or until nobody takes it.
-fn send_all(read: &mut Read, sender: &SyncSender<Result<Vec<u8>, String>>, wake: &dyn Fn()) {
-    loop {
-        let read = read();
-        let is_last = read.is_err();
-        let Some(piece) = read.transpose() else { return };
-        if sender.send(piece).is_err() || is_last {
-            return;
+/// What was read and is still to be sent.
+type Piece = Result<Vec<u8>, String>;
+
+/// Reads a piece, if none is there, and sends it, if there is room for it. An error is the last one.
+fn send_next(
+    read: &mut Read,
+    piece: &mut Option<Piece>,
+    sender: &SyncSender<Piece>,
+    may_wait: bool,
+) -> ErrandStep {
+    let Some(next) = piece.take().or_else(|| read().transpose()) else { return ErrandStep::Ended };
+    let is_last = next.is_err();
+    let sent = if may_wait {
+        sender.send(next).map_err(|SendError(next)| TrySendError::Disconnected(next))
+    } else {
+        sender.try_send(next)
+    };
+    match sent {
+        Ok(()) if !is_last => ErrandStep::Worked,
+        Err(TrySendError::Full(next)) => {
+            *piece = Some(next);
+            ErrandStep::Waits
         }
-        wake();
+        Ok(()) | Err(TrySendError::Disconnected(_)) => ErrandStep::Ended,
     }
 }
 
@@ -85,7 +114,7 @@ mod tests {
         let (sender, woken) = std::sync::mpsc::channel();
         // Nobody listens when all has come.
         let wake = Box::new(move || sender.send(()).unwrap_or_default());
-        let mut tail = Tail::begin(read, wake).expect("there are threads");
+        let mut tail = Tail::begin(read, wake, &Errands::default()).expect("there are threads");
         let mut text = String::new();
         loop {
             match tail.next(3) {

@@ -83,7 +83,7 @@ pub(crate) const WAIT: Entry = Entry {
 };
 
 fn wait(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.is_replica() {
+    if ctx.host.following().is_replica() {
         return Err(CommandError::fixed(WAIT_AT_REPLICA));
     }
     let replicas = parse_i64(ctx.args[1])?.max(0) as u64;
@@ -116,7 +116,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     let replicas = u64::try_from(parse_i64(ctx.args[2])?);
     let replicas = replicas.map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
     let timeout_ms = parse_timeout(ctx.args[3])?;
-    if ctx.host.is_replica() {
+    if ctx.host.following().is_replica() {
         return Err(CommandError::fixed(WAITAOF_AT_REPLICA));
     }
     if local > 0 && !ctx.host.wants_journal() {

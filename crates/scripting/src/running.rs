@@ -122,20 +122,20 @@ impl Run<'_, '_> {
 impl script::Host for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
+        let held_nothing = self.tx.hold.entered().is_empty();
         let command = match self.admit(args) {
             Ok(command) => command,
-            Err(error) => {
-                let known = self.tx.table.named(args).ok().map(|command| command.id);
-                self.door.note_refusal(known, &error);
-                Reply::new(out, proto).error(error.text());
-                return Ok(());
-            }
+            Err(error) => return self.refuse(args, &error, proto, out),
         };
         if self.is_watched && self.reach == Reach::Declared && self.builds_names(command, args) {
             self.reach = Reach::Roaming;
         }
         let needs = Needs::of(command, args, self.tx.hold.shards().placement());
         self.enter(&needs)?;
+        // This may be a replica by now.
+        if held_nothing && let Err(error) = self.admit(args) {
+            return self.refuse(args, &error, proto, out);
+        }
         while let Outcome::Again(shards) = self.door.run(self.tx, command, args, proto, out) {
             self.enter(&Needs::several(shards.into_vec().into()))?;
         }
@@ -191,6 +191,19 @@ fn as_in_script(client: Client) -> Client {
 }
 
 impl<'t> Run<'_, 't> {
+    fn refuse(
+        &mut self,
+        args: &[&[u8]],
+        error: &CommandError,
+        proto: Proto,
+        out: &mut Output,
+    ) -> Result<(), Interrupt> {
+        let known = self.tx.table.named(args).ok().map(|command| command.id);
+        self.door.note_refusal(known, error);
+        Reply::new(out, proto).error(error.text());
+        Ok(())
+    }
+
     /// The command that a script calls, if it may.
     fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;

@@ -32,7 +32,7 @@ mod version;
 pub use ::journal::Step as JournalStep;
 pub use ::replication::Content;
 pub use persistence::{Spool, SpoolProgress, SpoolState, WriterStep};
-pub use simulated::{SimulatedJournal, SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
+pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
 
 /// All commands of the server: for tests that go by their declarations.

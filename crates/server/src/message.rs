@@ -79,8 +79,8 @@ pub(crate) enum LinkNews {
     Dialed(u64, Result<Socket, String>),
     /// What came of a snapshot that was received.
     Read(u64, Result<Loaded, String>),
-    /// The role has changed.
-    Role(RoleChange),
+    /// The role has changed; its version since.
+    Role(RoleChange, u64),
     /// The thread of the link is behind.
     Help(Help),
 }

@@ -14,7 +14,7 @@ use memcached::LaterFlush;
 use migrate::Migrations;
 use observe::Observed;
 use persistence::Snapshots;
-use proactor::{Clock, Disk, Spares, Waker};
+use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
 use replication::{Acks, Following, Primary, Quorum, random_id};
@@ -40,12 +40,20 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     pub(crate) disk: Disk,
     pub(crate) tuning: Tuning,
+    pub(crate) dialer: Dialer,
+    pub(crate) errands: Errands,
 }
 
 impl Machine {
     /// The one that this process runs on.
     pub(crate) fn real() -> Machine {
-        Machine { clock: Clock::real(), disk: Disk::real(), tuning: Tuning::BUILT }
+        Machine {
+            clock: Clock::real(),
+            disk: Disk::real(),
+            tuning: Tuning::BUILT,
+            dialer: Dialer::real(),
+            errands: Errands::default(),
+        }
     }
 }
 
@@ -127,7 +135,7 @@ impl Shared {
         let acks = Acks::new(bells.len(), Box::new(move |thread| bells[thread].wake()));
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         let following = Following::of(&settings);
-        journal.set_copying(following.is_replica());
+        journal.begin_role(&following);
         shards.set_hides_due(following.is_replica());
         Box::leak(Box::new(Shared {
             shards,

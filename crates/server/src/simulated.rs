@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use config::Invocation;
 use effectlog::{Recorder, Sink};
-use journal::{DiskThread, LogThread, Step};
-use persistence::{Spool, Writer, WriterStep};
-use proactor::{SimDisk, SimNet};
+use journal::Step;
+use persistence::{Spool, WriterStep};
+use proactor::{ErrandStep, Errands, SimDisk, SimNet};
 use process::processors::ThreadCount;
 use replication::Content;
 use settings::{Found, Settings, TABLE};
@@ -33,47 +33,8 @@ pub struct SimulatedThread {
     _lease: Rc<Lease>,
 }
 
-/// What writes a snapshot of a simulated server, beside its threads.
-pub struct SimulatedWriter {
-    writer: Writer,
-    /// Dropped after the writer.
-    _lease: Rc<Lease>,
-}
-
-impl SimulatedWriter {
-    /// Writes some more.
-    pub fn step(&mut self) -> WriterStep {
-        self.writer.step()
-    }
-}
-
-/// One of the two threads that write the journal of a simulated server.
-pub struct SimulatedJournal {
-    machine: Machines,
-    lease: Rc<Lease>,
-}
-
-enum Machines {
-    Log(Box<LogThread>),
-    Disk(DiskThread),
-}
-
-impl SimulatedJournal {
-    /// Does what there is to do. One that waits and is the log thread sleeps until it is nudged, see [`SimulatedServer::has_nudged_journal`].
-    pub fn step(&mut self) -> Step {
-        match &mut self.machine {
-            Machines::Log(thread) => {
-                let step = thread.step();
-                let waits = matches!(step, Step::Waits(_));
-                if waits && !self.lease.0.journal.fall_asleep() { Step::Worked } else { step }
-            }
-            Machines::Disk(thread) => thread.step(),
-        }
-    }
-}
-
-/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Thread numbers are
-/// those of `net`, which must have no other drivers. What there is on `disk` is loaded; the first thread puts it in its place.
+/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Their threads are
+/// the next ones of `net`. What there is on `disk` is loaded; the first thread puts it in its place.
 /// Fails, with a sentence, if it refuses to start with what there is on the disk, or cannot read it.
 ///
 /// # Panics
@@ -86,7 +47,8 @@ pub fn simulate(
 ) -> Result<(SimulatedServer, Vec<SimulatedThread>), String> {
     let (settings, found) = settings(args);
     let tuning = Tuning::drawn(&mut net.entropy());
-    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning };
+    let (dialer, errands) = (net.dialer(), Errands::simulated());
+    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, errands };
     let choice = crate::snapshot::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
@@ -118,6 +80,15 @@ fn settings(args: &[String]) -> (Settings, Found) {
             (settings, found)
         }
         other => panic!("no command line of a server: {other:?}"),
+    }
+}
+
+/// `step`, and then the lease, are dropped together: what it does refers to what that holds.
+fn with_lease<T>(lease: Rc<Lease>, mut step: impl FnMut() -> T) -> impl FnMut() -> T {
+    move || {
+        let outcome = step();
+        let _lease = &lease;
+        outcome
     }
 }
 
@@ -164,10 +135,16 @@ impl SimulatedServer {
         self.0.0.observed.sum(|stats| &stats.held_back)
     }
 
-    /// The writer of a save in the background that began just now.
-    pub fn take_writer(&self) -> Option<SimulatedWriter> {
-        let writer = self.0.0.snapshots.take_simulated_writer()?;
-        Some(SimulatedWriter { writer, _lease: self.0.clone() })
+    /// Writes a step of a save in the background that began just now.
+    pub fn take_writer(&self) -> Option<impl FnMut() -> WriterStep + use<>> {
+        let mut writer = self.0.0.snapshots.take_simulated_writer()?;
+        Some(with_lease(self.0.clone(), move || writer.step()))
+    }
+
+    /// Takes a step of an errand that began just now.
+    pub fn take_errand(&self) -> Option<impl FnMut() -> ErrandStep + use<>> {
+        let mut work = self.0.0.machine.errands.take()?;
+        Some(with_lease(self.0.clone(), move || work(false)))
     }
 
     /// Begins a snapshot for replicas: `None` if that cannot be now.
@@ -182,11 +159,21 @@ impl SimulatedServer {
         spool
     }
 
-    /// What writes the journal: the log thread, then the disk thread. They are given out once.
-    pub fn take_journal(&self) -> Option<[SimulatedJournal; 2]> {
-        let (log, disk) = self.0.0.journal.take_machines()?;
-        let machine = |machine| SimulatedJournal { machine, lease: self.0.clone() };
-        Some([machine(Machines::Log(Box::new(log))), machine(Machines::Disk(disk))])
+    /// What writes the journal, in steps: the log thread, then the disk thread. They are given out once. A log thread that waits sleeps until it is nudged,
+    /// see [`has_nudged_journal`](Self::has_nudged_journal).
+    pub fn take_journal(&self) -> Option<[Box<dyn FnMut() -> Step>; 2]> {
+        let (mut log, mut disk) = self.0.0.journal.take_machines()?;
+        let shared = self.0.0;
+        let step_log = move || {
+            let step = log.step();
+            let waits = matches!(step, Step::Waits(_));
+            if waits && !shared.journal.fall_asleep() { Step::Worked } else { step }
+        };
+        let step_disk = move || disk.step();
+        Some([
+            Box::new(with_lease(self.0.clone(), step_log)),
+            Box::new(with_lease(self.0.clone(), step_disk)),
+        ])
     }
 
     /// Whether the log thread has something to do, and does not sleep any more.

@@ -1,10 +1,10 @@
 //! The whole server in a deterministic simulation: real threads' code under virtual time, on one real thread.
 //!
-//! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
+//! [`World`] makes a server, or several that replicate, steps their threads in an order that follows from the seed, and interrupts them while they hold
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. The disk fails, hangs, and
 //! loses what was not made durable when the power fails ([`World::restart`]). What is checked stands
 //! in `tests/`: transcripts, snapshots and crashes, serializability (`transactions.rs`, `history.rs`), also over crashes of a server with a journal,
-//! queues, the account of their elements over crashes, channels, timeouts, commands that run again, what is recorded, starvation. Each
+//! queues, the account of their elements over crashes, channels, timeouts, commands that run again, what is recorded, starvation, servers that replace each other. Each
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
 //! seed gives the same run.
 //!
@@ -32,6 +32,7 @@ static ALLOCATOR: heap::Allocator = heap::Allocator;
 
 mod client;
 pub mod history;
+mod machine;
 mod seeds;
 mod setup;
 mod stack;
@@ -39,6 +40,7 @@ pub mod transactions;
 mod world;
 
 pub use client::{Client, Departure, Request, request};
+pub use machine::{Death, Machine};
 pub use seeds::for_each_seed;
 pub use setup::{ENTRIES, Entry, Journal, OFF_CORE_EVENTS_MAX, Setup, Sync};
-pub use world::{Death, World};
+pub use world::World;

@@ -102,6 +102,10 @@ pub struct Setup {
     pub journal: Option<Journal>,
     /// One in so many starts ends in a power failure; 0 is none.
     pub dies_in_start_one_in: u64,
+    /// It has replicas, or a primary.
+    pub replicates: bool,
+    /// What stands behind all that on the command line.
+    pub more: Vec<String>,
 }
 
 impl Setup {
@@ -126,6 +130,8 @@ impl Setup {
             tape: None,
             journal: None,
             dies_in_start_one_in: 0,
+            replicates: false,
+            more: Vec::new(),
         }
     }
 
@@ -153,6 +159,7 @@ impl Setup {
             format!("--singlehop_blocking={is_single_hop}"),
             format!("--script_trusted_after={}", self.script_trusted_after),
         ];
-        args.into_iter().chain(self.journal.iter().flat_map(Journal::args)).collect()
+        let journal = self.journal.iter().flat_map(Journal::args);
+        args.into_iter().chain(journal).chain(self.more.iter().cloned()).collect()
     }
 }

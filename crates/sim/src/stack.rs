@@ -14,8 +14,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use proactor::{Clock, Entropy};
-use server::{JournalStep, SimulatedJournal, SimulatedThread, SimulatedWriter, WriterStep};
+use proactor::{Clock, Entropy, ErrandStep};
+use server::{JournalStep, SimulatedThread, WriterStep};
 
 /// Why a stack came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,8 @@ pub(crate) enum StackOf {
     Disk,
     /// What writes a snapshot.
     Writer,
+    /// What a server does beside its threads, and waits for others.
+    Errand,
 }
 
 type Handle = Yielder<(), Pause>;
@@ -120,10 +122,13 @@ impl Stack {
     }
 
     /// What writes a journal, by this clock.
-    pub(crate) fn of_journal(kind: StackOf, journal: SimulatedJournal, clock: Clock) -> Stack {
-        let mut journal = Box::new(journal);
+    pub(crate) fn of_journal(
+        kind: StackOf,
+        mut step: impl FnMut() -> JournalStep + 'static,
+        clock: Clock,
+    ) -> Stack {
         let after = move |time: Duration| clock.monotonic_ns() + time.as_nanos() as u64;
-        Stack::new(kind, move || match journal.step() {
+        Stack::new(kind, move || match step() {
             JournalStep::Worked => Some(Pause::TurnOver),
             JournalStep::Waits(time) => Some(Pause::Asleep(after(time))),
             JournalStep::Rests(time) => Some(Pause::Resting(after(time))),
@@ -131,12 +136,19 @@ impl Stack {
         })
     }
 
-    pub(crate) fn of_writer(writer: SimulatedWriter) -> Stack {
-        let mut writer = Box::new(writer);
-        Stack::new(StackOf::Writer, move || match writer.step() {
+    pub(crate) fn of_writer(mut write: impl FnMut() -> WriterStep + 'static) -> Stack {
+        Stack::new(StackOf::Writer, move || match write() {
             WriterStep::Wrote => Some(Pause::TurnOver),
             WriterStep::Waits => Some(Pause::Idle),
             WriterStep::Ended => None,
+        })
+    }
+
+    pub(crate) fn of_errand(mut run: impl FnMut() -> ErrandStep + 'static) -> Stack {
+        Stack::new(StackOf::Errand, move || match run() {
+            ErrandStep::Worked => Some(Pause::TurnOver),
+            ErrandStep::Waits => Some(Pause::Idle),
+            ErrandStep::Ended => None,
         })
     }
 

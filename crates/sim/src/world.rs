@@ -1,9 +1,11 @@
-//! The simulated world: one server, its threads on stacks of their own, clients, and the order of everything.
+//! The simulated world: a server, or several on machines of their own, their threads on stacks of their own, clients, and the order of everything.
 //!
 //! An *event* is a step of one thread, to its next interruption or the end of its turn, or a move of the clock. Events
 //! are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, while
 //! all that have are stalled (if the setup wants that), and a little with every turn. What writes a snapshot is a thread, too, in this
-//! respect.
+//! respect, and so is an errand.
+//!
+//! Servers of one world reach each other over the same network as clients do. Each can die and come back while the others go on.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +14,10 @@ use resp::Value;
 use server::SimulatedServer;
 
 use crate::client::{Client, Request};
+use crate::machine::{Death, Machine};
 use crate::setup::{OFF_CORE_EVENTS_MAX, Setup};
 use crate::stack::{self, Pause, Stack, StackOf};
 
-const ADDRESS: &str = "10.0.0.1:6379";
 /// A world that needs more events than this for what a test waits for is stuck.
 const EVENTS_MAX: u64 = 3_000_000;
 /// Long enough for every timeout of the tests.
@@ -27,18 +29,12 @@ const WAIT_NS: u64 = 200_000;
 /// The clock moves no further in one event: threads with nothing to do work in the background ten times a second.
 const MOVE_NS_MAX: u64 = 100_000_000;
 
-/// A server and its surroundings.
+/// Servers and their surroundings.
 pub struct World {
     /// What follows from the seed and is not the network's or the scheduler's.
     pub entropy: Entropy,
-    /// The server, to be looked into.
-    pub server: SimulatedServer,
-    /// Its disk, which outlives it.
-    pub disk: SimDisk,
     net: SimNet,
-    setup: Setup,
-    /// The threads of the server, then what writes its journal, then writers of snapshots.
-    stacks: Vec<Stack>,
+    machines: Vec<Machine>,
     stalls_take_time: bool,
     /// How many events there were.
     pub event: u64,
@@ -46,58 +42,28 @@ pub struct World {
     pub interruptions: u64,
     /// How many saves and checkpoints began in the background.
     pub saves: u64,
-    /// How often the server died, of the power, of itself because its journal could not be written, or as it was told.
+    /// How often a server died, of the power, of itself because its journal could not be written, or as it was told.
     pub life: u64,
-    /// When it did so last.
+    /// When one did so last.
     pub died_at: u64,
     /// The same on the world's clock, in nanoseconds.
     pub died_ns: u64,
-    /// How often it did so while it started.
+    /// How often one did so while it started.
     pub deaths_in_start: u64,
 }
 
-/// How a server dies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Death {
-    /// The power fails: the disk has what was made durable, and of the rest what it likes.
-    Power,
-    /// The process ends, and the system goes on: what was written is there.
-    Process,
-}
-
-/// Starts a server with what is on the disk.
-fn start(setup: &Setup, net: &SimNet, disk: &SimDisk) -> Result<(SimulatedServer, Vec<Stack>), String> {
-    let (server, mut threads) = server::simulate(&setup.args(), net, disk, ADDRESS)?;
-    if let Some(tape) = &setup.tape {
-        threads.iter_mut().for_each(|thread| thread.record(tape.track()));
-    }
-    let threads = threads.into_iter().enumerate();
-    let mut stacks: Vec<Stack> = threads.map(|(number, thread)| Stack::of_thread(number, thread)).collect();
-    if setup.journal.is_some()
-        && let Some([log, disk]) = server.take_journal()
-    {
-        stacks.push(Stack::of_journal(StackOf::Log, log, net.clock()));
-        stacks.push(Stack::of_journal(StackOf::Disk, disk, net.clock()));
-    }
-    Ok((server, stacks))
-}
-
 impl World {
-    /// A world of this kind.
+    /// A world of this kind, with one server.
     pub fn new(mut entropy: Entropy, setup: &Setup) -> World {
         let seed = entropy.next_u64();
         let net = SimNet::new(seed, setup.net.clone());
         let disk = net.disk(!seed);
-        disk.on_operation(stack::on_disk);
         stack::interrupt_one_in(setup.interrupt_one_in, net.entropy());
-        let (server, stacks) = start(setup, &net, &disk).unwrap_or_else(|error| panic!("{error}"));
+        let machine = Machine::new(0, &net, disk, setup);
         World {
             entropy,
-            server,
-            disk,
             net,
-            setup: setup.clone(),
-            stacks,
+            machines: vec![machine],
             stalls_take_time: setup.stalls_take_time,
             event: 0,
             interruptions: 0,
@@ -107,6 +73,29 @@ impl World {
             died_ns: 0,
             deaths_in_start: 0,
         }
+    }
+
+    /// One more server; its number. Those in one world are interrupted, and have a network, as the first one's setup says.
+    pub fn add(&mut self, setup: &Setup) -> usize {
+        let number = self.machines.len();
+        let disk = self.net.disk(self.entropy.next_u64());
+        self.machines.push(Machine::new(number, &self.net, disk, setup));
+        number
+    }
+
+    /// A server and what it stands on, by number; the first one is 0.
+    pub fn machine(&self, number: usize) -> &Machine {
+        &self.machines[number]
+    }
+
+    /// The server, to be looked into; of several, the first.
+    pub fn server(&self) -> &SimulatedServer {
+        &self.machines[0].server
+    }
+
+    /// Its disk, which outlives it.
+    pub fn disk(&self) -> &SimDisk {
+        &self.machines[0].disk
     }
 
     /// The power fails, whatever threads are doing, and the server starts anew with what the disk has kept. It has loaded that
@@ -119,61 +108,75 @@ impl World {
     }
 
     /// The server dies that way and starts anew, on a disk that is well again. It may die of another power failure while it
-    /// does, if the setup wants that.
+    /// does, if the setup wants that. Of several, the first.
     ///
     /// # Panics
     /// If the server refuses to start.
     pub fn restart(&mut self, death: Death) {
-        (self.died_at, self.died_ns) = (self.event, self.now_ns());
-        self.die(death);
-        while !self.starts() {
+        self.restart_machine(0, death);
+    }
+
+    fn restart_machine(&mut self, number: usize, death: Death) {
+        self.kill(number, death);
+        while !self.starts(number) {
             self.deaths_in_start += 1;
-            self.die(Death::Power);
+            self.life += 1;
+            self.machines[number].die(Death::Power);
         }
     }
 
-    /// When the server starts next, it is of this kind.
-    pub fn change_setup(&mut self, change: impl FnOnce(&mut Setup)) {
-        change(&mut self.setup);
-    }
-
-    fn die(&mut self, death: Death) {
+    /// A server dies that way, and stays dead until it is [started](Self::start).
+    pub fn kill(&mut self, number: usize, death: Death) {
+        (self.died_at, self.died_ns) = (self.event, self.now_ns());
         self.life += 1;
-        self.stacks.clear();
-        self.net.crash();
-        match death {
-            Death::Power => self.disk.crash(),
-            Death::Process => self.disk.end_process(),
-        }
-        self.disk.heal();
+        self.machines[number].die(death);
+    }
+
+    /// A dead server starts again, and loads what there is while the world goes on.
+    ///
+    /// # Panics
+    /// If it refuses to start.
+    pub fn start(&mut self, number: usize) {
+        self.machines[number].start().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// When the first server starts next, it is of this kind.
+    pub fn change_setup(&mut self, change: impl FnOnce(&mut Setup)) {
+        self.change_setup_of(0, change);
+    }
+
+    /// When that server starts next, it is of this kind.
+    pub fn change_setup_of(&mut self, number: usize, change: impl FnOnce(&mut Setup)) {
+        change(&mut self.machines[number].setup);
+    }
+
+    /// From now on nothing gets through between two servers, or everything does, also what was on its way.
+    pub fn part(&self, one: usize, other: usize, is_parted: bool) {
+        self.net.on_machine(one).part(other, is_parted);
     }
 
     /// Starts the server, until it has loaded what there is; false if it died meanwhile.
-    fn starts(&mut self) -> bool {
-        let one_in = self.setup.dies_in_start_one_in;
+    fn starts(&mut self, number: usize) -> bool {
+        let one_in = self.machines[number].setup.dies_in_start_one_in;
         if one_in > 0 && self.one_in(one_in) {
             let spared = self.below(START_OPERATIONS_MAX);
-            self.disk.fail_power_after(spared as u64);
+            self.machines[number].disk.fail_power_after(spared as u64);
         }
-        match start(&self.setup, &self.net, &self.disk) {
-            Ok(started) => (self.server, self.stacks) = started,
-            Err(_) if !self.disk.has_power() => return false,
+        match self.machines[number].start() {
+            Ok(()) => {}
+            Err(_) if !self.machines[number].disk.has_power() => return false,
             Err(error) => panic!("{error}"),
         }
-        while self.server.is_loading() {
+        while self.machines[number].server.is_loading() {
             self.event += 1;
             assert!(self.event < EVENTS_MAX, "it does not come to an end of loading");
             self.move_on(self.now_ns() + MOVE_NS_MAX);
-            if self.is_dead() {
+            if self.machines[number].has_died() {
                 return false;
             }
         }
-        self.disk.keep_power();
-        !self.is_dead()
-    }
-
-    fn is_dead(&self) -> bool {
-        !self.disk.has_power() || self.server.has_ended()
+        self.machines[number].disk.keep_power();
+        !self.machines[number].has_died()
     }
 
     /// A number below `bound`.
@@ -191,14 +194,29 @@ impl World {
         self.net.clock().monotonic_ns()
     }
 
-    /// A new client.
+    /// A new client of the server; of several, the first.
     pub fn connect(&self) -> Client {
-        Client::new(self.net.connect(ADDRESS).expect("the server listens"))
+        self.connect_to(0).expect("the server listens")
+    }
+
+    /// A new client of that server, unless it is dead.
+    pub fn connect_to(&self, number: usize) -> Option<Client> {
+        Some(Client::new(self.net.connect(&self.machines[number].address())?))
     }
 
     /// From now on the network cuts no connection.
     pub fn stop_cuts(&self) {
-        self.net.cut_one_in(0);
+        self.cut_one_in(0);
+    }
+
+    /// Whether the clock may move on while an interrupted thread is stalled, which then is as slow as can be.
+    pub fn let_stalls_take_time(&mut self, take: bool) {
+        self.stalls_take_time = take;
+    }
+
+    /// From now on it cuts one at one in so many arrivals.
+    pub fn cut_one_in(&self, arrivals: u64) {
+        self.net.cut_one_in(arrivals);
     }
 
     /// One event.
@@ -210,21 +228,29 @@ impl World {
     fn step_to(&mut self, end_ns: u64) {
         self.event += 1;
         if self.event >= EVENTS_MAX {
-            let stacks: Vec<_> = self.stacks.iter().map(|stack| (stack.kind, stack.pause)).collect();
+            let stacks: Vec<_> = self.stacks().map(|stack| (stack.kind, stack.pause)).collect();
             panic!("the world is stuck at {} ns: {stacks:?}", self.now_ns());
         }
         self.move_on(end_ns);
-        if self.is_dead() {
-            self.restart(if self.disk.has_power() { Death::Process } else { Death::Power });
+        for number in 0..self.machines.len() {
+            let machine = &self.machines[number];
+            if machine.has_died() {
+                let death = if machine.disk.has_power() { Death::Process } else { Death::Power };
+                self.restart_machine(number, death);
+            }
         }
+    }
+
+    fn stacks(&self) -> impl Iterator<Item = &Stack> {
+        self.machines.iter().flat_map(|machine| &machine.stacks)
     }
 
     fn move_on(&mut self, end_ns: u64) {
         match self.next_stack() {
-            Some(number) => self.resume(number),
+            Some((machine, number)) => self.resume(machine, number),
             None => {
                 let now_ns = self.now_ns();
-                let hanging = self.stacks.iter().filter_map(|stack| match stack.pause {
+                let hanging = self.stacks().filter_map(|stack| match stack.pause {
                     Some(Pause::Hanging(until_ns)) => Some(until_ns),
                     Some(Pause::Asleep(until_ns) | Pause::Resting(until_ns)) if until_ns < end_ns => {
                         Some(until_ns)
@@ -238,12 +264,13 @@ impl World {
         }
     }
 
-    /// Lets a thread or a writer go on.
-    fn resume(&mut self, number: usize) {
-        self.stacks[number].resume();
-        let kind = self.stacks[number].kind;
+    /// Lets a thread, a writer or an errand go on.
+    fn resume(&mut self, machine: usize, number: usize) {
+        let Machine { stacks, server, .. } = &mut self.machines[machine];
+        stacks[number].resume();
+        let (kind, pause) = (stacks[number].kind, stacks[number].pause);
         // There may be something for them now.
-        for stack in &mut self.stacks {
+        for stack in &mut *stacks {
             let wakes = match (kind, stack.pause) {
                 (StackOf::Thread(_), Some(Pause::Idle)) => true,
                 // It is told by messages, and soon looks for them.
@@ -258,55 +285,64 @@ impl World {
                 stack.pause = Some(Pause::TurnOver);
             }
         }
-        match self.stacks[number].pause {
-            Some(Pause::Interrupted) => {
-                self.interruptions += 1;
-                self.stacks[number].stalled_until = self.event + self.stall_events();
-                // It may wait for the one for whom the disk hangs, and nothing else moves the clock.
-                let hangs = |stack: &Stack| matches!(stack.pause, Some(Pause::Hanging(_)));
-                if self.stacks.iter().any(hangs) && self.one_in(2) {
-                    self.net.advance_to(self.now_ns() + WAIT_NS);
-                }
-            }
-            Some(Pause::Hanging(_) | Pause::Asleep(_) | Pause::Resting(_)) => {}
-            Some(Pause::TurnOver | Pause::Idle) => {}
-            None if kind != StackOf::Writer => panic!("the server stopped"),
-            None => drop(self.stacks.remove(number)),
+        if pause.is_none() {
+            assert!(matches!(kind, StackOf::Writer | StackOf::Errand), "the server stopped");
+            drop(stacks.remove(number));
         }
-        if let Some(writer) = self.server.take_writer() {
+        if let Some(writer) = server.take_writer() {
             self.saves += 1;
-            self.stacks.push(Stack::of_writer(writer));
+            stacks.push(Stack::of_writer(writer));
+        }
+        while let Some(errand) = server.take_errand() {
+            stacks.push(Stack::of_errand(errand));
+        }
+        if pause == Some(Pause::Interrupted) {
+            self.interruptions += 1;
+            let until = self.event + self.stall_events(machine);
+            self.machines[machine].stacks[number].stalled_until = until;
+            // It may wait for the one for whom the disk hangs, and nothing else moves the clock.
+            let hangs = |stack: &Stack| matches!(stack.pause, Some(Pause::Hanging(_)));
+            if self.stacks().any(hangs) && self.one_in(2) {
+                self.net.advance_to(self.now_ns() + WAIT_NS);
+            }
         }
     }
 
     /// For how many events an interrupted thread sits still.
-    fn stall_events(&mut self) -> u64 {
-        if self.setup.off_core_one_in > 0 && self.entropy.one_in(self.setup.off_core_one_in) {
+    fn stall_events(&mut self, machine: usize) -> u64 {
+        let Setup { off_core_one_in, stall_events_max, .. } = self.machines[machine].setup;
+        if off_core_one_in > 0 && self.entropy.one_in(off_core_one_in) {
             return self.entropy.below(OFF_CORE_EVENTS_MAX);
         }
         // Most stalls are short, some long.
-        let longest = 1 + self.entropy.below(self.setup.stall_events_max);
+        let longest = 1 + self.entropy.below(stall_events_max);
         self.entropy.below(longest)
     }
 
-    fn next_stack(&mut self) -> Option<usize> {
+    /// Of which machine a stack is to go on, and which of them.
+    fn next_stack(&mut self) -> Option<(usize, usize)> {
         let (runnable, now_ns) = (self.net.runnable(), self.now_ns());
-        let can_go_on = |number: &usize| match (self.stacks[*number].pause, self.stacks[*number].kind) {
-            (Some(Pause::Interrupted), _) => true,
-            (Some(Pause::Asleep(_)), StackOf::Log) if self.server.has_nudged_journal() => true,
-            (Some(Pause::Hanging(until_ns) | Pause::Asleep(until_ns) | Pause::Resting(until_ns)), _) => {
-                until_ns <= now_ns
+        let can_go_on = |(machine, number): &(usize, usize)| {
+            let machine = &self.machines[*machine];
+            match (machine.stacks[*number].pause, machine.stacks[*number].kind) {
+                (Some(Pause::Interrupted), _) => true,
+                (Some(Pause::Asleep(_)), StackOf::Log) if machine.server.has_nudged_journal() => true,
+                (Some(Pause::Hanging(until_ns) | Pause::Asleep(until_ns) | Pause::Resting(until_ns)), _) => {
+                    until_ns <= now_ns
+                }
+                (Some(Pause::TurnOver), StackOf::Thread(number)) => runnable.contains(&number),
+                (Some(Pause::TurnOver), _) => true,
+                (Some(Pause::Idle) | None, _) => false,
             }
-            (Some(Pause::TurnOver), StackOf::Thread(number)) => runnable.contains(&number),
-            (Some(Pause::TurnOver), _) => true,
-            (Some(Pause::Idle) | None, _) => false,
         };
-        let is_stalled = |number: &usize| {
-            let stack = &self.stacks[*number];
+        let is_stalled = |(machine, number): &(usize, usize)| {
+            let stack = &self.machines[*machine].stacks[*number];
             stack.pause == Some(Pause::Interrupted) && stack.stalled_until > self.event
         };
-        let (stalled, mut choice): (Vec<usize>, Vec<usize>) =
-            (0..self.stacks.len()).filter(can_go_on).partition(is_stalled);
+        let machines = self.machines.iter().enumerate();
+        let all =
+            machines.flat_map(|(machine, its)| (0..its.stacks.len()).map(move |number| (machine, number)));
+        let (stalled, mut choice): (Vec<_>, Vec<_>) = all.filter(can_go_on).partition(is_stalled);
         if choice.is_empty() && !(self.stalls_take_time && self.one_in(2)) {
             choice = stalled;
         }
@@ -328,7 +364,7 @@ impl World {
     /// The same to a point on the clock.
     pub fn run_to(&mut self, end_ns: u64, mut act: impl FnMut(&mut World)) {
         act(self);
-        while self.now_ns() < end_ns || self.stacks.iter().any(Stack::is_interrupted) {
+        while self.now_ns() < end_ns || self.stacks().any(Stack::is_interrupted) {
             self.step_to(end_ns);
             act(self);
         }
@@ -344,21 +380,14 @@ impl World {
         while self.next_thread_is_there() {
             self.step();
         }
-        let unfinished = self.server.unfinished();
-        assert!(unfinished.is_empty(), "nothing happens any more, but {unfinished:?}");
+        for machine in self.machines.iter().filter(|machine| machine.is_up()) {
+            let unfinished = machine.server.unfinished();
+            assert!(unfinished.is_empty(), "nothing happens any more, but {unfinished:?}");
+        }
     }
 
     fn next_thread_is_there(&self) -> bool {
-        let has_work = |stack: &Stack| match stack.kind {
-            StackOf::Thread(_) => false,
-            StackOf::Log => {
-                !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal()
-            }
-            StackOf::Disk => stack.pause == Some(Pause::TurnOver),
-            StackOf::Writer => stack.pause != Some(Pause::Idle),
-        };
-        !self.net.runnable().is_empty()
-            || self.stacks.iter().any(|stack| stack.is_interrupted() || has_work(stack))
+        !self.net.runnable().is_empty() || self.machines.iter().any(Machine::has_work)
     }
 
     /// Sends a request and waits for its reply, whatever else happens.

@@ -300,7 +300,7 @@ fn simulate(mut entropy: Entropy) -> Result<usize, String> {
         world.call(&mut admin, &words("CONFIG", ["SET", "notify-keyspace-events", "KA"]));
         drop(admin);
         if world.one_in(2) {
-            world.disk.set_faults(DiskFaults {
+            world.disk().set_faults(DiskFaults {
                 short_write_one_in: 5,
                 hang_one_in: 5,
                 hang_ns_max: 50_000_000,

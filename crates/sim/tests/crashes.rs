@@ -70,7 +70,7 @@ fn some_fault(world: &mut World) -> Option<Fault> {
         _ => return None,
     };
     let spared = world.below(12) as u64;
-    world.disk.plan(spared, fault);
+    world.disk().plan(spared, fault);
     Some(fault)
 }
 
@@ -81,13 +81,13 @@ fn crash_at(world: &mut World) -> u64 {
         1 => world.below(8),
         _ => world.below(50),
     };
-    world.disk.operations() + operations as u64
+    world.disk().operations() + operations as u64
 }
 
 /// Saves while everybody waits, up to a crash.
 fn save(world: &mut World, main: &mut Client, crash_at: u64) -> End {
     main.send(&request("SAVE", [""; 0]));
-    while world.disk.operations() < crash_at {
+    while world.disk().operations() < crash_at {
         match world.pump(main).pop() {
             Some(Value::Simple(_)) => return End::Acknowledged,
             Some(Value::Error(_)) => return End::Failed,
@@ -105,7 +105,7 @@ fn save_in_background(world: &mut World, main: &mut Client, other: &mut Client, 
     loop {
         main.send(&request("INFO", ["persistence"]));
         let info = loop {
-            if world.disk.operations() >= crash_at {
+            if world.disk().operations() >= crash_at {
                 return End::Unknown;
             }
             assert!(world.event < first_event + EVENTS_MAX, "the save comes to no end");
@@ -147,7 +147,7 @@ fn round(world: &mut World, main: &mut Client, possible: &mut BTreeSet<String>, 
     world.settle(|world| drop(world.pump(&mut other)));
     let at_cut = call(world, main, "DEBUG DIGEST");
     if world.one_in(2) {
-        world.disk.set_faults(DiskFaults {
+        world.disk().set_faults(DiskFaults {
             short_write_one_in: 3,
             hang_one_in: 10,
             hang_ns_max: 50_000_000,
@@ -161,7 +161,7 @@ fn round(world: &mut World, main: &mut Client, possible: &mut BTreeSet<String>, 
         true => save_in_background(world, main, &mut other, crash_at),
         false => save(world, main, crash_at),
     };
-    let was_hit = fault.is_some() && world.disk.planned() == 0;
+    let was_hit = fault.is_some() && world.disk().planned() == 0;
     match end {
         End::Acknowledged => {
             assert!(!was_hit, "{fault:?} was not reported");
@@ -181,7 +181,7 @@ fn round(world: &mut World, main: &mut Client, possible: &mut BTreeSet<String>, 
             possible.insert(at_cut.clone());
         }
     }
-    world.disk.heal();
+    world.disk().heal();
     if end != End::Unknown && world.one_in(2) {
         return world.settle(|world| drop(world.pump(&mut other)));
     }

@@ -47,11 +47,11 @@ impl Totals {
 fn spoil(world: &mut World, is_steady: bool) {
     if is_steady {
         let short_write_one_in = [0, 3][world.below(2)];
-        world.disk.set_faults(DiskFaults { short_write_one_in, ..DiskFaults::default() });
+        world.disk().set_faults(DiskFaults { short_write_one_in, ..DiskFaults::default() });
     } else if world.one_in(3) {
         let hang_ns_max = [10_000, 50_000_000][world.below(2)];
         let room_bytes = [u64::MAX, u64::MAX, 150_000, 400_000][world.below(4)];
-        world.disk.set_faults(DiskFaults {
+        world.disk().set_faults(DiskFaults {
             short_write_one_in: 3,
             hang_one_in: 10,
             hang_ns_max,
@@ -62,11 +62,11 @@ fn spoil(world: &mut World, is_steady: bool) {
     if !is_steady && world.one_in(4) {
         let faults = [Fault::WriteError, Fault::SyncError, Fault::NoRoom, Fault::Hang(3_000_000_000)];
         let (spared, fault) = (world.below(60) as u64, faults[world.below(4)]);
-        world.disk.plan(spared, fault);
+        world.disk().plan(spared, fault);
     }
     if world.one_in(2) {
         let spared = world.below(120) as u64;
-        world.disk.fail_power_after(spared);
+        world.disk().fail_power_after(spared);
     }
 }
 

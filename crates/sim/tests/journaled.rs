@@ -129,7 +129,7 @@ fn hanging(mut entropy: proactor::Entropy) -> (World, Client) {
     let mut writer = world.connect();
     world.call(&mut writer, &request("SET", ["a", "1"]));
     world.settle(|_| {});
-    world.disk.plan(0, Fault::Hang(20_000_000_000));
+    world.disk().plan(0, Fault::Hang(20_000_000_000));
     writer.send(&request("SET", ["b", "1"]));
     assert_eq!(wait(&mut world, &mut writer), [], "what was written waits");
     (world, writer)
@@ -187,7 +187,7 @@ fn waitaof_waits_for_what_its_client_wrote() {
         let setup = steady(&mut entropy, Sync::EverySecond);
         let mut world = World::new(entropy, &setup);
         world.settle(|_| {});
-        world.disk.plan(0, Fault::Hang(20_000_000_000));
+        world.disk().plan(0, Fault::Hang(20_000_000_000));
         let [mut writer, mut popper] = [(); 2].map(|()| world.connect());
         let send = |world: &mut World, client: &mut Client, lines: &[&[&str]]| {
             lines.iter().for_each(|words| client.send(&request(words[0], words[1..].iter().copied())));

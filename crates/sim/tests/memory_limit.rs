@@ -73,7 +73,7 @@ fn the_limit_holds_and_everybody_is_answered() {
         let mut client = world.connect();
         let mut writers: Vec<Writer> =
             (0..CLIENTS).map(|_| Writer { client: world.connect(), under_way: Default::default() }).collect();
-        let used = world.server.used_bytes();
+        let used = world.server().used_bytes();
         let limit = (used + ROOM_BYTES).to_string();
         let set = request("CONFIG", ["SET", "maxmemory-policy", policy, "maxmemory", &limit]);
         assert_eq!(world.call(&mut client, &set), Value::Simple(b"OK".to_vec()));
@@ -89,7 +89,7 @@ fn the_limit_holds_and_everybody_is_answered() {
                 }
             }
             world.step();
-            most = most.max(world.server.used_bytes());
+            most = most.max(world.server().used_bytes());
         }
         let beyond = most.saturating_sub(used + ROOM_BYTES);
         assert!(beyond < BEYOND_BYTES_MAX, "{beyond} beyond with {policy} in {setup:?}");

@@ -178,7 +178,7 @@ fn scripts_never_end_half_applied() {
         }
         world.settle(|_| {});
         account(&mut world, &setup);
-        lent += world.server.lent();
+        lent += world.server().lent();
         interruptions += world.interruptions;
     });
     println!("{interruptions} interruptions, {lent} shards lent");

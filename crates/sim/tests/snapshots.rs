@@ -149,7 +149,7 @@ fn a_snapshot_is_what_there_was_at_the_cut() {
                 world.step();
             }
         }
-        held_back_count += world.server.held_back();
+        held_back_count += world.server().held_back();
         clients.clear();
         world.settle(|_| {});
         let before_load = ok(&mut world, &mut main, "DEBUG DIGEST");

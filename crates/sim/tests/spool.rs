@@ -87,7 +87,7 @@ impl Reader {
 
 /// Puts what was read in the place of the snapshot, and loads it.
 fn load(world: &mut World, main: &mut Client, bytes: &[u8]) -> Value {
-    let disk = world.disk.disk();
+    let disk = world.disk().disk();
     let file = disk.open(&Path::new(".").join("dump.rdb"), Open::Empty).expect("the disk is good");
     file.write_all_at(0, bytes).expect("the disk is good");
     ok(world, main, "DEBUG RELOAD NOSAVE");
@@ -156,7 +156,7 @@ fn write_on(
 /// A disk that is slow, and perhaps one that fails.
 fn disturb(world: &World, entropy: &mut Entropy) -> bool {
     let fails = entropy.one_in(4);
-    world.disk.set_faults(DiskFaults {
+    world.disk().set_faults(DiskFaults {
         short_write_one_in: 3,
         hang_one_in: 10,
         hang_ns_max: 50_000_000,
@@ -183,8 +183,8 @@ fn replicas_read_what_there_was_at_the_cut() {
         let mut saves_before = world.info(&mut main)["rdb_saves"];
         world.settle(|_| {});
         let fails = disturb(&world, &mut faults);
-        let spool = world.server.begin_spool(Content::All).expect("nobody is in the way");
-        assert!(world.server.begin_spool(Content::All).is_none(), "there is one at a time");
+        let spool = world.server().begin_spool(Content::All).expect("nobody is in the way");
+        assert!(world.server().begin_spool(Content::All).is_none(), "there is one at a time");
         let mut readers: Vec<Reader> = (0..3).map(|_| Reader::any(&spool, &mut world)).collect();
         readers.push(Reader::when_woken(&spool));
         let is_shown = world.info(&mut main)["rdb_bgsave_in_progress"] == 1;
@@ -199,13 +199,13 @@ fn replicas_read_what_there_was_at_the_cut() {
             saves_before += u64::from(!matches!(reply, Value::Error(_)));
         }
         let state = write_on(&mut world, &spool, &mut readers, &mut clients, &mut generator);
-        world.disk.heal();
+        world.disk().heal();
         clients.clear();
         world.settle(|_| {});
         assert!(fails || state == SpoolState::Complete, "it failed for no reason");
         let info = world.info(&mut main);
         assert_eq!((info["rdb_bgsave_in_progress"], info["rdb_saves"]), (0, saves_before));
-        let files = world.disk.disk().list(Path::new(".")).expect("there is a directory");
+        let files = world.disk().disk().list(Path::new(".")).expect("there is a directory");
         assert!(!files.iter().any(|name| name.to_string_lossy().starts_with("temp-")), "{files:?}");
         if state == SpoolState::Failed {
             failed_count += 1;
@@ -230,7 +230,7 @@ fn without_data_it_has_the_functions() {
         let mut main = world.connect();
         add_large(&mut world, &mut main);
         world.settle(|_| {});
-        let spool = world.server.begin_spool(Content::Functions).expect("nobody is in the way");
+        let spool = world.server().begin_spool(Content::Functions).expect("nobody is in the way");
         world.settle(|_| {});
         assert_eq!(spool.progress().state, SpoolState::Complete);
         let bytes = Reader::any(&spool, &mut world).read_all();
@@ -253,7 +253,7 @@ fn a_save_waits_for_what_replicas_read() {
         ok(&mut world, &mut main, "BGSAVE");
         let spool = loop {
             let saves = world.info(&mut main)["rdb_saves"];
-            if let Some(spool) = world.server.begin_spool(Content::All) {
+            if let Some(spool) = world.server().begin_spool(Content::All) {
                 break spool;
             }
             assert_eq!(saves, 0, "nothing is being saved");
@@ -281,7 +281,7 @@ fn a_checkpoint_waits_for_what_replicas_read() {
         add_large(&mut world, &mut main);
         world.settle(|_| {});
         let spool = loop {
-            match world.server.begin_spool(Content::All) {
+            match world.server().begin_spool(Content::All) {
                 Some(spool) => break spool,
                 None => world.run_for(1, |_| {}),
             }
@@ -311,16 +311,16 @@ fn the_power_fails_while_replicas_read() {
         ok(&mut world, &mut main, "SAVE");
         ok(&mut world, &mut main, "SET key new");
         world.settle(|_| {});
-        let spool = world.server.begin_spool(Content::All).expect("nobody is in the way");
-        let operations = world.disk.operations() + world.below(12) as u64;
-        while world.disk.operations() < operations && spool.progress().state == SpoolState::Writing {
+        let spool = world.server().begin_spool(Content::All).expect("nobody is in the way");
+        let operations = world.disk().operations() + world.below(12) as u64;
+        while world.disk().operations() < operations && spool.progress().state == SpoolState::Writing {
             world.step();
         }
         world.crash();
         drop(spool);
         let mut main = world.connect();
         assert_eq!(ok(&mut world, &mut main, "DEBUG DIGEST"), saved);
-        let files = world.disk.disk().list(Path::new(".")).expect("there is a directory");
+        let files = world.disk().disk().list(Path::new(".")).expect("there is a directory");
         assert_eq!(files, ["dump.rdb"], "a file of before is left");
     });
 }
@@ -350,7 +350,7 @@ fn redis_loads_what_replicas_read() {
         ok(&mut world, &mut main, "COPY large large DB 3");
         world.settle(|_| {});
         let at_cut = ok(&mut world, &mut main, "DEBUG DIGEST");
-        let spool = world.server.begin_spool(Content::All).expect("nobody is in the way");
+        let spool = world.server().begin_spool(Content::All).expect("nobody is in the way");
         let mut other = world.connect();
         while spool.progress().state == SpoolState::Writing {
             if other.unanswered() < 10 {

@@ -27,8 +27,8 @@ struct Figures {
 /// A key for every shard.
 fn key_of_each_shard(world: &World) -> Vec<String> {
     let keys: Vec<String> = (0..2_000).map(|number| format!("key:{number}")).collect();
-    let on = |shard| keys.iter().find(|key| world.server.shard_of(key.as_bytes()) == shard).cloned();
-    (0..world.server.shard_count()).map(|shard| on(shard).expect("there are keys enough")).collect()
+    let on = |shard| keys.iter().find(|key| world.server().shard_of(key.as_bytes()) == shard).cloned();
+    (0..world.server().shard_count()).map(|shard| on(shard).expect("there are keys enough")).collect()
 }
 
 /// Keeps pipelines full of commands on one shard each.
@@ -58,7 +58,7 @@ fn wide_commands_get_through() {
         let words = keys.iter().flat_map(|key| [key.clone(), "0".to_owned()]);
         let wide = request("MSET", words);
         for _ in 0..WIDE_COMMANDS {
-            let (retries, event) = (world.server.retries(), world.event);
+            let (retries, event) = (world.server().retries(), world.event);
             client.send(&wide);
             let reply = loop {
                 if let Some(reply) = world.pump(&mut client).pop() {
@@ -68,7 +68,7 @@ fn wide_commands_get_through() {
                 world.step();
             };
             assert_eq!(reply, Value::Simple(b"OK".to_vec()));
-            let (tries, events) = (1 + world.server.retries() - retries, world.event - event);
+            let (tries, events) = (1 + world.server().retries() - retries, world.event - event);
             assert!(tries <= TRIES_MAX, "{tries} tries, {events} events in {setup:?}");
             figures.commands += 1;
             figures.tries += tries;

@@ -23,7 +23,7 @@ pub enum SimReceived {
 impl SimNet {
     /// Connects a client; None if nobody listens at `address`.
     pub fn connect(&self, address: &str) -> Option<SimClient> {
-        self.link(address).map(SimClient)
+        self.link(address, true).map(SimClient)
     }
 }
 

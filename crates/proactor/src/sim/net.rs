@@ -11,7 +11,7 @@
 //! were written, its end after them; a reset overtakes them and drops them. The lock is held for single steps only and
 //! never while an [`Endpoint`] is dropped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,9 +46,12 @@ pub enum SimStep {
     Never,
 }
 
-/// A simulated world; clones are the same world.
+/// A simulated world, as one machine of it sees it; clones are the same. Clients are on no machine.
 #[derive(Clone)]
-pub struct SimNet(Arc<Mutex<State>>);
+pub struct SimNet {
+    state: Arc<Mutex<State>>,
+    machine: usize,
+}
 
 impl std::fmt::Debug for SimNet {
     /// Short, because every simulated socket holds one.
@@ -70,6 +73,10 @@ struct State {
     sequence: u64,
     /// Something has reached a side that no thread has.
     has_client_news: bool,
+    /// Pairs of machines between which nothing gets through.
+    parted: BTreeSet<(usize, usize)>,
+    /// What is to arrive when they are joined again, in order.
+    held: Vec<Arrival>,
 }
 
 #[derive(Debug)]
@@ -80,8 +87,21 @@ enum Arrival {
     Reset { link: usize, side: usize },
 }
 
+impl Arrival {
+    fn link(&self) -> usize {
+        match self {
+            Arrival::Connection { link, .. }
+            | Arrival::Bytes { link, .. }
+            | Arrival::End { link, .. }
+            | Arrival::Reset { link, .. } => *link,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Link {
+    /// On which machine a side is; clients are on none.
+    machines: [Option<usize>; 2],
     /// `pipes[side]` is what `side` reads from.
     pipes: [Pipe; 2],
     /// Which thread's driver has a side, to make it run when something reaches it.
@@ -104,17 +124,22 @@ struct Pipe {
 
 #[derive(Debug)]
 struct ListenerState {
-    address: String,
+    machine: usize,
+    /// `None`: the machine is gone.
+    address: Option<String>,
     owner: Option<usize>,
     waiting: VecDeque<usize>,
 }
 
 #[derive(Debug)]
 struct ThreadState {
+    machine: usize,
     waker: Arc<Waker>,
     is_ready: bool,
     /// When a parked thread runs again by itself; `None` is never.
     deadline_ns: Option<u64>,
+    /// Its machine is gone.
+    is_gone: bool,
 }
 
 /// What a read found.
@@ -158,7 +183,7 @@ pub(crate) struct SimListener {
 impl SimNet {
     /// A world in which everything follows from `seed`.
     pub fn new(seed: u64, config: SimConfig) -> SimNet {
-        SimNet(Arc::new(Mutex::new(State {
+        let state = State {
             now_ns: Arc::new(AtomicU64::new(0)),
             entropy: Entropy::from_seed(seed),
             config,
@@ -168,19 +193,34 @@ impl SimNet {
             arrivals: BTreeMap::new(),
             sequence: 0,
             has_client_news: false,
-        })))
+            parted: BTreeSet::new(),
+            held: Vec::new(),
+        };
+        SimNet { state: Arc::new(Mutex::new(state)), machine: 0 }
+    }
+
+    /// The same world for another machine of it; the first one has number 0.
+    #[must_use]
+    pub fn on_machine(&self, machine: usize) -> SimNet {
+        SimNet { state: Arc::clone(&self.state), machine }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A test that fails while it holds the lock still wants to print and drop things.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a simulated thread; threads are numbered from 0 in this order.
     pub(super) fn add_thread(&self, waker: Arc<Waker>) -> usize {
         let mut state = self.state();
-        state.threads.push(ThreadState { waker, is_ready: true, deadline_ns: None });
+        let machine = self.machine;
+        state.threads.push(ThreadState { machine, waker, is_ready: true, deadline_ns: None, is_gone: false });
         state.threads.len() - 1
+    }
+
+    /// How many threads there have been: the number of the next one.
+    pub fn thread_count(&self) -> usize {
+        self.state().threads.len()
     }
 
     /// Opens `address`, for a driver to listen at.
@@ -188,7 +228,8 @@ impl SimNet {
         let mut state = self.state();
         let index = state.listeners.len();
         state.listeners.push(ListenerState {
-            address: address.to_owned(),
+            machine: self.machine,
+            address: Some(address.to_owned()),
             owner: None,
             waiting: VecDeque::new(),
         });
@@ -196,10 +237,12 @@ impl SimNet {
         SimListener { net: self.clone(), index }
     }
 
-    /// Links a client to `address`, and gives its side; None if nobody listens there.
-    pub(super) fn link(&self, address: &str) -> Option<Endpoint> {
+    /// Links a client, or this machine, to `address`, and gives its side; None if nobody listens there.
+    pub(crate) fn link(&self, address: &str, is_client: bool) -> Option<Endpoint> {
         let mut state = self.state();
-        let listener = state.listeners.iter().position(|listener| listener.address == address)?;
+        let listens = |listener: &ListenerState| listener.address.as_deref() == Some(address);
+        let listener = state.listeners.iter().position(listens)?;
+        let machines = [(!is_client).then_some(self.machine), Some(state.listeners[listener].machine)];
         let window_bytes = state.config.window_bytes;
         let pipe = || Pipe {
             in_transit_bytes: 0,
@@ -212,6 +255,7 @@ impl SimNet {
         };
         let link = state.links.len();
         state.links.push(Link {
+            machines,
             pipes: [pipe(), pipe()],
             owners: [None, None],
             is_closed: [false, false],
@@ -225,19 +269,49 @@ impl SimNet {
         Some(Endpoint { net: self.clone(), link, side: 0 })
     }
 
-    /// The machine that serves is gone, with its threads and what it listened at: its drivers must have been dropped, or never be
-    /// used again. Clients can read what has reached them, then their links are cut.
+    /// This machine is gone, with its threads and what it listened at: its drivers must have been dropped, or never be
+    /// used again. Others can read what has reached them, then their links are cut.
     pub fn crash(&self) {
-        let mut state = self.state();
-        state.threads.clear();
-        state.listeners.clear();
-        state.arrivals.clear();
-        for link in &mut state.links {
-            link.owners[1] = None;
-            link.is_closed[1] = true;
-            link.pipes.iter_mut().for_each(|pipe| pipe.is_reset = true);
+        let (mut state, machine) = (self.state(), self.machine);
+        for thread in state.threads.iter_mut().filter(|thread| thread.machine == machine) {
+            (thread.is_gone, thread.is_ready, thread.deadline_ns) = (true, false, None);
+        }
+        for listener in state.listeners.iter_mut().filter(|listener| listener.machine == machine) {
+            (listener.address, listener.owner) = (None, None);
+            listener.waiting.clear();
+        }
+        let State { arrivals, held, links, .. } = &mut *state;
+        let is_its = |link: &Link| link.machines.contains(&Some(machine));
+        arrivals.retain(|_, arrival| !is_its(&links[arrival.link()]));
+        held.retain(|arrival| !is_its(&links[arrival.link()]));
+        for link in (0..state.links.len()).filter(|link| is_its(&state.links[*link])).collect::<Vec<_>>() {
+            for side in 0..2 {
+                if state.links[link].machines[side] == Some(machine) {
+                    state.links[link].owners[side] = None;
+                    state.links[link].is_closed[side] = true;
+                }
+            }
+            state.reset(link, 0);
+            state.reset(link, 1);
         }
         state.has_client_news = true;
+    }
+
+    /// From now on nothing gets through between this machine and that one, or everything does, also what was on its way.
+    pub fn part(&self, other: usize, is_parted: bool) {
+        let mut state = self.state();
+        let pair = (self.machine.min(other), self.machine.max(other));
+        if is_parted {
+            state.parted.insert(pair);
+            return;
+        }
+        state.parted.remove(&pair);
+        let now_ns = state.now_ns();
+        for arrival in std::mem::take(&mut state.held) {
+            // What is still parted comes back.
+            state.schedule(now_ns, arrival);
+        }
+        state.arrive();
     }
 
     /// Cuts a link at one in so many arrivals from now on; 0 is never.
@@ -336,9 +410,8 @@ impl State {
     fn runnable(&self) -> Vec<usize> {
         let now_ns = self.now_ns();
         let is_runnable = |thread: &ThreadState| {
-            thread.is_ready
-                || thread.waker.is_notified()
-                || thread.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
+            let has_news = thread.is_ready || thread.waker.is_notified();
+            !thread.is_gone && has_news || thread.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
         };
         (0..self.threads.len()).filter(|&index| is_runnable(&self.threads[index])).collect()
     }
@@ -364,6 +437,10 @@ impl State {
             && entry.key().0 <= self.now_ns.load(Ordering::Relaxed)
         {
             let arrival = entry.remove();
+            if self.is_parted(arrival.link()) {
+                self.held.push(arrival);
+                continue;
+            }
             let cut_one_in = self.config.cut_one_in;
             match arrival {
                 Arrival::Bytes { link, .. } if cut_one_in > 0 && self.entropy.one_in(cut_one_in) => {
@@ -394,6 +471,11 @@ impl State {
                 Arrival::Reset { link, side } => self.reset(link, side),
             }
         }
+    }
+
+    fn is_parted(&self, link: usize) -> bool {
+        let [Some(a), Some(b)] = self.links[link].machines else { return false };
+        self.parted.contains(&(a.min(b), a.max(b)))
     }
 
     fn reset(&mut self, link: usize, side: usize) {
@@ -502,7 +584,9 @@ impl Endpoint {
 
     /// Output that will not be written any more.
     pub(super) fn note_unsent(&self, bytes: &[u8]) {
-        self.net.state().links[self.link].tap.extend_from_slice(bytes);
+        if self.side == 1 {
+            self.net.state().links[self.link].tap.extend_from_slice(bytes);
+        }
     }
 
     /// Another handle on the network and the number of the link.
@@ -556,7 +640,7 @@ impl SimListener {
 
 impl Endpoint {
     /// A name for the other side, different for every connection.
-    pub(super) fn peer(&self) -> String {
+    pub(crate) fn peer(&self) -> String {
         format!("10.1.{}.{}:{}", self.link / 250 % 250, self.link % 250 + 1, 20_000 + self.link % 40_000)
     }
 }

@@ -20,7 +20,7 @@ use journal::{
     Writer,
 };
 use proactor::{Clock, Waker};
-use replication::Synced;
+use replication::{Following, Synced};
 use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings};
 
 use switch::{Ended, Making};
@@ -156,7 +156,7 @@ impl Journal {
             is_on: AtomicBool::new(false),
             backlog,
             is_streaming: AtomicBool::new(false),
-            synced: Synced::new(settings.number(REPL_SYNC_REPLICAS) as u64),
+            synced: Synced::new(settings.number(REPL_SYNC_REPLICAS) as u64, threads),
             recorders: Mutex::new(recorders),
             orders,
             disk,
@@ -287,6 +287,12 @@ impl Journal {
         let cut = self.log.set_copying(copies);
         self.progress.wake_log_thread();
         cut
+    }
+
+    /// The role with which the server starts: nobody serves yet.
+    pub(crate) fn begin_role(&self, following: &Following) {
+        self.set_copying(following.is_replica());
+        self.synced.begin_role(following.role());
     }
 
     /// The copy begins anew at `position`, and so does what replicas read; all shards are held. A journal ends here, because what comes does not

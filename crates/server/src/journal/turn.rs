@@ -18,7 +18,7 @@ impl Journal {
     pub(crate) fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen > 0 {
             let slice = std::mem::take(&mut tx.seen);
-            if slice > self.released() && !mutant::is_on(Mutant::ReplyAtOnce) {
+            if slice > self.released(self.synced.wanted()) && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice);
             }
         }
@@ -34,12 +34,13 @@ impl Journal {
     #[inline(never)]
     fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
         if driver.is_holding() {
-            driver.release(self.released());
+            driver.release(self.released(self.synced.wanted_by(usize::from(thread))));
         }
         // That a journal has its first base all threads hear.
         let awaited = awaited.filter(|_| !self.awaits_first_base());
         let waits_for_disk = |held: &u64| {
-            self.synced.wanted() == 0 || self.holds_for_disk() && *held > self.progress.durable()
+            self.synced.wanted_by(usize::from(thread)) == 0
+                || self.holds_for_disk() && *held > self.progress.durable()
         };
         let held = driver.held_for().filter(waits_for_disk);
         match [held, awaited].into_iter().flatten().min() {
@@ -48,11 +49,11 @@ impl Journal {
         }
     }
 
-    /// The last slice of which replies may tell: it is durable, and enough replicas have it, as far as either is waited for.
+    /// The last slice of which replies may tell that wait for so many replicas: it is durable, and these have it, as far as either is waited for.
     #[inline]
-    fn released(&self) -> u64 {
+    fn released(&self, wanted: u64) -> u64 {
         let durable = self.progress.durable();
-        match self.synced.wanted() {
+        match wanted {
             0 if self.is_on() => durable,
             // What was held for replicas, when they were wanted, no disk has to have.
             0 => durable.max(self.synced.slice()),
@@ -76,7 +77,7 @@ impl Journal {
         // In this order: what is no longer pending by now is in a slice before the one that is open then.
         let is_pending = self.log.has_pending();
         let newest = self.log.slice() - u64::from(!is_pending);
-        if newest <= self.released() {
+        if newest <= self.released(self.synced.wanted()) {
             return 0;
         }
         // That slice may be empty, and so not be written by itself.

@@ -111,6 +111,10 @@ impl Thread {
                     return true;
                 }
                 let shared = self.host.shared;
+                if !is_for_a_client && shared.following.is_replica() {
+                    // The primary's stream says that it was popped.
+                    return false;
+                }
                 if is_for_a_client
                     && command.is_write()
                     && shared.following.standing(&shared.settings).is_read_only

@@ -17,6 +17,7 @@ use command::{
     Work,
 };
 use journal::Refusal;
+use replication::Standing;
 use resp::{Output, Reply};
 use session::Retry;
 use settings::EntryMode;
@@ -336,6 +337,9 @@ impl Thread {
         if self.host.shared.may_hold_back() && self.hold_back(command, args) {
             return;
         }
+        if self.host.shared.following.is_replica() && refuses_by_now(&mut self.host, command, args, out) {
+            return;
+        }
         let session = self.host.session();
         // Not before: whoever reads that of another client may rely on the shards knowing, too.
         session.last_command = Some(command.id);
@@ -380,6 +384,21 @@ impl Thread {
             self.drain_kept();
         }
     }
+}
+
+/// Refuses a command that writes, if this server has become a replica since the command was admitted, while its shards were not held.
+#[cold]
+fn refuses_by_now(
+    host: &mut ThreadHost,
+    command: &'static Command,
+    args: &[&[u8]],
+    out: &mut Output,
+) -> bool {
+    let may_write = command.is_write() || command.entry.route == Route::Queued;
+    let refused = may_write.then(|| refusal_of_replica(host, command, args)).flatten();
+    let Some(error) = refused.filter(|error| *error == Standing::READ_ONLY) else { return false };
+    host.refuse(Some(command), &error, out);
+    true
 }
 
 /// The same where there is something to be told, or to be recorded. A function of its own: most transactions have no news.

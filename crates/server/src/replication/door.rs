@@ -60,10 +60,6 @@ impl Door for ThreadHost {
         self.shared.settings.is_on(APPENDONLY)
     }
 
-    fn is_replica(&self) -> bool {
-        self.shared.following.is_replica()
-    }
-
     fn peer(&mut self) -> &mut Peer {
         self.session().replica.get_or_insert_default()
     }

@@ -1,13 +1,14 @@
 //! The link to the own primary: what `replication`'s `Follower` needs of the first thread, which has it.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use command::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::Role;
-use proactor::{CloseMode, ConnId, Socket};
+use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
     Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
-    ReplicationId, RoleChange, Stage, Vocabulary, dial, incoming,
+    ReplicationId, RoleChange, Stage, Vocabulary, incoming,
 };
 use resp::Output;
 use session::{Parser, Protocol};
@@ -88,12 +89,13 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
         LinkNews::Help(help) => run_part(thread, &help),
-        LinkNews::Role(RoleChange::Moved) => {}
-        LinkNews::Role(RoleChange::Demoted) => {
+        LinkNews::Role(RoleChange::Moved, role) => settle(thread, role),
+        LinkNews::Role(RoleChange::Demoted, role) => {
             drop_held(thread);
+            settle(thread, role);
             unblock_all(thread);
         }
-        LinkNews::Role(RoleChange::Promoted) => {
+        LinkNews::Role(RoleChange::Promoted, _) => {
             for conn in thread.host.replicas.conns() {
                 thread.close(conn, CloseMode::Now);
             }
@@ -107,10 +109,17 @@ fn run_part(thread: &mut Thread, help: &Help) {
     help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
 }
 
-/// All threads hear that the role has changed, and what is replied waits, or no longer waits, as that role has it.
+/// All threads hear that the role has changed, while all shards are held, and what is replied waits, or no longer waits, as that role has it.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
+    shared.journal.synced.set_role(shared.following.role());
     shared.judge_quorum(shared.machine.clock.monotonic_ms());
-    shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change))));
+    let role = shared.following.version();
+    shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
+}
+
+/// What the thread holds from now on waits for no replicas, as long as the role is that of this version.
+fn settle(thread: &mut Thread, role: u64) {
+    thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
 }
 
 /// What waits for replicas, and was not acknowledged by them, may be lost now: nobody is told that it was done.
@@ -222,15 +231,16 @@ impl FollowerAround<Loaded> for Host<'_> {
 
     fn dial(&mut self, address: Address, attempt: u64) {
         let shared = self.thread.host.shared;
-        if shared.is_simulated() {
-            return;
-        }
-        let timeout_ms = shared.settings.number(REPL_TIMEOUT) as u64 * 1000;
+        let timeout = Duration::from_secs(shared.settings.number(REPL_TIMEOUT) as u64);
         let tell =
             move |made| shared.threads[0].send(Message::Link(Box::new(LinkNews::Dialed(attempt, made))));
-        let work = move || tell(dial(&address, timeout_ms));
-        let started = std::thread::Builder::new().name("replica-dial".to_owned()).spawn(work);
-        if let Err(error) = started {
+        let work = move |_| {
+            let Address { host, port } = &address;
+            let why = |error| format!("Unable to connect to MASTER {host}:{port}: {error}");
+            tell(shared.machine.dialer.connect(host, *port, timeout).map_err(why));
+            ErrandStep::Ended
+        };
+        if let Err(error) = shared.machine.errands.start("replica-dial", Box::new(work)) {
             tell(Err(format!("no thread to connect to MASTER: {error}")));
         }
     }
@@ -240,13 +250,11 @@ impl FollowerAround<Loaded> for Host<'_> {
         let (incoming, outgoing) = incoming();
         let names = names(&shared.settings, &shared.machine.disk);
         let name = format!("temp-{}.sync-{attempt}.rdb", std::process::id());
-        let work = move || {
-            let load = || Loader::of(shared).read_beginning(&name).map_err(|error| error.to_string());
-            if let Some(read) = outgoing.spool(names.disk(), &names.path(&name), load) {
-                shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
-            }
-        };
-        let started = std::thread::Builder::new().name("replica-load".to_owned()).spawn(work);
+        let path = names.path(&name);
+        let load = move || Loader::of(shared).read_beginning(&name).map_err(|error| error.to_string());
+        let tell = move |read| shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
+        let work = outgoing.spool(names.disk().clone(), path, load, tell);
+        let started = shared.machine.errands.start("replica-load", work);
         started.map_err(|error| format!("no thread to take a snapshot: {error}"))?;
         Ok(incoming)
     }
@@ -275,7 +283,9 @@ impl FollowerAround<Loaded> for Host<'_> {
     }
 
     fn drop_replicas(&mut self) {
-        tell_role(self.thread.host.shared, RoleChange::Promoted);
+        let shared = self.thread.host.shared;
+        let role = shared.following.version();
+        shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(RoleChange::Promoted, role))));
     }
 
     fn random_id(&mut self) -> ReplicationId {

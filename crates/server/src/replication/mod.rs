@@ -35,6 +35,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         id: shared.primary.history().id,
         limits: Limits::of(&shared.settings),
         wake: &wake,
+        errands: &shared.machine.errands,
         read_back: &|from, to| -> Option<Read> {
             let mut stream = shared.journal.open()?.read_back(from, to);
             Some(Box::new(move || stream.next(Some(RedisVersion::V7_0)).map_err(|error| error.to_string())))
@@ -87,7 +88,6 @@ impl Shared {
     /// Finds out whether enough replicas follow for commands that write, and for how many replies wait.
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;
-        synced.set_replica(self.following.is_replica());
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
         synced.update(&self.primary, &self.journal.backlog);
         self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);

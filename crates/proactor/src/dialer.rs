@@ -1,0 +1,57 @@
+//! Connections that are made from here: to another machine, or to another one of a simulated world.
+//!
+//! The call blocks until somebody answers, so it is for errands and other threads that may wait. In a simulated world it returns at once; what is sent
+//! over the connection still takes its time.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::{SimNet, Socket};
+
+/// Connects to other machines; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Dialer(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Tcp,
+    Simulated(SimNet),
+}
+
+impl Dialer {
+    /// That of the machine that this process runs on.
+    pub fn real() -> Dialer {
+        Dialer(Way::Tcp)
+    }
+
+    /// Connects to the first address of `host` that answers within `timeout`.
+    pub fn connect(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Socket> {
+        match &self.0 {
+            Way::Tcp => {
+                let mut failure = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+                for address in (host, port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, timeout) {
+                        Ok(stream) => return Socket::from_tcp(stream),
+                        Err(error) => failure = error,
+                    }
+                }
+                Err(failure)
+            }
+            Way::Simulated(net) => {
+                let address = format!("{host}:{port}");
+                let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+                let endpoint = net.link(&address, false).ok_or_else(refused)?;
+                let local = endpoint.peer();
+                Ok(Socket::simulated(endpoint, address, local))
+            }
+        }
+    }
+}
+
+impl SimNet {
+    /// Connects this machine to others.
+    pub fn dialer(&self) -> Dialer {
+        Dialer(Way::Simulated(self.clone()))
+    }
+}

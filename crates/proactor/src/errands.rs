@@ -1,0 +1,73 @@
+//! Errands: what a server does beside its threads because it has to wait, for the disk or for others. Each has a thread of its own while it
+//! lasts; in a simulation its steps are taken one by one, between those of all others.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a step of an errand has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrandStep {
+    /// It has done something.
+    Worked,
+    /// There is nothing to be done before others have done something. Only for one that may not wait.
+    Waits,
+    /// It has ended.
+    Ended,
+}
+
+/// Takes a step, and waits in it as long as it must, if it may.
+pub type Work = Box<dyn FnMut(bool) -> ErrandStep + Send>;
+
+/// Has errands run; clones are the same.
+#[derive(Clone, Default)]
+pub struct Errands(Option<Arc<Mutex<VecDeque<Work>>>>);
+
+impl Errands {
+    /// Those of a simulation, which [takes](Self::take) them.
+    pub fn simulated() -> Errands {
+        Errands(Some(Arc::default()))
+    }
+
+    /// An errand begins, on a thread of this name.
+    pub fn start(&self, name: &str, mut work: Work) -> io::Result<()> {
+        match &self.0 {
+            Some(waiting) => waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(work),
+            None => {
+                let run = move || while work(true) != ErrandStep::Ended {};
+                drop(std::thread::Builder::new().name(name.to_owned()).spawn(run)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// In a simulation: an errand that is to begin.
+    pub fn take(&self) -> Option<Work> {
+        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_errand_works_until_it_has_ended() {
+        for errands in [Errands::default(), Errands::simulated()] {
+            let (sender, steps) = channel();
+            let mut left = 3;
+            let work = move |may_wait| {
+                left -= 1;
+                sender.send(may_wait).expect("somebody listens");
+                if left == 0 { ErrandStep::Ended } else { ErrandStep::Worked }
+            };
+            errands.start("errand", Box::new(work)).expect("there are threads");
+            let is_simulated = errands.0.is_some();
+            if let Some(mut work) = errands.take() {
+                while work(false) != ErrandStep::Ended {}
+            }
+            assert_eq!(steps.iter().collect::<Vec<_>>(), [!is_simulated; 3]);
+        }
+    }
+}

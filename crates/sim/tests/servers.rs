@@ -1,0 +1,590 @@
+//! Several servers, of which one is the primary and the others follow it, on a network that delays, cuts and parts, while servers die and others take
+//! their place.
+//!
+//! * **A prefix**: whatever a server has is what the stream of its primary made up to some place. Clients write `x:<n>` and then `y:<n>`, one after the other,
+//!   and `a:<n>` and `b:<n>` in one transaction: nowhere may the second be ahead of the first, and nowhere may one of the two be without the other.
+//! * **One stream**: two servers that know the stream by the same id have the same data at the same offset, and in the end all have the same.
+//! * **Nothing acknowledged is lost** (`repl_sync_replicas` as large as the number of replicas that may be promoted): each element of a queue that
+//!   was acknowledged is there, or one worker got it, or was about to. None is given to two.
+//!
+//! Who is promoted is chosen as Sentinel does it: a replica that says of itself that it may be (`slave_priority`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proactor::Entropy;
+use resp::Value;
+use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
+
+const LISTS: usize = 3;
+/// The longest that a client does nothing.
+const THINKS_NS_MAX: usize = 30_000_000;
+/// How long it may take until all follow when nothing is in the way any more.
+const REUNION_MS: u64 = 120_000;
+/// How long an administrator waits for an answer.
+const PATIENCE_MS: u64 = 3_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Producer,
+    Worker,
+    Writer,
+    Reader,
+}
+
+/// What is expected of the next reply that counts.
+#[derive(Clone, Debug)]
+enum Meaning {
+    Push(Vec<u64>),
+    Pop(usize),
+    Ordered,
+    Paired,
+    Written(u64),
+    Nothing,
+}
+
+struct Actor {
+    role: Role,
+    client: Option<Client>,
+    /// What it waits for, and for how many replies.
+    pending: Option<(Meaning, usize)>,
+    /// Which keys it writes, and what next.
+    keys: usize,
+    next: u64,
+    /// When it does something next, on the world's clock.
+    acts_ns: u64,
+}
+
+impl Actor {
+    fn new(role: Role) -> Actor {
+        Actor { role, client: None, pending: None, keys: 0, next: 0, acts_ns: 0 }
+    }
+}
+
+#[derive(Default)]
+struct Account {
+    /// Nothing that was acknowledged may be undone.
+    is_kept: bool,
+    next_element: u64,
+    acknowledged: BTreeSet<u64>,
+    got: BTreeSet<u64>,
+    owed: usize,
+}
+
+/// All servers, and who is to be the primary.
+struct Fleet {
+    world: World,
+    count: usize,
+    primary: usize,
+    is_up: Vec<bool>,
+    parted: Vec<(usize, usize)>,
+    keeps_all: bool,
+    actors: Vec<Actor>,
+    keys: usize,
+    account: Account,
+    /// Digests by id and offset of the stream.
+    seen: BTreeMap<(String, u64), String>,
+    acknowledged_writes: usize,
+    promotions: usize,
+    /// Who was told last to become the primary, and may have done so though it did not say so.
+    chosen: usize,
+    is_quiet: bool,
+}
+
+/// In which database the keys with this number are.
+fn database(keys: usize) -> String {
+    (keys % 3).to_string()
+}
+
+fn words<const N: usize>(command: &str, words: [&str; N]) -> Request {
+    request(command, words)
+}
+
+fn element(value: &Value) -> Option<u64> {
+    if let Value::Bulk(text) = value { String::from_utf8_lossy(text).parse().ok() } else { None }
+}
+
+fn elements(reply: &Value) -> Vec<u64> {
+    match reply {
+        Value::Array(items) => items.iter().flat_map(elements).collect(),
+        value => element(value).into_iter().collect(),
+    }
+}
+
+/// What INFO says of each name.
+type Facts = BTreeMap<String, String>;
+
+fn facts(reply: &Value) -> Facts {
+    let Value::Bulk(text) = reply else { return Facts::new() };
+    let text = String::from_utf8_lossy(text);
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+impl Account {
+    fn note(&mut self, meaning: &Meaning, reply: &Value) -> bool {
+        match (meaning, reply) {
+            (_, Value::Error(_)) => return false,
+            (Meaning::Push(elements), _) => self.acknowledged.extend(elements),
+            (Meaning::Pop(_), reply) => {
+                for element in elements(reply) {
+                    let is_first = self.got.insert(element);
+                    assert!(is_first || !self.is_kept, "{element} was given twice");
+                }
+            }
+            (Meaning::Ordered, Value::Array(both)) => {
+                let [x, y] = [0, 1].map(|index| element(&both[index]).unwrap_or(0));
+                assert!(y <= x && x <= y + 1, "x is {x} and y is {y}");
+            }
+            (Meaning::Paired, Value::Array(both)) => {
+                assert_eq!(both[0], both[1], "half of a transaction");
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+impl Fleet {
+    fn new(mut entropy: Entropy) -> Fleet {
+        let mut setups = Vec::new();
+        let count = 2 + entropy.below(3) as usize;
+        let keeps_all = entropy.one_in(2);
+        for number in 0..count {
+            let mut setup = Setup::any(&mut entropy);
+            setup.threads = setup.threads.min(3);
+            setup.net.window_bytes = setup.net.window_bytes.max(1_000);
+            setup.script_trusted_after = setup.script_trusted_after.max(1_000);
+            setup.replicates = true;
+            let sync = [Sync::Always, Sync::EverySecond, Sync::Never][entropy.below(3) as usize];
+            setup.journal = entropy.one_in(2).then(|| Journal::any(&mut entropy, sync));
+            setup.more = more(&mut entropy, keeps_all, count);
+            if number > 0 {
+                setup.more.push(format!("--replicaof={} 6379", Machine::host_of(0)));
+            }
+            setups.push(setup);
+        }
+        let mut world = World::new(entropy, &setups[0]);
+        for setup in &setups[1..] {
+            world.add(setup);
+        }
+        let roles = [Role::Producer, Role::Worker, Role::Writer, Role::Writer, Role::Reader, Role::Reader];
+        Fleet {
+            world,
+            count,
+            primary: 0,
+            is_up: vec![true; count],
+            parted: Vec::new(),
+            keeps_all,
+            actors: roles.map(Actor::new).into_iter().collect(),
+            keys: 0,
+            account: Account { is_kept: keeps_all, ..Account::default() },
+            seen: BTreeMap::new(),
+            acknowledged_writes: 0,
+            promotions: 0,
+            chosen: 0,
+            is_quiet: false,
+        }
+    }
+
+    /// One event, and what clients make of it.
+    fn step(&mut self) {
+        self.world.step();
+        for index in 0..self.actors.len() {
+            let mut actor = std::mem::replace(&mut self.actors[index], Actor::new(Role::Reader));
+            self.act(&mut actor);
+            self.actors[index] = actor;
+        }
+    }
+
+    fn act(&mut self, actor: &mut Actor) {
+        let acts = !self.is_quiet && self.world.now_ns() >= actor.acts_ns;
+        if acts {
+            actor.acts_ns = self.world.now_ns() + self.world.below(THINKS_NS_MAX) as u64;
+        }
+        let Some(client) = &mut actor.client else {
+            if acts {
+                self.connect(actor);
+            }
+            return;
+        };
+        for reply in self.world.pump(client) {
+            let Some((meaning, left)) = &mut actor.pending else { continue };
+            *left -= 1;
+            if *left > 0 {
+                continue;
+            }
+            let meaning = meaning.clone();
+            actor.pending = None;
+            if self.account.note(&meaning, &reply) {
+                self.acknowledged_writes += 1;
+                if let Meaning::Written(next) = meaning {
+                    actor.next = next;
+                }
+            } else {
+                // It is not the primary any more, or too few follow it.
+                client.has_ended = true;
+            }
+        }
+        let bored = acts && actor.pending.is_none() && self.world.one_in(40);
+        if client.has_ended || bored {
+            if let Some((Meaning::Pop(count), _)) = actor.pending.take() {
+                self.account.owed += count;
+            }
+            actor.client = None;
+        } else if acts && actor.pending.is_none() {
+            self.send(actor);
+        }
+    }
+
+    fn connect(&mut self, actor: &mut Actor) {
+        let is_stray = actor.role == Role::Reader || self.world.one_in(4);
+        let to = if is_stray { self.world.below(self.count) } else { self.primary };
+        actor.client = self.world.connect_to(to);
+        self.keys += 1;
+        (actor.keys, actor.next) = (self.keys, 0);
+    }
+
+    fn send(&mut self, actor: &mut Actor) {
+        let Some(client) = &mut actor.client else { return };
+        let list = |world: &mut World| format!("q{}", world.below(LISTS));
+        let (requests, meaning) = match actor.role {
+            Role::Producer => {
+                let count = 1 + self.world.below(2) as u64;
+                let elements: Vec<u64> = (0..count).map(|index| self.account.next_element + index).collect();
+                self.account.next_element += count;
+                let args = elements.iter().map(u64::to_string);
+                let args: Vec<String> = [list(&mut self.world)].into_iter().chain(args).collect();
+                (vec![request("LPUSH", args)], Meaning::Push(elements))
+            }
+            Role::Worker => {
+                let (one, other) = (list(&mut self.world), list(&mut self.world));
+                match self.world.below(4) {
+                    0 => (vec![words("RPOP", [&one])], Meaning::Pop(1)),
+                    1 => (vec![words("LMPOP", ["2", &one, &other, "LEFT", "COUNT", "2"])], Meaning::Pop(2)),
+                    2 => (vec![words("LMOVE", [&one, &other, "LEFT", "RIGHT"])], Meaning::Nothing),
+                    _ => (vec![words("BRPOP", [&one, &other, "0.2"])], Meaning::Pop(1)),
+                }
+            }
+            Role::Writer if actor.keys.is_multiple_of(2) => {
+                let next = actor.next + 1;
+                let key = format!("{}:{}", ["y", "x"][(next % 2) as usize], actor.keys);
+                let select = words("SELECT", [&database(actor.keys)]);
+                (vec![select, words("SET", [&key, &next.div_ceil(2).to_string()])], Meaning::Written(next))
+            }
+            Role::Writer => {
+                let (a, b) = (format!("a:{}", actor.keys), format!("b:{}", actor.keys));
+                let transaction = vec![
+                    words("SELECT", [&database(actor.keys)]),
+                    words("MULTI", []),
+                    words("INCR", [&a]),
+                    words("INCR", [&b]),
+                    words("EXEC", []),
+                ];
+                (transaction, Meaning::Nothing)
+            }
+            Role::Reader => {
+                let keys = self.world.below(self.keys + 1);
+                let select = words("SELECT", [&database(keys)]);
+                let both = |one, other| words("MGET", [&format!("{one}:{keys}"), &format!("{other}:{keys}")]);
+                if self.world.one_in(2) {
+                    (vec![select, both("x", "y")], Meaning::Ordered)
+                } else {
+                    (vec![select, both("a", "b")], Meaning::Paired)
+                }
+            }
+        };
+        requests.iter().for_each(|request| client.send(request));
+        actor.pending = Some((meaning, requests.len()));
+    }
+
+    fn run_for(&mut self, ms: u64) {
+        let end_ns = self.world.now_ns() + ms * 1_000_000;
+        while self.world.now_ns() < end_ns {
+            self.step();
+        }
+    }
+
+    /// What a server answers to the last of these, if it does.
+    fn ask(&mut self, number: usize, requests: &[Request]) -> Option<Value> {
+        let mut client = self.world.connect_to(number)?;
+        requests.iter().for_each(|request| client.send(request));
+        let (end_ns, mut left) = (self.world.now_ns() + PATIENCE_MS * 1_000_000, requests.len());
+        while self.world.now_ns() < end_ns && !client.has_ended {
+            for reply in self.world.pump(&mut client) {
+                left -= 1;
+                if left == 0 {
+                    return Some(reply);
+                }
+            }
+            self.step();
+        }
+        None
+    }
+
+    fn facts(&mut self, number: usize) -> Facts {
+        let reply = self.ask(number, &[words("INFO", ["replication"])]);
+        reply.map_or_else(Facts::new, |reply| facts(&reply))
+    }
+
+    /// Looks at what a server has, and compares it with what others had there.
+    fn observe(&mut self, number: usize) {
+        let look = [
+            words("MULTI", []),
+            words("INFO", ["replication"]),
+            words("DEBUG", ["DIGEST"]),
+            words("EXEC", []),
+        ];
+        let Some(Value::Array(both)) = self.ask(number, &look) else { return };
+        let (facts, digest) = (facts(&both[0]), both[1].to_string());
+        let says = |name: &str| facts.get(name).cloned().unwrap_or_default();
+        let is_following = says("role") == "slave" && says("master_link_status") == "up";
+        if !(is_following || self.is_quiet && says("role") == "master") {
+            return;
+        }
+        let offset = says(if is_following { "slave_repl_offset" } else { "master_repl_offset" });
+        let place = (says("master_replid"), offset.parse().expect("an offset is a number"));
+        let before = self.seen.entry(place.clone()).or_insert_with(|| digest.clone());
+        assert_eq!(*before, digest, "server {number} has something else at {place:?}");
+    }
+
+    /// A server follows the primary from now on, if it hears of it.
+    fn demote(&mut self, number: usize) {
+        let host = Machine::host_of(self.primary);
+        self.set_replicaof(number);
+        self.ask(number, &[words("REPLICAOF", [&host, "6379"])]);
+    }
+
+    /// When it starts next, it follows the primary.
+    fn set_replicaof(&mut self, number: usize) {
+        let host = Machine::host_of(self.primary);
+        let is_primary = number == self.primary;
+        self.world.change_setup_of(number, |setup| {
+            setup.more.retain(|arg| !arg.starts_with("--replicaof"));
+            if !is_primary {
+                setup.more.push(format!("--replicaof={host} 6379"));
+            }
+        });
+    }
+
+    /// Another server becomes the primary, if one may and hears of it.
+    fn promote(&mut self) {
+        let candidates: Vec<usize> = (0..self.count).filter(|number| *number != self.primary).collect();
+        let mut fit = Vec::new();
+        for number in candidates {
+            let facts = self.facts(number);
+            let is = |role: &str| facts.get("role").is_some_and(|it| it == role);
+            if number == self.chosen && is("master") {
+                return self.follow(number);
+            }
+            if is("slave") && facts["slave_priority"] != "0" {
+                fit.push(number);
+            }
+        }
+        if fit.is_empty() {
+            return;
+        }
+        self.chosen = fit[self.world.below(fit.len())];
+        let told = self.ask(self.chosen, &[words("REPLICAOF", ["NO", "ONE"])]);
+        if told.is_some_and(|reply| reply.to_string() == "OK") {
+            self.follow(self.chosen);
+        }
+    }
+
+    /// A server has become the primary: all follow it.
+    fn follow(&mut self, chosen: usize) {
+        self.promotions += 1;
+        self.primary = chosen;
+        for number in 0..self.count {
+            self.set_replicaof(number);
+        }
+        for number in (0..self.count).filter(|number| *number != chosen) {
+            if self.world.one_in(2) {
+                self.run_for(10);
+            }
+            self.demote(number);
+        }
+    }
+}
+
+/// What else a server is told at its start.
+fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
+    let mut pick = |choices: &[&str]| choices[entropy.below(choices.len() as u64) as usize].to_owned();
+    let backlog = pick(&["16kb", "1mb"]);
+    let sync = if keeps_all { count - 1 } else { 0 };
+    vec![
+        format!("--repl-backlog-size={backlog}"),
+        format!("--repl_sync_replicas={sync}"),
+        format!("--repl-diskless-sync={}", pick(&["yes", "no"])),
+        "--repl-diskless-sync-delay=0".to_owned(),
+        "--repl-ping-replica-period=1".to_owned(),
+        "--repl-timeout=10".to_owned(),
+    ]
+}
+
+/// What happens to servers.
+impl Fleet {
+    /// Whether all that run follow the primary, as they say.
+    fn is_whole(&mut self) -> bool {
+        if self.is_up.contains(&false) {
+            return false;
+        }
+        let at = self.facts(self.primary).get("master_replid").cloned();
+        (0..self.count).filter(|number| *number != self.primary).collect::<Vec<_>>().into_iter().all(
+            |number| {
+                let facts = self.facts(number);
+                let is_up = facts.get("master_link_status").is_some_and(|status| status == "up");
+                is_up && facts.get("master_replid") == at.as_ref()
+            },
+        )
+    }
+
+    fn die(&mut self, number: usize) {
+        let death = [Death::Power, Death::Process][self.world.below(2)];
+        self.world.kill(number, death);
+        self.is_up[number] = false;
+    }
+
+    fn come_back(&mut self) {
+        for number in 0..self.count {
+            if !self.is_up[number] {
+                self.is_up[number] = true;
+                self.world.start(number);
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        for (one, other) in std::mem::take(&mut self.parted) {
+            self.world.part(one, other, false);
+        }
+    }
+
+    /// Something happens.
+    fn happen(&mut self) {
+        match self.world.below(8) {
+            0 => {
+                let cut_one_in = [0, 200, 1_000][self.world.below(3)];
+                self.world.cut_one_in(cut_one_in);
+            }
+            1 if self.parted.len() < 2 => {
+                let (one, other) = (self.world.below(self.count), self.world.below(self.count));
+                if one != other {
+                    self.world.part(one, other, true);
+                    self.parted.push((one, other));
+                }
+            }
+            2 => self.join(),
+            // If all is to be kept, nobody dies as long as another one does not have it all again.
+            3 | 4 if !self.keeps_all || self.is_whole() => {
+                let number = self.world.below(self.count);
+                self.die(number);
+                if number == self.primary {
+                    self.promote();
+                }
+            }
+            5 => self.come_back_as_replicas(),
+            6 => self.promote(),
+            _ => {
+                let number = self.world.below(self.count);
+                self.observe(number);
+            }
+        }
+    }
+
+    /// Those that are dead start again. A primary that died and was not replaced keeps nothing that it promised, unless its journal does.
+    fn come_back_as_replicas(&mut self) {
+        if self.is_up[self.primary] || !self.keeps_all {
+            self.come_back();
+        }
+    }
+
+    /// Nothing is in the way any more: all follow, and have the same.
+    fn unite(&mut self) {
+        self.world.stop_cuts();
+        self.world.let_stalls_take_time(false);
+        self.join();
+        for _ in 0..20 {
+            if self.is_up[self.primary] {
+                break;
+            }
+            self.promote();
+            self.run_for(500);
+        }
+        assert!(self.is_up[self.primary] || !self.keeps_all, "nobody could take the place of the primary");
+        self.come_back();
+        let end_ns = self.world.now_ns() + REUNION_MS * 1_000_000;
+        loop {
+            for number in (0..self.count).filter(|number| *number != self.primary).collect::<Vec<_>>() {
+                self.demote(number);
+            }
+            self.run_for(1_000);
+            if self.is_whole() {
+                break;
+            }
+            if self.world.now_ns() >= end_ns {
+                let all: Vec<Facts> = (0..self.count).map(|number| self.facts(number)).collect();
+                panic!("they do not come together: {all:#?}");
+            }
+        }
+    }
+
+    /// All have the same, and all that was promised.
+    fn compare(&mut self) {
+        self.is_quiet = true;
+        self.run_for(3_000);
+        for number in 0..self.count {
+            self.observe(number);
+        }
+        let digest = words("DEBUG", ["DIGEST"]);
+        let digests: Vec<Option<Value>> =
+            (0..self.count).map(|number| self.ask(number, std::slice::from_ref(&digest))).collect();
+        let texts: Vec<_> = digests.iter().map(|digest| digest.as_ref().map(Value::to_string)).collect();
+        assert!(digests.iter().all(|digest| *digest == digests[0] && digest.is_some()), "{texts:?}");
+        if self.keeps_all {
+            self.check_account();
+        }
+        self.is_quiet = false;
+    }
+
+    fn check_account(&mut self) {
+        let mut places = self.account.got.clone();
+        for list in 0..LISTS {
+            let reply = self.ask(self.primary, &[words("LRANGE", [&format!("q{list}"), "0", "-1"])]);
+            for element in elements(&reply.expect("the primary answers")) {
+                assert!(places.insert(element), "{element} is in two places");
+            }
+        }
+        let missing: Vec<u64> = self.account.acknowledged.difference(&places).copied().collect();
+        let owed = self.account.owed;
+        assert!(missing.len() <= owed, "{missing:?} are missing, and workers were about to get {owed}");
+    }
+}
+
+fn simulate(entropy: Entropy) -> (usize, usize) {
+    let mut fleet = Fleet::new(entropy);
+    fleet.unite();
+    let stalls_take_time = fleet.world.one_in(2);
+    for _ in 0..2 {
+        fleet.world.let_stalls_take_time(stalls_take_time);
+        let ends = fleet.world.now_ns() + 1_000_000 * (500 + fleet.world.below(3_000) as u64);
+        while fleet.world.now_ns() < ends {
+            let ms = 1 + fleet.world.below(200) as u64;
+            fleet.run_for(ms);
+            fleet.happen();
+        }
+        fleet.unite();
+        fleet.compare();
+    }
+    (fleet.acknowledged_writes, fleet.promotions)
+}
+
+#[test]
+fn servers_that_replace_each_other_have_the_same_and_lose_nothing_that_was_acknowledged() {
+    let (mut writes, mut promotions) = (0, 0);
+    for_each_seed("servers", 20, |entropy| {
+        let (its_writes, its_promotions) = simulate(entropy);
+        writes += its_writes;
+        promotions += its_promotions;
+    });
+    println!("{writes} replies, {promotions} promotions");
+}

@@ -201,6 +201,26 @@ fn the_journal_of_a_replica_is_a_copy_of_the_stream() {
 }
 
 #[test]
+fn a_replica_says_what_is_on_its_disk() {
+    let (primary, without) = (replica(2, "auto", &[]), replica(1, "epoll", &[]));
+    let scratch = Scratch::new("follow-fack");
+    let folder = scratch.path("");
+    let with = replica(2, "auto", &["--dir", &folder, "--appendonly", "yes"]);
+    follow(&without, &primary);
+    eventually("it follows", || is_up(&without));
+    let mut client = primary.client();
+    check(&mut client, "SET a 1", "OK");
+    check(&mut client, "WAIT 1 10000", "(integer) 1");
+    check(&mut client, "WAITAOF 0 1 100", "1) (integer) 0\n2) (integer) 0");
+    follow(&with, &primary);
+    eventually("it follows, too", || is_up(&with));
+    check(&mut client, "SET a 2", "OK");
+    check(&mut client, "WAIT 2 10000", "(integer) 2");
+    check(&mut client, "WAITAOF 0 1 20000", "1) (integer) 0\n2) (integer) 1");
+    check(&mut client, "WAITAOF 0 2 100", "1) (integer) 0\n2) (integer) 1");
+}
+
+#[test]
 fn who_waits_for_others_on_a_new_replica_is_told() {
     let (first, second) = (replica(2, "auto", &[]), replica(1, "auto", &[]));
     let mut waiting = second.client();

@@ -154,6 +154,14 @@ impl Backlog {
         Some(behind.checked_sub(1).map_or_else(first, |last| kept.slices[last].slice.end()))
     }
 
+    /// Where slice `number` ends; `None`: that is not known any more, or not yet.
+    pub fn known_end_of(&self, number: u64) -> Option<u64> {
+        let kept = self.lock();
+        let behind = kept.slices.partition_point(|entry| entry.slice.number <= number);
+        let last = behind.checked_sub(1).filter(|_| number <= kept.last)?;
+        Some(kept.slices[last].slice.end())
+    }
+
     /// The last slice that came.
     pub fn last(&self) -> u64 {
         self.lock().last
@@ -406,6 +414,27 @@ mod tests {
         let mut darter = backlog.read_from(1000, None).expect("it begins there");
         assert_eq!(read(&mut darter, 7), text.replace(' ', "\r\n").as_bytes());
         assert_eq!(redis.position(), darter.position());
+    }
+
+    #[test]
+    fn where_a_slice_ended_is_known_as_long_as_it_is_kept() {
+        let (backlog, _) = backlog(0, 0);
+        let reader = backlog.read_from(1000, None).expect("it begins there");
+        backlog.set_limits(0, 1000);
+        for (number, text) in [(1, "abc"), (2, ""), (3, "defg")] {
+            let payload = text.as_bytes().to_vec();
+            let slice = Slice { number, position: backlog.end(), payload, ..Slice::default() };
+            backlog.push(Arc::new(slice), Dialect::default());
+        }
+        let known = |numbers: [u64; 5]| numbers.map(|number| backlog.known_end_of(number));
+        assert_eq!(known([0, 1, 2, 3, 4]), [None, Some(1003), Some(1003), Some(1007), None]);
+        reader.advance(4);
+        backlog.set_limits(0, 1000);
+        assert_eq!(
+            known([0, 1, 2, 3, 4]),
+            [None, None, None, Some(1007), None],
+            "what comes behind may not be durable"
+        );
     }
 
     #[test]

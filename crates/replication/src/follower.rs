@@ -299,6 +299,13 @@ impl<L> Linked<L> {
             self.reads = reads;
             around.set_reading(self.conn, reads);
         }
+        // Before a snapshot is in its place, it is that of another stream.
+        if self.pending.is_none()
+            && self.link.state() == LinkState::Connected
+            && let Some(offset) = around.durable_offset()
+        {
+            self.link.set_durable(offset);
+        }
         let output = self.link.take_output();
         if !output.is_empty() {
             around.send(self.conn, &output);

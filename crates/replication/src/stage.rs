@@ -86,6 +86,9 @@ pub trait Around<L>: Stage {
     /// Has what comes kept and read, and says later what came of it.
     fn receive_snapshot(&mut self, attempt: u64) -> Result<Incoming, String>;
 
+    /// Up to which offset what was applied is on the disk, if there is a journal and that is known.
+    fn durable_offset(&self) -> Option<u64>;
+
     /// Enters all shards; false: some are taken.
     fn enter_all(&mut self) -> bool;
 

@@ -447,7 +447,8 @@ impl Link {
             return;
         }
         let offset = self.offset.to_string();
-        match self.durable_offset.map(|offset| offset.to_string()) {
+        // What is durable was applied; that may not have been said here yet.
+        match self.durable_offset.map(|durable| durable.min(self.offset).to_string()) {
             Some(durable) => self.send(&["REPLCONF", "ACK", &offset, "FACK", &durable]),
             None => self.send(&["REPLCONF", "ACK", &offset]),
         }

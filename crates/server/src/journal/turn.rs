@@ -72,6 +72,11 @@ impl Journal {
         if self.awaits_first_base() { 0 } else { self.progress.durable() }
     }
 
+    /// Where in the stream ends what a crash leaves, if it is on and that is known.
+    pub(crate) fn durable_offset(&self) -> Option<u64> {
+        if self.is_on() { self.backlog.known_end_of(self.kept()) } else { None }
+    }
+
     /// The last slice with something that was committed before; 0: all of it is durable.
     pub(crate) fn newest(&self) -> u64 {
         // In this order: what is no longer pending by now is in a slice before the one that is open then.

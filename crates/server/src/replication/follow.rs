@@ -259,6 +259,10 @@ impl FollowerAround<Loaded> for Host<'_> {
         Ok(incoming)
     }
 
+    fn durable_offset(&self) -> Option<u64> {
+        self.thread.host.shared.journal.durable_offset()
+    }
+
     fn enter_all(&mut self) -> bool {
         self.thread.enters_all()
     }

@@ -40,6 +40,51 @@ fn replicas_have_the_same_data() {
 }
 
 #[test]
+fn what_is_published_comes_to_clients_of_replicas() {
+    let scratch = Scratch::new("replicas-publish");
+    let folder = scratch.path("");
+    let primary = primary(2, "auto", &["--dir", &folder, "--appendonly", "yes"]);
+    let Some(redis) = redis(&[]) else { return };
+    let darter = Server::start(2, "epoll", &[]);
+    let replicas = [&*redis, &darter];
+    let mut subscribers: Vec<Client> = replicas.iter().map(|replica| replica.client()).collect();
+    for (replica, subscriber) in replicas.into_iter().zip(&mut subscribers) {
+        follow(replica, &primary);
+        eventually("it follows", || is_up(replica));
+        subscriber.send("SUBSCRIBE news");
+        subscriber.receive();
+        subscriber.send("SSUBSCRIBE shard");
+        subscriber.receive();
+        // What is published on a replica stays there.
+        check(&mut replica.client(), "PUBLISH news own", "(integer) 1");
+        assert!(subscriber.receive().to_string().contains("own"));
+    }
+    let mut client = primary.client();
+    for (line, reply) in [
+        ("PUBLISH news one", "(integer) 0"),
+        ("SPUBLISH shard two", "(integer) 0"),
+        ("EVAL \"return redis.call('PUBLISH', 'news', 'three')\" 0", "(integer) 0"),
+        ("MULTI", "OK"),
+        ("SET a 1", "QUEUED"),
+        ("PUBLISH news four", "QUEUED"),
+    ] {
+        check(&mut client, line, reply);
+    }
+    assert!(client.show("EXEC").contains("OK"));
+    for subscriber in &mut subscribers {
+        for expected in ["one", "two", "three", "four"] {
+            let message = subscriber.receive().to_string();
+            assert!(message.contains(expected), "{message} instead of {expected}");
+        }
+    }
+    expect_same(&redis, &primary);
+    expect_same(&darter, &primary);
+    // It stands in the journal, and is no data.
+    check(&mut client, "DEBUG LOADAOF", "OK");
+    check(&mut client, "GET a", "\"1\"");
+}
+
+#[test]
 fn replicas_that_come_together_share_a_snapshot() {
     let primary = Server::start(2, "auto", &["--repl-diskless-sync-delay", "1"]);
     let replicas = [redis(&[]), redis(&[])];

@@ -266,6 +266,9 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         ctx.host.directory().add_matching(channel, &mut to);
     }
     ctx.reply.int(to.len() as i64);
+    if ctx.store.tx.record.is_on() && ctx.host.tells_replicas() {
+        ctx.store.tell_replicas(ctx.args);
+    }
     if !to.is_empty() {
         let medium = Medium::Channel(scope);
         let (channel, message) = (channel.into(), message.into());

@@ -46,6 +46,8 @@ pub trait Door {
     fn subscriptions(&mut self) -> &mut Subscriptions;
     /// What all threads know.
     fn directory(&self) -> &Directory;
+    /// Whether replicas are told what is published.
+    fn tells_replicas(&self) -> bool;
     /// Writes what was published for this client, and is here but not delivered, before its reply.
     fn deliver_before_reply(&mut self, reply: &mut Reply);
 }

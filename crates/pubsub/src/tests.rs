@@ -14,6 +14,10 @@ struct Thread {
 }
 
 impl Door for Thread {
+    fn tells_replicas(&self) -> bool {
+        false
+    }
+
     fn subscriptions(&mut self) -> &mut Subscriptions {
         &mut self.subscriptions
     }

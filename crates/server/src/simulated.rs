@@ -85,11 +85,7 @@ fn settings(args: &[String]) -> (Settings, Found) {
 
 /// `step`, and then the lease, are dropped together: what it does refers to what that holds.
 fn with_lease<T>(lease: Rc<Lease>, mut step: impl FnMut() -> T) -> impl FnMut() -> T {
-    move || {
-        let outcome = step();
-        let _lease = &lease;
-        outcome
-    }
+    move || (step(), &lease).0
 }
 
 impl SimulatedThread {
@@ -162,12 +158,12 @@ impl SimulatedServer {
     /// What writes the journal, in steps: the log thread, then the disk thread. They are given out once. A log thread that waits sleeps until it is nudged,
     /// see [`has_nudged_journal`](Self::has_nudged_journal).
     pub fn take_journal(&self) -> Option<[Box<dyn FnMut() -> Step>; 2]> {
-        let (mut log, mut disk) = self.0.0.journal.take_machines()?;
         let shared = self.0.0;
+        let (mut log, mut disk) = shared.journal.take_machines()?;
         let step_log = move || {
             let step = log.step();
-            let waits = matches!(step, Step::Waits(_));
-            if waits && !shared.journal.fall_asleep() { Step::Worked } else { step }
+            let is_awake = matches!(step, Step::Waits(_)) && !shared.journal.fall_asleep();
+            if is_awake { Step::Worked } else { step }
         };
         let step_disk = move || disk.step();
         Some([

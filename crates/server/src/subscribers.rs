@@ -163,6 +163,10 @@ impl Door for ThreadHost {
         &self.shared.directory
     }
 
+    fn tells_replicas(&self) -> bool {
+        self.shared.journal.is_streaming()
+    }
+
     fn deliver_before_reply(&mut self, reply: &mut Reply) {
         self.mailroom.fetch();
         let session = self.current.as_deref().expect("a command runs for a client");

@@ -7,6 +7,7 @@
 
 use crate::change::Change;
 use crate::task::Post;
+use effectlog::NO_DB;
 use keyspace::Class;
 use shard::ShardId;
 
@@ -103,6 +104,13 @@ impl Store<'_, '_> {
             let is_written = |&id: &ShardId| self.tx.hold.shard(id).is_written;
             debug_assert!(self.tx.hold.entered().iter().any(is_written), "of what shard is this a change?");
             self.tx.state(self.client.db, args);
+        }
+    }
+
+    /// States a command that changes no data: replicas run it, too. Nobody's reply waits for it, and whoever reads the journal passes over it.
+    pub fn tell_replicas(&mut self, args: &[&[u8]]) {
+        if self.tx.record.is_on() && !self.tx.is_silent {
+            self.tx.state(NO_DB, args);
         }
     }
 }

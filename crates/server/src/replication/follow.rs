@@ -89,16 +89,18 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
         LinkNews::Help(help) => run_part(thread, &help),
-        LinkNews::Role(RoleChange::Moved, role) => settle(thread, role),
-        LinkNews::Role(RoleChange::Demoted, role) => {
-            drop_held(thread);
-            settle(thread, role);
-            unblock_all(thread);
-        }
         LinkNews::Role(RoleChange::Promoted, _) => {
             for conn in thread.host.replicas.conns() {
                 thread.close(conn, CloseMode::Now);
             }
+        }
+        LinkNews::Role(change, role) => {
+            if change == RoleChange::Demoted {
+                drop_held(thread);
+                unblock_all(thread);
+            }
+            // What the thread holds from now on waits for no replicas, as long as this is its role.
+            thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
         }
     }
 }
@@ -115,11 +117,6 @@ pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
     shared.judge_quorum(shared.machine.clock.monotonic_ms());
     let role = shared.following.version();
     shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
-}
-
-/// What the thread holds from now on waits for no replicas, as long as the role is that of this version.
-fn settle(thread: &mut Thread, role: u64) {
-    thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
 }
 
 /// What waits for replicas, and was not acknowledged by them, may be lost now: nobody is told that it was done.

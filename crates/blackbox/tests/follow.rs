@@ -221,6 +221,28 @@ fn a_replica_says_what_is_on_its_disk() {
 }
 
 #[test]
+fn servers_that_follow_themselves_or_each_other_keep_their_data() {
+    let (one, other) = (replica(2, "auto", &[]), replica(1, "epoll", &[]));
+    check(&mut one.client(), "SET a one", "OK");
+    check(&mut other.client(), "SET a other", "OK");
+    let is_refused = |server: &Server| {
+        !is_up(server) && server.client().show("INFO errorstats").contains("errorstat_NOMASTERLINK")
+    };
+    follow(&one, &one);
+    eventually("it has asked itself, and refused", || is_refused(&one));
+    check(&mut one.client(), "GET a", "\"one\"");
+    follow(&one, &other);
+    follow(&other, &one);
+    eventually("the other one has asked", || is_refused(&one) && is_refused(&other));
+    check(&mut one.client(), "GET a", "\"one\"");
+    check(&mut other.client(), "GET a", "\"other\"");
+    assert_eq!(one.client().info("replication", "slave_priority"), "0", "it was never in sync");
+    check(&mut one.client(), "REPLICAOF NO ONE", "OK");
+    eventually("the other one follows", || is_up(&other));
+    expect_same(&other, &one);
+}
+
+#[test]
 fn who_waits_for_others_on_a_new_replica_is_told() {
     let (first, second) = (replica(2, "auto", &[]), replica(1, "auto", &[]));
     let mut waiting = second.client();

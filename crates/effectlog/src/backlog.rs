@@ -195,10 +195,20 @@ impl Backlog {
         self.end() <= position
     }
 
-    /// Reads from `position` on; `None` if that is not kept.
+    /// Reads from `position` on; `None` if that is not kept, and has not come yet.
     pub fn read_from(self: &Arc<Self>, position: u64, version: Option<RedisVersion>) -> Option<Reader> {
+        self.read_from_coming(position, 0, version)
+    }
+
+    /// The same, where it is certain that the stream will reach `coming`: what is committed comes here a little later.
+    pub fn read_from_coming(
+        self: &Arc<Self>,
+        position: u64,
+        coming: u64,
+        version: Option<RedisVersion>,
+    ) -> Option<Reader> {
         let mut kept = self.lock();
-        if !(kept.first..=self.end()).contains(&position) {
+        if !(kept.first..=self.end().max(coming)).contains(&position) {
             return None;
         }
         let place = Arc::new(AtomicU64::new(position));

@@ -137,6 +137,8 @@ const PSYNC: Entry = Entry {
     arity: -3,
     flags: &[Admin, NoScript, NoAsyncLoading, NoMulti],
     args: &[string("replicationid"), integer("offset")],
+    // It may change the role.
+    route: Route::Global,
     run: Run::Function(psync),
     ..Entry::DEFAULT
 };
@@ -150,11 +152,10 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     if let Some(word) = ctx.args.get(3) {
-        return Err(if keyword_is(word, "FAILOVER") {
-            CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master.")
-        } else {
-            CommandError::SYNTAX
-        });
+        if !keyword_is(word, "FAILOVER") {
+            return Err(CommandError::SYNTAX);
+        }
+        take_over(ctx)?;
     }
     let following = ctx.host.following();
     if following.is_replica() && !following.is_link_up() {
@@ -192,8 +193,22 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
             Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms)
         }
     };
-    ctx.host.peer().feed = Some(Box::new(feed));
+    let role = ctx.host.following().version();
+    let peer = ctx.host.peer();
+    (peer.feed, peer.role) = (Some(Box::new(feed)), role);
     ctx.host.attach();
+    Ok(())
+}
+
+/// The own primary asks this server to change places: it leads from now on, and its primary goes on as its replica.
+fn take_over(ctx: &mut Ctx) -> CommandResult {
+    if !ctx.host.following().is_replica() {
+        return Err(CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !ctx.args[1].eq_ignore_ascii_case(&ctx.host.primary().history().id) {
+        return Err(CommandError::fixed("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    role::lead(&mut *ctx.host);
     Ok(())
 }
 
@@ -211,8 +226,11 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
     let primary = ctx.host.primary();
     // It names the first byte that it lacks, counted from 1.
     let offset = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
-    let place = offset.filter(|offset| primary.history().knows(id, *offset)).and_then(|offset| {
-        let reader = ctx.host.backlog().read_from(offset, Some(RedisVersion::V7_0));
+    let history = primary.history();
+    let place = offset.filter(|offset| history.knows(id, *offset)).and_then(|offset| {
+        // Up to where it had another id the stream has been applied here.
+        let applied = history.previous.map_or(0, |(_, end)| end);
+        let reader = ctx.host.backlog().read_from_coming(offset, applied, Some(RedisVersion::V7_0));
         let in_journal = || ctx.host.has_in_journal(offset).then_some(Place::Journal(offset));
         reader.map(Place::Memory).or_else(in_journal)
     });

@@ -20,6 +20,8 @@ pub struct Peer {
     pub wants_no_stream: bool,
     /// What it is sent, once it follows.
     pub feed: Option<Box<Feed>>,
+    /// The version of this server's role when it began to follow.
+    pub role: u64,
 }
 
 impl std::fmt::Debug for Peer {

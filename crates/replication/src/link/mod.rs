@@ -48,6 +48,8 @@ use self::input::{Input, LineTooLong};
 
 /// How often offsets are acknowledged, and the primary is told during loading that the replica lives.
 const ACK_INTERVAL_MS: u64 = 1000;
+/// How soon if they have changed: whoever hands over waits for that with all writes held up.
+const NEW_ACK_INTERVAL_MS: u64 = 100;
 /// The longest line of the handshake, its end included.
 const LINE_BYTES_MAX: usize = 1024;
 /// A snapshot has at least its magic, version and end.
@@ -223,6 +225,8 @@ pub struct Link {
     durable_offset: Option<u64>,
     heard_ms: u64,
     said_ms: u64,
+    /// The offset that was acknowledged last.
+    said_offset: u64,
 }
 
 impl Link {
@@ -240,6 +244,7 @@ impl Link {
             durable_offset: None,
             heard_ms: now_ms,
             said_ms: now_ms,
+            said_offset: 0,
         }
     }
 
@@ -315,7 +320,9 @@ impl Link {
         if !self.is_loading() && now_ms.saturating_sub(self.heard_ms) > self.options.timeout_ms {
             return Err(LinkError::Silent { state: self.state(), timeout_ms: self.options.timeout_ms });
         }
-        if now_ms.saturating_sub(self.said_ms) >= ACK_INTERVAL_MS {
+        let has_news = self.stage == Stage::Stream && self.offset != self.said_offset;
+        let interval_ms = if has_news { NEW_ACK_INTERVAL_MS } else { ACK_INTERVAL_MS };
+        if now_ms.saturating_sub(self.said_ms) >= interval_ms {
             match self.stage {
                 Stage::Stream => self.acknowledge(now_ms),
                 Stage::Loading => {
@@ -441,7 +448,7 @@ impl Link {
 
     /// Tells the primary how far the stream was applied.
     fn acknowledge(&mut self, now_ms: u64) {
-        self.said_ms = now_ms;
+        (self.said_ms, self.said_offset) = (now_ms, self.offset);
         // Who speaks no PSYNC expects none.
         if self.id.is_none() {
             return;

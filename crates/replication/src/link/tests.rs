@@ -318,7 +318,7 @@ fn a_stream_of_something_else() {
 }
 
 #[test]
-fn offsets_are_said_each_second_and_after_loading() {
+fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     let mut link = Link::new(options(), 0);
     link.opened(10);
     link.received(&[ANSWERS, &full_resync(5), b"$10\r\nREDIS0010\xff"].concat(), 20);
@@ -342,7 +342,13 @@ fn offsets_are_said_each_second_and_after_loading() {
     link.settle();
     assert_eq!(link.next(101_100), Ok(None));
     link.set_durable(19);
-    assert_eq!(link.tick(102_100), Ok(()));
+    assert_eq!(link.tick(101_199), Ok(()));
+    assert_eq!(said(&mut link), "");
+    assert_eq!(link.tick(101_200), Ok(()));
+    assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|", "what is new is said sooner");
+    assert_eq!(link.tick(102_199), Ok(()));
+    assert_eq!(said(&mut link), "");
+    assert_eq!(link.tick(102_200), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|");
 }
 

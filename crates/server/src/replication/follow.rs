@@ -88,12 +88,11 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
         LinkNews::Read(attempt, read) => {
             with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
-        LinkNews::Help(help) => run_part(thread, &help),
-        LinkNews::Role(RoleChange::Promoted, _) => {
-            for conn in thread.host.replicas.conns() {
-                thread.close(conn, CloseMode::Now);
-            }
+        LinkNews::Help(help) => {
+            let (following, client) = (&thread.host.shared.following, Some(help.client()));
+            help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
         }
+        LinkNews::Role(RoleChange::Promoted, role) => drop_replicas(thread, role),
         LinkNews::Role(change, role) => {
             if change == RoleChange::Demoted {
                 drop_held(thread);
@@ -105,10 +104,14 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Runs a part of what the thread of the link applies.
-fn run_part(thread: &mut Thread, help: &Help) {
-    let (following, client) = (&thread.host.shared.following, Some(help.client()));
-    help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
+/// Closes the connections of replicas that have come before the role had this version.
+fn drop_replicas(thread: &mut Thread, role: u64) {
+    for conn in thread.host.replicas.conns() {
+        let peer = thread.host.connections.session(conn).and_then(|session| session.replica.as_deref());
+        if peer.is_none_or(|peer| peer.role < role) {
+            thread.close(conn, CloseMode::Now);
+        }
+    }
 }
 
 /// All threads hear that the role has changed, while all shards are held, and what is replied waits, or no longer waits, as that role has it.
@@ -285,8 +288,8 @@ impl FollowerAround<Loaded> for Host<'_> {
 
     fn drop_replicas(&mut self) {
         let shared = self.thread.host.shared;
-        let role = shared.following.version();
-        shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(RoleChange::Promoted, role))));
+        let next = shared.following.version() + 1;
+        shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(RoleChange::Promoted, next))));
     }
 
     fn random_id(&mut self) -> ReplicationId {

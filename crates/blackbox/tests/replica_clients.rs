@@ -169,7 +169,8 @@ fn a_replica_hides_what_a_redis_server_hides() {
         "PFADD gp a",
     ];
     data.iter().for_each(|line| _ = primary.call(line));
-    keys.iter().for_each(|key| check(primary, &format!("PEXPIRE {key} 1"), "(integer) 1"));
+    // Not 1: Redis 7.0 reads its clock twice, and deletes a key at once whose time comes in between.
+    keys.iter().for_each(|key| check(primary, &format!("PEXPIRE {key} 50"), "(integer) 1"));
     // Looked at there, they would be deleted.
     let all_are_past = |client: &mut blackbox::Client| {
         keys.iter().all(|key| client.show(&format!("EXISTS {key}")) == "(integer) 0")

@@ -151,6 +151,8 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.peer().feed.is_some() {
         return Ok(());
     }
+    // The answer waits for no replicas: it may be this one that is waited for.
+    ctx.store.tx.tell_nothing();
     if let Some(word) = ctx.args.get(3) {
         if !keyword_is(word, "FAILOVER") {
             return Err(CommandError::SYNTAX);

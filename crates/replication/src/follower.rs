@@ -419,6 +419,7 @@ impl<L> Turn<'_, L> {
                     around.primary().set_history(History { id, previous: Some((former, offset)) });
                 }
                 following.note_synced(offset);
+                following.set_stream_db(self.applier.db());
                 around.go_on_copying();
                 tracing::info!("Successful partial resynchronization with master.");
                 former != id

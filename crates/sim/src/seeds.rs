@@ -5,28 +5,27 @@ use std::time::{Duration, Instant};
 use proactor::Entropy;
 
 /// Runs `simulate` with seeds from 1 on, `count` of them; with `DARTER_SECONDS` for so long instead, from `DARTER_SEED`
-/// on if that is set. `DARTER_SEED` alone runs that seed only. A seed that fails is printed.
+/// on if that is set. `DARTER_SEED` alone runs that seed only, twice: the first world of a process has a fresh heap, and may go
+/// another way than it would behind others. A seed that fails is printed.
 pub fn for_each_seed(test: &str, count: u64, mut simulate: impl FnMut(Entropy)) {
     let (first, seconds) = (number("DARTER_SEED"), number("DARTER_SECONDS"));
     let start = Instant::now();
-    let mut seed = first.unwrap_or(1);
-    let mut done = 0;
-    loop {
+    let seeds: Box<dyn Iterator<Item = u64>> = match (seconds, first) {
+        (Some(seconds), _) => {
+            let is_time = move |_: &u64| start.elapsed() < Duration::from_secs(seconds);
+            Box::new((first.unwrap_or(1)..).take_while(is_time))
+        }
+        (None, Some(seed)) => Box::new(std::iter::repeat_n(seed, 2)),
+        (None, None) => Box::new(1..=count),
+    };
+    let (mut done, mut last) = (0, 0);
+    for seed in seeds {
         let report = Report { test, seed };
         simulate(Entropy::from_seed(seed));
         drop(report);
-        done += 1;
-        seed += 1;
-        let is_enough = match (seconds, first) {
-            (Some(seconds), _) => start.elapsed() >= Duration::from_secs(seconds),
-            (None, Some(_)) => true,
-            (None, None) => done >= count,
-        };
-        if is_enough {
-            break;
-        }
+        (done, last) = (done + 1, seed);
     }
-    println!("{test}: {done} seeds, up to {}", seed - 1);
+    println!("{test}: {done} worlds, the last of seed {last}");
 }
 
 fn number(name: &str) -> Option<u64> {

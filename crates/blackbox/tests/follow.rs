@@ -2,10 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
-use blackbox::{Scratch, Server, Signal, check, eventually, text};
+use blackbox::{Scratch, Server, Signal, check, eventually};
 use resp::Value;
 
 /// A replica that has nobody to follow yet.
@@ -125,63 +124,6 @@ fn two_servers_change_places() {
     expect_same(&first, &second);
     assert_eq!(second.client().info("stats", "sync_full"), "0", "nothing was to be sent again");
     assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
-}
-
-/// A counter that clients count up where they may, until they are told to stop; how often that was acknowledged.
-fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> i64 {
-    let (mut acknowledged, mut place) = (0, 0);
-    let mut clients = servers.map(Server::client);
-    while !is_over.load(Ordering::Relaxed) {
-        match clients[place].call("INCR counter") {
-            Value::Int(_) => acknowledged += 1,
-            refused => {
-                assert!(text(&refused).contains("READONLY"), "{refused:?}");
-                place = 1 - place;
-            }
-        }
-    }
-    acknowledged
-}
-
-#[test]
-fn redis_hands_over_by_failover_and_follows() {
-    let Some(first) = redis(&["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"]) else {
-        return;
-    };
-    let second = replica(2, "auto", &["--repl-backlog-size", "64mb"]);
-    follow(&second, &first);
-    eventually("it follows", || is_up(&second));
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| count_up([&first, &second], &is_over))).collect();
-        for _ in 0..3 {
-            let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 20000", second.port());
-            eventually("it begins", || first.client().show(&order) == "OK");
-            eventually("they have changed places", || {
-                first.client().info("replication", "role") == "slave" && is_up(&first)
-            });
-            // The way back, as long as nobody else hands over.
-            check(&mut second.client(), "CLIENT PAUSE 60000 WRITE", "OK");
-            eventually("it has all", || offset(&first) == offset(&second));
-            check(&mut first.client(), "REPLICAOF NO ONE", "OK");
-            follow(&second, &first);
-            check(&mut second.client(), "CLIENT UNPAUSE", "OK");
-            eventually("it follows again", || is_up(&second));
-        }
-        is_over.store(true, Ordering::Relaxed);
-        let acknowledged: i64 = clients.into_iter().map(|client| client.join().expect("it ends")).sum();
-        assert_eq!(text(&first.client().call("GET counter")), acknowledged.to_string());
-    });
-    expect_same(&second, &first);
-    assert_eq!(first.client().info("stats", "sync_full"), "1");
-    assert_eq!(second.client().info("stats", "sync_full"), "0");
-    let mut client = second.client();
-    check(
-        &mut client,
-        "PSYNC 0000000000000000000000000000000000000000 1 FAILOVER",
-        "(error) ERR PSYNC FAILOVER replid must match my replid.",
-    );
-    assert_eq!(client.info("replication", "role"), "slave");
 }
 
 /// While it was stopped much has come, which all its threads apply; nobody sees half of a transaction.
@@ -331,7 +273,6 @@ fn commands_say_what_those_of_redis_say() {
     eventually("the log tells", || second.log_end().contains("NOMASTERLINK"));
     assert_eq!(client.info("replication", "master_link_status"), "down");
     assert_eq!(client.info("replication", "master_port"), own.to_string());
-    check(&mut client, "FAILOVER", "(error) ERR FAILOVER is not valid when server is a replica.");
     check(&mut client, "SLAVEOF NO ONE", "OK");
     check(&mut client, "SET k v", "OK");
 }

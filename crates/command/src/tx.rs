@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use effectlog::Recorder;
+use effectlog::{NO_DB, Recorder};
 use keyspace::{Config, UnixMs};
 use shard::{Hold, ShardId, Subscriber, Told};
 
@@ -168,6 +168,12 @@ impl<'t> Tx<'t> {
     pub fn note_ready(&mut self, has_ready: bool) {
         self.has_ready |= has_ready;
         self.is_unfinished |= has_ready;
+    }
+
+    /// Says something to replicas that is about no data.
+    pub fn tell_replicas(&mut self, args: &[&[u8]]) {
+        self.record.push(NO_DB, args);
+        self.committed = self.record.commit(0).map_or(0, |place| place.slice);
     }
 
     #[cold]

@@ -190,6 +190,11 @@ impl Log {
         self.accounts.iter().any(|account| account.pending_bytes() > 0)
     }
 
+    /// Bytes of all that was ever sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.accounts.iter().map(|account| account.thread.0.sent_bytes.load(Ordering::Acquire)).sum()
+    }
+
     /// Bytes of what was sent and is in no slice yet.
     pub fn pending_bytes(&self) -> u64 {
         self.accounts.iter().map(Account::pending_bytes).sum()

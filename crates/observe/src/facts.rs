@@ -81,6 +81,8 @@ pub struct Replication {
     pub close_count: Option<u64>,
     /// Full and partial synchronisations, and those that could not be partial.
     pub syncs: [u64; 3],
+    /// How far a failover is: `no-failover`, `waiting-for-sync` or `failover-in-progress`.
+    pub failover: &'static str,
     /// Commands of the primary's stream that failed here.
     pub error_count: u64,
 }

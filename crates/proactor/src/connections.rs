@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::RangeInclusive;
 
 use resp::Output;
 
@@ -53,6 +54,8 @@ pub(crate) struct Connections<L> {
     closing: VecDeque<(u64, ConnId)>,
     /// Held output may be sent up to this slice.
     released: u64,
+    /// But not what waits for one of these, ever.
+    lost: RangeInclusive<u64>,
     /// Who has output that waits for a slice, and for which.
     holding: Vec<(u64, ConnId)>,
     /// Somebody has come to those in this turn: whoever waits for slices is to know before the thread sleeps.
@@ -83,6 +86,7 @@ impl<L> Connections<L> {
             resumed: Vec::new(),
             closing: VecDeque::new(),
             released: 0,
+            lost: RangeInclusive::new(1, 0),
             holding: Vec::new(),
             is_held_anew: false,
             pool: BufferPool::default(),
@@ -158,7 +162,7 @@ impl<L> Connections<L> {
         self.released = slice;
         let mut holding = std::mem::take(&mut self.holding);
         holding.retain(|&(held, id)| {
-            if held > slice {
+            if held > slice || self.lost.contains(&held) {
                 return true;
             }
             if let Some(connection) = self.occupant_named(id) {
@@ -181,9 +185,17 @@ impl<L> Connections<L> {
         self.holding.iter().map(|&(slice, _)| slice).min()
     }
 
-    /// The connections whose output waits for a slice.
-    pub(crate) fn holding(&self) -> Vec<ConnId> {
-        self.holding.iter().map(|&(_, id)| id).collect()
+    /// From now on nothing goes that waits for one of these slices.
+    pub(crate) fn lose(&mut self, slices: RangeInclusive<u64>) {
+        self.lost = slices;
+    }
+
+    /// The connections whose output waits for what was lost.
+    pub(crate) fn losers(&self) -> Vec<ConnId> {
+        if self.lost.is_empty() {
+            return Vec::new();
+        }
+        self.holding.iter().filter(|(held, _)| self.lost.contains(held)).map(|&(_, id)| id).collect()
     }
 
     pub(crate) fn take_io(&mut self, id: ConnId) -> Option<Io> {
@@ -333,9 +345,9 @@ impl<L> Connections<L> {
     /// there is something to send now.
     #[cold]
     pub(crate) fn is_freed(&mut self, slot: u32) -> bool {
-        let (released, id) = (self.released, self.name(slot));
+        let (released, lost, id) = (self.released, self.lost.clone(), self.name(slot));
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
-        match connection.output.release(released) {
+        match connection.output.release_if(|held| held <= released && !lost.contains(&held)) {
             None => {
                 connection.fill(pool);
                 !connection.sending.is_empty()

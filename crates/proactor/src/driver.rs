@@ -19,6 +19,7 @@
 //! A driver belongs to one thread. Other threads reach it through [`Inbox`](crate::Inbox) and [`Waker`].
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -162,9 +163,14 @@ impl Driver {
         each!(self, inner => inner.connections().held_for())
     }
 
-    /// The connections of which a turn that is over left output unsent because it is held.
-    pub fn holding(&mut self) -> Vec<ConnId> {
-        each!(self, inner => inner.connections().holding())
+    /// From now on nothing goes that waits for one of these slices, whatever is [released](Driver::release): what it tells of is undone.
+    pub fn lose(&mut self, slices: RangeInclusive<u64>) {
+        each!(self, inner => inner.connections().lose(slices));
+    }
+
+    /// The connections of which a turn that is over left output unsent because it waits for what was [lost](Driver::lose): they are to be closed.
+    pub fn losers(&mut self) -> Vec<ConnId> {
+        each!(self, inner => inner.connections().losers())
     }
 
     /// Bytes of output queued, held or not, and on their way into the socket.

@@ -57,12 +57,36 @@ fn a_held_reply_and_those_behind_it_wait_and_count() {
         assert_eq!(world.receive(&mut client, 6), b"abbccc");
         assert_eq!(world.look(&mut client), b"");
         assert_eq!((world.driver.held_for(), world.driver.output_pending_bytes(conn)), (Some(9), 4));
-        assert_eq!(world.driver.holding(), [conn]);
+        assert_eq!(world.driver.losers(), []);
         world.driver.release(9);
         assert_eq!(world.receive(&mut client, 4), b"dddd");
         assert_eq!(world.driver.held_for(), None);
         world.reply_held(conn, b"e", 9);
         assert_eq!(world.receive(&mut client, 1), b"e", "what is released is not held");
+    });
+}
+
+#[test]
+fn what_is_lost_never_goes_whenever_it_came() {
+    over_all_drivers(|world| {
+        world.is_echo = false;
+        let (mut early, early_conn) = world.connect();
+        let (mut late, late_conn) = world.connect();
+        let (mut other, other_conn) = world.connect();
+        world.reply_held(early_conn, b"lost", 7);
+        assert_eq!(world.look(&mut early), b"");
+        world.reply_held(late_conn, b"kept ", 5);
+        world.reply_held(late_conn, b"lost", 6);
+        world.driver.lose(6..=8);
+        world.driver.release(20);
+        world.reply_held(other_conn, b"kept", 9);
+        assert_eq!(world.receive(&mut other, 4), b"kept");
+        assert_eq!((world.look(&mut early), world.look(&mut late)), (b"".to_vec(), b"kept ".to_vec()));
+        let mut losers = world.driver.losers();
+        losers.sort_unstable_by_key(|conn| conn.to_bits());
+        let mut expected = [early_conn, late_conn];
+        expected.sort_unstable_by_key(|conn| conn.to_bits());
+        assert_eq!(losers, expected);
     });
 }
 

@@ -9,11 +9,12 @@ use effectlog::{Reader, RedisVersion};
 
 use settings::CLUSTER_MODE;
 
+use crate::address::Address;
+use crate::failover::Plan;
 use crate::feed::Feed;
-use crate::following::Address;
 use crate::primary::{Content, Replica};
 use crate::waiting::{WAIT, WAITAOF};
-use crate::{Ctx, Entry, Run, role};
+use crate::{Ctx, Entry, Run, handover, role};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
@@ -31,39 +32,76 @@ const FAILOVER: Entry = Entry {
         token("abort", "ABORT").optional(),
         integer("milliseconds").token("TIMEOUT").optional(),
     ],
+    route: Route::Global,
+    mode: Mode::Session,
     reply: Shape::OK,
-    note: "Finds no replica that could take over: an error",
     run: Run::Function(failover),
     ..Entry::DEFAULT
 };
 
 fn failover(ctx: &mut Ctx) -> CommandResult {
-    let (mut forces, mut has_target, mut has_timeout) = (false, false, false);
-    let mut rest = &ctx.args[1..];
-    while let [word, after @ ..] = rest {
-        rest = after;
-        if keyword_is(word, "TIMEOUT") && !has_timeout && !after.is_empty() {
-            if parse_i64(after[0])? <= 0 {
-                return Err(CommandError::fixed("ERR FAILOVER timeout must be greater than 0"));
-            }
-            has_timeout = true;
-            rest = &after[1..];
-        } else if keyword_is(word, "ABORT") && ctx.args.len() == 2 {
+    if ctx.host.settings().is_on(CLUSTER_MODE) {
+        return Err(CommandError::fixed("ERR FAILOVER not allowed in cluster mode."));
+    }
+    tell_nothing(ctx);
+    let state = &ctx.host.following().failover;
+    if matches!(ctx.args[1..], [word] if keyword_is(word, "ABORT")) {
+        if !state.is_on() {
             return Err(CommandError::fixed("ERR No failover in progress."));
-        } else if keyword_is(word, "TO") && !has_target && after.len() > 1 {
-            parse_i64(after[1])?;
-            has_target = true;
-            rest = &after[2..];
-        } else if keyword_is(word, "FORCE") && !forces {
-            forces = true;
-        } else {
-            return Err(CommandError::SYNTAX);
         }
+        handover::abort(&mut *ctx.host, "it was aborted by hand");
+        ctx.reply.ok();
+        return Ok(());
+    }
+    let plan = plan(ctx)?;
+    if state.is_on() {
+        return Err(CommandError::fixed("ERR FAILOVER already in progress."));
     }
     if ctx.host.following().is_replica() {
         return Err(CommandError::fixed("ERR FAILOVER is not valid when server is a replica."));
     }
-    Err(CommandError::fixed("ERR FAILOVER requires connected replicas."))
+    if let Some(error) = handover::refusal(&*ctx.host, &plan) {
+        return Err(error);
+    }
+    handover::begin(&mut *ctx.host, plan);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// What `FAILOVER` says.
+fn plan(ctx: &mut Ctx) -> Result<Plan, CommandError> {
+    let mut plan = Plan { target: None, forces: false, end_ms: None };
+    let mut rest = &ctx.args[1..];
+    while let [word, after @ ..] = rest {
+        rest = match after {
+            [text, rest @ ..] if keyword_is(word, "TIMEOUT") && plan.end_ms.is_none() => {
+                let timeout_ms = u64::try_from(parse_i64(text)?).ok().filter(|timeout_ms| *timeout_ms > 0);
+                let timeout_ms =
+                    timeout_ms.ok_or(CommandError::fixed("ERR FAILOVER timeout must be greater than 0"))?;
+                plan.end_ms = Some(ctx.host.now_ms().saturating_add(timeout_ms));
+                rest
+            }
+            [host, port, rest @ ..] if keyword_is(word, "TO") && plan.target.is_none() => {
+                // No replica listens at what is no port.
+                let port = u16::try_from(parse_i64(port)?).unwrap_or(0);
+                plan.target = Some(Address { host: String::from_utf8_lossy(host).into_owned(), port });
+                rest
+            }
+            rest if keyword_is(word, "FORCE") && !plan.forces => {
+                plan.forces = true;
+                rest
+            }
+            _ => return Err(CommandError::SYNTAX),
+        };
+    }
+    Ok(plan)
+}
+
+/// What changes the role is answered at once: it does not wait for replicas, which may be none of this server any more.
+fn tell_nothing(ctx: &mut Ctx) {
+    if !ctx.store.client.deny_blocking {
+        ctx.store.tx.tell_nothing();
+    }
 }
 
 const REPLICAOF: Entry = Entry {
@@ -99,9 +137,9 @@ fn replicaof(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.settings().is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed in cluster mode."));
     }
-    if !ctx.store.client.deny_blocking {
-        // Its reply does not wait for replicas, which may be no replicas of this server any more.
-        ctx.store.tx.tell_nothing();
+    tell_nothing(ctx);
+    if ctx.host.following().failover.is_on() {
+        return Err(CommandError::fixed("ERR REPLICAOF not allowed while failing over."));
     }
     if keyword_is(ctx.args[1], "NO") && keyword_is(ctx.args[2], "ONE") {
         role::lead(&mut *ctx.host);
@@ -153,6 +191,9 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     }
     // The answer waits for no replicas: it may be this one that is waited for.
     ctx.store.tx.tell_nothing();
+    if ctx.host.following().failover.is_on() {
+        return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while failing over"));
+    }
     if let Some(word) = ctx.args.get(3) {
         if !keyword_is(word, "FAILOVER") {
             return Err(CommandError::SYNTAX);

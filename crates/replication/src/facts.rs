@@ -6,7 +6,8 @@ use effectlog::Backlog;
 use observe::{Followed, Replication};
 use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, Settings};
 
-use crate::following::{Address, Following};
+use crate::address::Address;
+use crate::following::Following;
 use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
@@ -35,6 +36,7 @@ pub fn facts(
         close_count: Quorum::count(settings, primary, now_ms),
         replicas: primary.replicas(now_ms).iter().map(ToString::to_string).collect(),
         syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
+        failover: following.failover.name(),
         error_count: count(&following.error_count),
     }
 }

@@ -16,16 +16,15 @@
 //! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is kept and read.
 
 use proactor::ConnId;
-use resp::Limits;
-use settings::{
-    MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
-};
 
 use crate::apply::{Applied, Applier};
+use crate::failover::State;
 use crate::following::{Following, Resume};
+use crate::handover;
 use crate::history::{History, ReplicationId};
 use crate::incoming::Incoming;
-use crate::link::{self, Credentials, Event, Link, LinkError, LinkOptions, LinkState, Position};
+use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
+use crate::link_settings::LinkSettings;
 use crate::stage::Around;
 
 /// After so long the link is made anew.
@@ -40,37 +39,6 @@ const MUCH_BYTES: usize = 96 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
 const UNANNOUNCED: &str = "a snapshot came that was not announced";
-
-/// What settings say of the link.
-#[derive(Clone, Debug)]
-pub struct LinkSettings {
-    /// `masteruser` and `masterauth`.
-    pub credentials: Option<Credentials>,
-    /// The port that the primary shows for this replica.
-    pub port: u16,
-    /// The address that it shows.
-    pub address: Option<String>,
-    /// After how much silence the link is given up.
-    pub timeout_ms: u64,
-    /// What a command of the stream may be.
-    pub limits: Limits,
-}
-
-impl LinkSettings {
-    /// As they are now.
-    pub fn of(settings: &Settings) -> LinkSettings {
-        let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
-        let announced = settings.number(REPLICA_ANNOUNCE_PORT);
-        let port = if announced > 0 { announced } else { settings.number(PORT) };
-        LinkSettings {
-            credentials: text(MASTERAUTH).map(|password| Credentials { user: text(MASTERUSER), password }),
-            port: port as u16,
-            address: text(REPLICA_ANNOUNCE_IP),
-            timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
-            limits: settings.request_limits(true),
-        }
-    }
-}
 
 /// What has to be done with all shards entered, before anything else that came.
 enum Pending<L> {
@@ -140,6 +108,7 @@ impl<L> Follower<L> {
     /// Does what is due. To be called several times a second, and when the role has changed.
     pub fn tick(&mut self, around: &mut dyn Around<L>) {
         let (following, now_ms) = (around.following(), around.now_ms());
+        handover::step(following, around);
         if self.is_outdated(following) {
             self.version = following.version();
             if let Some(conn) = self.conn() {
@@ -196,8 +165,18 @@ impl<L> Follower<L> {
     pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
         let Stance::Dialing { resume } = self.stance else { return };
         let LinkSettings { credentials, port, address, timeout_ms, limits } = around.link_settings();
-        let options =
-            LinkOptions { credentials, port, address, resume, takes_over: false, timeout_ms, limits };
+        let failover = &around.following().failover;
+        let (hands_over, takes_snapshots) = (failover.state() == State::Asking, failover.takes_snapshots());
+        let options = LinkOptions {
+            credentials,
+            port,
+            address,
+            resume,
+            hands_over,
+            takes_snapshots,
+            timeout_ms,
+            limits,
+        };
         let now_ms = around.now_ms();
         let mut link = Link::new(options, now_ms);
         link.opened(now_ms);
@@ -372,7 +351,12 @@ impl<L> Turn<'_, L> {
     /// Deals with the next thing that has come; false: there is none.
     fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, .. } = &mut *self.linked;
-        let next = link.next(around.now_ms()).map_err(|error: LinkError| error.to_string())?;
+        let next = link.next(around.now_ms()).map_err(|error| {
+            if let LinkError::NoFailover(answer) = &error {
+                self.role.0.failover.note_refused(answer);
+            }
+            error.to_string()
+        })?;
         let Some(event) = next else { return Ok(false) };
         match event {
             Event::NotUnderstood { option, answer } => {
@@ -438,6 +422,7 @@ impl<L> Turn<'_, L> {
                 true
             }
         };
+        handover::succeed(around.door());
         around.finish();
         around.leave();
         if drops_replicas {

@@ -15,16 +15,9 @@ use effectlog::{Cut, NO_DB};
 
 use settings::{REPLICAOF, Settings};
 
+use crate::address::Address;
+use crate::failover::Failover;
 use crate::link::LinkState;
-
-/// Where a primary is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address {
-    /// Its name or address, as it was given.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-}
 
 /// See the head of this file.
 #[derive(Default)]
@@ -48,6 +41,8 @@ pub struct Following {
     received_bytes: AtomicU64,
     /// The database that is selected in the stream at `offset`; all bits: it selects one before it needs one.
     stream_db: AtomicU32,
+    /// The own failover.
+    pub failover: Failover,
     /// Commands of the stream that failed here.
     pub error_count: AtomicU64,
 }

@@ -17,16 +17,20 @@
 #![forbid(unsafe_code)]
 
 mod acks;
+mod address;
 mod apply;
 mod commands;
 mod facts;
+mod failover;
 mod feed;
 mod follower;
 mod following;
+mod handover;
 mod history;
 mod incoming;
 mod limits;
 pub mod link;
+mod link_settings;
 mod peer;
 mod primary;
 mod quorum;
@@ -47,14 +51,17 @@ use effectlog::{Backlog, Cut};
 use settings::Settings;
 
 pub use acks::Acks;
+pub use address::Address;
 pub use commands::ENTRIES;
 pub use facts::facts;
+pub use failover::Failover;
 pub use feed::{Around, Feed, Step};
-pub use follower::{Follower, LinkSettings};
-pub use following::{Address, Following};
+pub use follower::Follower;
+pub use following::Following;
 pub use history::{History, ReplicationId, random_id};
 pub use incoming::{Incoming, Outgoing, incoming};
 pub use limits::Limits;
+pub use link_settings::LinkSettings;
 pub use peer::Peer;
 pub use primary::{Content, Primary, Replica, ReplicaFacts, Start};
 pub use quorum::Quorum;
@@ -116,6 +123,15 @@ pub trait Door {
 
     /// From now on the log is a copy of another stream, or has what threads do. All shards are held. Where it ended before, if it was on.
     fn set_copying(&mut self, copies: bool) -> Option<Cut>;
+
+    /// The stream is marked here: where that is. All shards are held.
+    fn cut(&mut self) -> Cut;
+
+    /// Bytes of what all threads have sent into the stream, that is: into the log.
+    fn sent_bytes(&self) -> u64;
+
+    /// From now on commands that write wait on all threads, and nothing expires; or no longer. All shards are held.
+    fn hold_writes(&mut self, holds: bool);
 
     /// All threads hear that the role has changed.
     fn tell_role(&mut self, change: RoleChange);

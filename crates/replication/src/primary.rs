@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use effectlog::{Cut, Held};
 use persistence::Spool;
 
+use crate::address::Address;
 use crate::history::{History, ReplicationId};
 use crate::limits::Limits;
 
@@ -210,6 +211,19 @@ impl Primary {
             replica.stage() == Stage::Online && acked.load(Ordering::Relaxed) >= offset
         };
         locked(&self.replicas).iter().filter(has).count()
+    }
+
+    /// Who gets the stream and has acknowledged everything up to `offset`: the one at `target`, or anybody.
+    pub(crate) fn caught_up(&self, target: Option<&Address>, offset: u64) -> Option<Address> {
+        let has_it = |replica: &&Arc<Replica>| {
+            let is_meant = target.is_none_or(|Address { host, port }| {
+                replica.port == *port && replica.address.eq_ignore_ascii_case(host)
+            });
+            is_meant && replica.stage() == Stage::Online && replica.acked() >= offset
+        };
+        let replicas = locked(&self.replicas);
+        let replica = replicas.iter().find(has_it)?;
+        Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
     /// How many get the stream and have acknowledged something in the last `lag` seconds.

@@ -3,7 +3,8 @@
 use config::Value;
 use settings::REPLICAOF;
 
-use crate::following::Address;
+use crate::address::Address;
+use crate::following::Resume;
 use crate::history::History;
 use crate::{Door, RoleChange};
 
@@ -26,7 +27,10 @@ pub(crate) fn lead(host: &mut dyn Door) {
         return;
     }
     let (id, former) = (host.mark(), primary.history().id);
-    let previous = following.is_synced().then(|| (former, following.offset()));
+    let previous = match following.resume() {
+        Resume::At(offset) => Some((former, offset)),
+        Resume::Later | Resume::Nowhere => None,
+    };
     primary.set_history(History { id, previous });
     following.lead();
     host.set_copying(false);

@@ -4,10 +4,12 @@ use command::{Client, Command, Table, Tx};
 use persistence::Role;
 use proactor::ConnId;
 
-use crate::follower::LinkSettings;
-use crate::following::{Address, Following};
+use crate::Door;
+use crate::address::Address;
+use crate::following::Following;
 use crate::history::ReplicationId;
 use crate::incoming::Incoming;
+use crate::link_settings::LinkSettings;
 use crate::primary::Primary;
 use crate::wide::Help;
 
@@ -70,6 +72,9 @@ pub trait Around<L>: Stage {
 
     /// What this server is to its own replicas.
     fn primary(&self) -> &'static Primary;
+
+    /// The thread, for what changes the role.
+    fn door(&mut self) -> &mut dyn Door;
 
     /// The commands that may stand in the stream.
     fn vocabulary(&self) -> Vocabulary;

@@ -3,10 +3,12 @@
 //! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
 //! cannot be taken back.
 //!
-//! A replica waits for none. What it held as a primary must not leave by that, so a thread goes on waiting until it has dropped it.
+//! A replica waits for none. What it held as a primary must not leave by that, nor what another thread answers later: so a thread goes on waiting
+//! until it knows the slices that are lost.
 //!
 //! Not here: what is held, and its release (`server`, `journal/turn.rs`).
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::Backlog;
@@ -24,7 +26,9 @@ pub struct Synced {
     asked: AtomicU64,
     /// The version of the role in which this server follows another one, and what it replies is in no stream of its own; 0: it follows none.
     role: AtomicU64,
-    /// For each thread, the version of the role for which it has dropped what it held before.
+    /// The last slice of what it did before that role.
+    former_end: AtomicU64,
+    /// For each thread, the version of the role for which it drops what it held before.
     settled: Box<[AtomicU64]>,
 }
 
@@ -65,18 +69,24 @@ impl Synced {
 
     /// The server starts in this role, and holds nothing.
     pub fn begin_role(&self, role: u64) {
-        self.set_role(role);
+        self.set_role(role, None);
         self.settled.iter().for_each(|settled| settled.store(role, Ordering::Relaxed));
     }
 
-    /// From now on this server follows another one, in the role of this version, or none (0). All shards are held.
-    pub fn set_role(&self, role: u64) {
+    /// From now on this server follows another one, in the role of this version, or none (0). All shards are held. `former_end` is the last slice of
+    /// what it did before, if it followed none then.
+    pub fn set_role(&self, role: u64, former_end: Option<u64>) {
+        if let Some(slice) = former_end {
+            self.former_end.store(slice, Ordering::Relaxed);
+        }
         self.role.store(role, Ordering::Relaxed);
     }
 
-    /// A thread holds nothing any more that it held before this version of the role.
-    pub fn settle(&self, thread: usize, role: u64) {
+    /// A thread drops what tells of these slices, which may be lost, from now on, in the role of this version.
+    pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
         self.settled[thread].store(role, Ordering::Relaxed);
+        let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { 0 };
+        self.slice() + 1..=end
     }
 
     /// The last slice that enough replicas have.
@@ -134,15 +144,15 @@ mod tests {
     fn a_replica_waits_for_none_once_it_has_dropped_what_waited() {
         let synced = Synced::new(2, 2);
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
-        synced.set_role(7);
+        synced.set_role(7, Some(30));
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (false, 2));
-        synced.settle(0, 7);
+        assert_eq!(synced.settle(0, 7), 1..=30);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [0, 2]);
         // What came later is told later.
-        synced.set_role(9);
-        synced.settle(1, 7);
+        synced.set_role(9, None);
+        assert_eq!(synced.settle(1, 7), 1..=30);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [2, 2]);
-        synced.set_role(0);
+        synced.set_role(0, None);
         synced.settle(0, 9);
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
     }

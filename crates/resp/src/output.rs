@@ -349,10 +349,15 @@ impl Output {
     /// Drops the holds for slices up to `slice`, as far as no other stands in front of them. Returns the slice for which
     /// the oldest of what is left waits, if it waits for one.
     pub fn release(&mut self, slice: u64) -> Option<u64> {
+        self.release_if(|held| held <= slice)
+    }
+
+    /// The same for slices that `may_go`.
+    pub fn release_if(&mut self, may_go: impl Fn(u64) -> bool) -> Option<u64> {
         let mut index = 0;
         while let Some(piece) = self.chunks.get(index) {
             match *piece {
-                Piece::Hold(held) if held > slice => break,
+                Piece::Hold(held) if !may_go(held) => break,
                 // Holds are few, and seldom far from the front.
                 Piece::Hold(_) => drop(self.chunks.remove(index)),
                 Piece::Chunk(_) | Piece::Rest(_) => index += 1,

@@ -12,19 +12,18 @@ use std::time::UNIX_EPOCH;
 use acl::{UserLine, Users};
 use clients::{Dealer, Listening};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
-use offline::Program;
+use offline::{FOLDER_TASKS, Program};
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
 use settings::{APPENDONLY, DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::error::Error;
-use crate::help::{help, version_line};
 use crate::journal::Keeper;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress, save_settings};
 use crate::thread::Thread;
 use crate::users::users_at_start;
-use crate::version::{DARTER_VERSION, REDIS_VERSION};
+use crate::version::{self, DARTER_VERSION, REDIS_VERSION};
 use process::processors::ThreadCount;
 use process::supervisor::Ticker;
 use process::{crash, log, processors, supervisor, system};
@@ -36,8 +35,8 @@ const PID_FILE: &str = "/var/run/redis.pid";
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => print(&help()),
-        Ok(Invocation::Version) => print(&(version_line() + "\n")),
+        Ok(Invocation::Help) => print(&settings::help(FOLDER_TASKS)),
+        Ok(Invocation::Version) => print(&(version::line() + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(&arguments).and_then(|(settings, found)| judge(&settings, &found))
         }

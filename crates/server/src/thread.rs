@@ -18,7 +18,7 @@ use std::time::Duration;
 use clients::{Dealer, Watchlist};
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
-use proactor::{ConnId, Driver, Event};
+use proactor::{CloseMode, ConnId, Driver, Event};
 use replication::{Follower, Replicas};
 use scripting::States;
 use session::{Aside, Pausing, Session, Watching};
@@ -285,6 +285,8 @@ impl Thread {
 
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        // What they wait to hear of may be lost, because not enough replicas had it: nobody is told that it was done.
+        self.host.driver.losers().into_iter().for_each(|conn| self.close(conn, CloseMode::Now));
         let awaited = self.host.syncing.first();
         if !self.host.shared.journal.release(self.host.id, &mut self.host.driver, awaited) {
             return Some(Duration::ZERO);

@@ -12,3 +12,12 @@ pub(crate) const GIT_DIRTY: &str = env!("DARTER_GIT_DIRTY");
 pub(crate) const BUILD_ID: &str = env!("DARTER_BUILD_ID");
 /// What gives memory to the data, and to everything else.
 pub(crate) const ALLOCATOR: &str = "darter-slabs+mimalloc";
+
+/// What `--version` prints.
+pub(crate) fn line() -> String {
+    format!(
+        "Darter server v={DARTER_VERSION} sha={GIT_SHA}:{GIT_DIRTY} malloc={ALLOCATOR} bits={} build={BUILD_ID} \
+         redis_version={REDIS_VERSION}",
+        usize::BITS
+    )
+}

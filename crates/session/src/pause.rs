@@ -24,6 +24,8 @@ struct Pause {
 #[derive(Debug, Default)]
 pub struct Pausing {
     pause: Option<Pause>,
+    /// Commands that write wait, without an end of their own: the server hands over to a replica.
+    hands_over: bool,
     /// Commands postponed so far.
     postponed_count: u64,
 }
@@ -32,7 +34,7 @@ impl Pausing {
     /// Whether there is a pause.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.pause.is_some()
+        self.pause.is_some() || self.hands_over
     }
 
     /// When it ends, on the monotonic clock.
@@ -42,7 +44,7 @@ impl Pausing {
 
     /// Whether a command has to wait, which may write or may not.
     pub fn stops(&self, writes: bool) -> bool {
-        self.pause.is_some_and(|pause| pause.all || writes)
+        writes && self.hands_over || self.pause.is_some_and(|pause| pause.all || writes)
     }
 
     /// Keeps a command of this client for later.
@@ -61,7 +63,12 @@ impl Pausing {
         });
     }
 
-    /// Commands run again.
+    /// The server hands over from now on, or no longer.
+    pub fn hand_over(&mut self, hands_over: bool) {
+        self.hands_over = hands_over;
+    }
+
+    /// Commands run again, unless the server hands over.
     pub fn end(&mut self) {
         self.pause = None;
     }
@@ -83,7 +90,10 @@ mod tests {
         pausing.begin(1200, 500, false);
         assert!(pausing.stops(false));
         assert_eq!(pausing.end_ms(), Some(1700));
+        pausing.hand_over(true);
         pausing.end();
+        assert!(pausing.stops(true) && !pausing.stops(false) && pausing.end_ms().is_none());
+        pausing.hand_over(false);
         assert!(!pausing.is_on());
     }
 }

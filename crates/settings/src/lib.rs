@@ -16,6 +16,7 @@
 mod consequence;
 mod error;
 mod found;
+mod help;
 mod ignored;
 mod special;
 mod table;
@@ -24,6 +25,7 @@ mod values;
 pub use consequence::Consequence;
 pub use error::Error;
 pub use found::{Found, Rename};
+pub use help::help;
 pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub use table::*;
 pub use values::{EntryMode, Settings};

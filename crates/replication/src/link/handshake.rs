@@ -112,7 +112,7 @@ impl Link {
         };
         let first = (offset + 1).to_string();
         let mut args = vec![&b"PSYNC"[..], id.as_bytes(), first.as_bytes()];
-        args.extend(self.options.takes_over.then_some(&b"FAILOVER"[..]));
+        args.extend(self.options.hands_over.then_some(&b"FAILOVER"[..]));
         self.send(&args);
     }
 
@@ -121,7 +121,7 @@ impl Link {
         match words[..] {
             // A newline says that the primary is at work.
             [b""] => Ok(None),
-            [b"+FULLRESYNC", id, offset] => {
+            [b"+FULLRESYNC", id, offset] if self.options.takes_snapshots => {
                 let offset = resp::parse_integer(offset).and_then(|offset| u64::try_from(offset).ok());
                 let position = ReplicationId::parse(id).zip(offset);
                 let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
@@ -142,9 +142,11 @@ impl Link {
                 self.acknowledge(now_ms);
                 Ok(Some(Event::Continued(id)))
             }
-            [b"+FULLRESYNC", ..] => Err(LinkError::Psync(shown(line))),
             [b"-NOMASTERLINK" | b"-LOADING", ..] => Err(LinkError::TryLater(shown(line))),
-            _ if self.options.takes_over => Err(LinkError::NoFailover(shown(line))),
+            _ if self.options.hands_over || !self.options.takes_snapshots => {
+                Err(LinkError::NoFailover(shown(line)))
+            }
+            [b"+FULLRESYNC", ..] => Err(LinkError::Psync(shown(line))),
             _ => {
                 // It is older than PSYNC, or says so.
                 self.send(&["SYNC"]);

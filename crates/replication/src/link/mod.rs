@@ -19,7 +19,7 @@
 //!
 //! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was dealt with. Pieces of the stream are lent one
 //! behind the other, until [`Link::settle`] says that all of them were applied. So acknowledgements never promise what was not, `REPLCONF GETACK` is
-//! answered when everything before it was, and nothing is copied for who runs commands.
+//! answered when it and everything before it was, and nothing is copied for who runs commands.
 //!
 //! Invariants:
 //! - how the bytes were cut into reads makes no difference;
@@ -102,8 +102,10 @@ pub struct LinkOptions {
     pub address: Option<String>,
     /// Where the data stand, if their history is known.
     pub resume: Option<Position>,
-    /// Asks the other side to become the primary (`FAILOVER`). It must continue from `resume`; anything else is an error.
-    pub takes_over: bool,
+    /// Asks the other side to become the primary (`FAILOVER`).
+    pub hands_over: bool,
+    /// A snapshot may take the place of the data. Otherwise the other side must continue from `resume`; anything else is an error.
+    pub takes_snapshots: bool,
     /// After how much silence the link is given up (`repl-timeout`).
     pub timeout_ms: u64,
     /// What a command of the stream may be.
@@ -227,6 +229,8 @@ pub struct Link {
     said_ms: u64,
     /// The offset that was acknowledged last.
     said_offset: u64,
+    /// When the primary asked for the offset, in what is lent.
+    asked_ms: Option<u64>,
 }
 
 impl Link {
@@ -245,6 +249,7 @@ impl Link {
             heard_ms: now_ms,
             said_ms: now_ms,
             said_offset: 0,
+            asked_ms: None,
         }
     }
 
@@ -339,8 +344,7 @@ impl Link {
         Ok(())
     }
 
-    /// The next event, if enough has come. The one before has been dealt with, unless it is a piece of the stream. A question of the primary makes a
-    /// pause: it comes when everything before it was applied.
+    /// The next event, if enough has come. The one before has been dealt with, unless it is a piece of the stream.
     ///
     /// # Errors
     /// The primary refuses, or does not speak the protocol.
@@ -391,6 +395,9 @@ impl Link {
     pub fn settle(&mut self) {
         assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
         self.offset += self.input.consume_lent() as u64;
+        if let Some(now_ms) = self.asked_ms.take() {
+            self.acknowledge(now_ms);
+        }
     }
 
     fn deal_with_event(&mut self) {
@@ -437,10 +444,7 @@ impl Link {
                 Err(error) => return Err(LinkError::Stream { offset: begin, error }),
             };
         if is_question_for_offset(words.iter().map(|word| &input[word.clone()])) {
-            if !self.input.lent().is_empty() {
-                return Ok(None);
-            }
-            self.acknowledge(now_ms);
+            self.asked_ms = Some(now_ms);
             words.clear();
         }
         Ok(Some(Event::Stream { bytes: self.input.lend(length), words, end: begin + length as u64 }))

@@ -22,7 +22,8 @@ pub(crate) fn check_primary(input: &[u8]) {
         port: 6380,
         address: None,
         resume: None,
-        takes_over: false,
+        hands_over: false,
+        takes_snapshots: true,
         timeout_ms: 60_000,
         limits,
     };

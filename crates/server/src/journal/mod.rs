@@ -49,7 +49,7 @@ impl std::ops::Deref for Keeper {
 pub(crate) struct Journal {
     pub(crate) progress: Arc<Progress>,
     /// What threads commit while it, or the stream for replicas, is on.
-    log: Arc<Log>,
+    pub(crate) log: Arc<Log>,
     is_on: AtomicBool,
     /// What replicas read, while that is on.
     pub(crate) backlog: Arc<Backlog>,

@@ -23,7 +23,8 @@ impl Thread {
                 Part::Count(0)
             }
             Subject::EndPause => {
-                self.end_pause();
+                self.host.pausing.end();
+                self.run_all_postponed();
                 Part::Count(0)
             }
             Subject::Purge => {

@@ -276,9 +276,8 @@ impl Thread {
         }
     }
 
-    /// Ends the pause, and runs what it held up.
-    pub(crate) fn end_pause(&mut self) {
-        self.host.pausing.end();
+    /// Runs what a pause held up.
+    pub(crate) fn run_all_postponed(&mut self) {
         let postponed = |(conn, session): (ConnId, &mut Session)| {
             session.state.postponed().map(|postponed| (postponed.number, conn))
         };

@@ -14,7 +14,6 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use command::{CommandError, Tx};
-use effectlog::NO_DB;
 use observe::ThreadStats;
 use proactor::ConnId;
 use replication::{Awaited, NO_JOURNAL, Reached};
@@ -169,8 +168,7 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
         && shared.journal.is_streaming()
         && shared.primary.is_followed()
     {
-        thread.tx.record.push(NO_DB, &[b"REPLCONF", b"GETACK", b"*"]);
-        thread.tx.committed = thread.tx.record.commit(0).map_or(0, |place| place.slice);
+        thread.tx.tell_replicas(&[b"REPLCONF", b"GETACK", b"*"]);
     }
 }
 

@@ -85,7 +85,8 @@ impl Thread {
     /// Ends the waits whose time has come.
     pub(crate) fn run_timers(&mut self) {
         if self.host.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.now_ms) {
-            self.end_pause();
+            self.host.pausing.end();
+            self.run_all_postponed();
         }
         let now_ms = self.host.now_ms;
         while let Some(conn) = self.host.timers.pop_due(now_ms) {

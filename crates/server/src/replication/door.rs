@@ -11,6 +11,7 @@ use replication::{
 use settings::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 
 use crate::life::syncing::{begin_sync, note_written, reached};
+use crate::message::{LinkNews, Message};
 use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
@@ -51,6 +52,9 @@ impl Door for ThreadHost {
             journal.synced.update(&self.shared.primary, &journal.backlog);
         }
         self.shared.acks.note();
+        if self.shared.following.failover.is_waiting() {
+            self.shared.threads[0].send(Message::Wake);
+        }
         if self.shared.quorum.is_lacking() {
             self.shared.judge_quorum(self.now_ms);
         }
@@ -95,6 +99,19 @@ impl Door for ThreadHost {
     fn set_copying(&mut self, copies: bool) -> Option<Cut> {
         self.shared.shards.set_hides_due(copies);
         self.shared.journal.set_copying(copies)
+    }
+
+    fn cut(&mut self) -> Cut {
+        self.shared.journal.cut_for_replicas()
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.shared.journal.log.sent_bytes()
+    }
+
+    fn hold_writes(&mut self, holds: bool) {
+        self.shared.shards.set_hides_due(holds || self.shared.following.is_replica());
+        self.shared.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
     }
 
     fn tell_role(&mut self, change: RoleChange) {

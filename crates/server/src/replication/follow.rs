@@ -59,6 +59,7 @@ fn with(
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     let shared = thread.host.shared;
     if is_round && !shared.snapshots.progress.is_loading()
+        || shared.following.failover.is_on()
         || thread.host.follower.is_outdated(&shared.following)
     {
         with(thread, None, |follower, host| follower.tick(host));
@@ -92,14 +93,18 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             let (following, client) = (&thread.host.shared.following, Some(help.client()));
             help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
         }
+        LinkNews::HoldWrites(holds) => {
+            thread.host.pausing.hand_over(holds);
+            thread.run_all_postponed();
+        }
         LinkNews::Role(RoleChange::Promoted, role) => drop_replicas(thread, role),
         LinkNews::Role(change, role) => {
             if change == RoleChange::Demoted {
-                drop_held(thread);
                 unblock_all(thread);
             }
             // What the thread holds from now on waits for no replicas, as long as this is its role.
-            thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
+            let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
+            thread.host.driver.lose(lost);
         }
     }
 }
@@ -116,19 +121,11 @@ fn drop_replicas(thread: &mut Thread, role: u64) {
 
 /// All threads hear that the role has changed, while all shards are held, and what is replied waits, or no longer waits, as that role has it.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
-    shared.journal.synced.set_role(shared.following.role());
+    let former_end = (change == RoleChange::Demoted).then(|| shared.journal.log.slice().saturating_sub(1));
+    shared.journal.synced.set_role(shared.following.role(), former_end);
     shared.judge_quorum(shared.machine.clock.monotonic_ms());
     let role = shared.following.version();
     shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
-}
-
-/// What waits for replicas, and was not acknowledged by them, may be lost now: nobody is told that it was done.
-fn drop_held(thread: &mut Thread) {
-    if thread.host.shared.journal.synced.wanted() > 0 {
-        for conn in thread.host.driver.holding() {
-            thread.close(conn, CloseMode::Now);
-        }
-    }
 }
 
 /// Ends the waits of all clients, and their connections.
@@ -214,6 +211,10 @@ impl FollowerAround<Loaded> for Host<'_> {
 
     fn primary(&self) -> &'static Primary {
         &self.thread.host.shared.primary
+    }
+
+    fn door(&mut self) -> &mut dyn Door {
+        &mut self.thread.host
     }
 
     fn vocabulary(&self) -> Vocabulary {

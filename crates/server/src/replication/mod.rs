@@ -7,7 +7,7 @@ mod follow;
 
 use std::sync::Arc;
 
-use effectlog::{NO_DB, RedisVersion};
+use effectlog::RedisVersion;
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{
@@ -136,7 +136,6 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
         return thread.leave_all();
     }
     if (now_ms / 1000).is_multiple_of(settings.number(REPL_PING_REPLICA_PERIOD) as u64) {
-        thread.tx.record.push(NO_DB, &[b"PING"]);
-        thread.tx.committed = thread.tx.record.commit(0).map_or(0, |place| place.slice);
+        thread.tx.tell_replicas(&[b"PING"]);
     }
 }

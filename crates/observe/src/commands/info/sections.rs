@@ -305,7 +305,7 @@ pub(super) fn replication(report: &mut Report) {
     for (index, replica) in facts.replicas.iter().enumerate() {
         report.text(&format!("slave{index}"), replica);
     }
-    report.text("master_failover_state", "no-failover");
+    report.text("master_failover_state", facts.failover);
     let (former, former_end) = facts.former.unwrap_or_else(|| ("0".repeat(40), 0));
     report.text("master_replid", &facts.id);
     report.text("master_replid2", &former);

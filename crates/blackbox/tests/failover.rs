@@ -1,0 +1,265 @@
+//! `FAILOVER`: servers that hand over to each other while clients write, and what those are told who ask for it in vain.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use blackbox::replication::{Redis, expect_same, follow, is_up, redis};
+use blackbox::{Client, Server, Signal, check, eventually, text};
+use resp::Value;
+
+const CLIENTS: usize = 4;
+/// How often each hands over to the other.
+const ROUNDS: usize = 3;
+/// The stream is kept for long, so that nobody needs a snapshot.
+const OPTIONS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
+
+fn darter(threads: usize, more: &[&str]) -> Server {
+    Server::start(threads, "auto", &[&OPTIONS, more].concat())
+}
+
+/// A counter that clients count up where they may, until they are told to stop: how often that was acknowledged, and how long it took at most.
+fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> (i64, Duration) {
+    let (mut acknowledged, mut place, mut longest) = (0, 0, Duration::ZERO);
+    let mut clients = servers.map(Server::client);
+    let mut start = Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        match clients[place].call("INCR counter") {
+            Value::Int(_) => {
+                acknowledged += 1;
+                longest = longest.max(start.elapsed());
+                start = Instant::now();
+            }
+            refused => {
+                assert!(text(&refused).contains("READONLY"), "{refused:?}");
+                place = 1 - place;
+            }
+        }
+    }
+    (acknowledged, longest)
+}
+
+/// Has `primary` hand over to `replica`, and follow it.
+fn hand_over(primary: &Server, replica: &Server, more: &str) {
+    let order = format!("FAILOVER TO 127.0.0.1 {}{more}", replica.port());
+    eventually("it begins", || primary.client().show(&order) == "OK");
+    eventually("they have changed places", || {
+        primary.client().info("replication", "role") == "slave" && is_up(primary)
+    });
+    assert_eq!(replica.client().info("replication", "role"), "master");
+    assert_eq!(primary.client().info("replication", "master_failover_state"), "no-failover");
+}
+
+/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and nobody needs a snapshot.
+fn change_places(first: &Server, second: &Server) {
+    follow(second, first);
+    eventually("it follows", || is_up(second));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|_| scope.spawn(|| count_up([first, second], &is_over))).collect();
+        for round in 0..ROUNDS {
+            hand_over(first, second, " TIMEOUT 20000");
+            hand_over(second, first, if round == 0 { " TIMEOUT 20000 FORCE" } else { "" });
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let counted: Vec<(i64, Duration)> =
+            clients.into_iter().map(|client| client.join().expect("it ends")).collect();
+        let acknowledged: i64 = counted.iter().map(|(count, _)| count).sum();
+        assert_eq!(text(&first.client().call("GET counter")), acknowledged.to_string());
+        println!(
+            "{acknowledged} writes; the longest took {:?}",
+            counted.iter().map(|(_, longest)| longest).max()
+        );
+    });
+    expect_same(second, first);
+    let syncs = [first, second].map(|server| server.client().info("stats", "sync_full"));
+    assert_eq!(syncs, ["1", "0"]);
+}
+
+#[test]
+fn redis_and_darter_hand_over_to_each_other() {
+    let Some(first) = redis(&OPTIONS) else { return };
+    change_places(&first, &darter(2, &[]));
+}
+
+#[test]
+fn two_darters_hand_over_to_each_other() {
+    change_places(&darter(3, &[]), &darter(2, &[]));
+}
+
+#[test]
+fn two_darters_with_journals_hand_over_to_each_other() {
+    let scratches = ["failover-first", "failover-second"].map(blackbox::Scratch::new);
+    let [first, second] = scratches.each_ref().map(|scratch| {
+        let folder = scratch.path("");
+        darter(2, &["--dir", &folder, "--appendonly", "yes", "--appendfsync", "always"])
+    });
+    change_places(&first, &second);
+}
+
+/// The third server goes on with the new primary's stream where it was.
+#[test]
+fn the_other_replicas_go_on() {
+    let (first, second, third) = (darter(2, &[]), darter(2, &[]), darter(1, &[]));
+    for replica in [&second, &third] {
+        follow(replica, &first);
+        eventually("it follows", || is_up(replica));
+    }
+    check(&mut first.client(), "SET k 1", "OK");
+    hand_over(&first, &second, "");
+    check(&mut second.client(), "SET k 2", "OK");
+    for replica in [&first, &third] {
+        expect_same(replica, &second);
+    }
+    assert_eq!(third.client().info("replication", "master_port"), first.port().to_string(), "a chain");
+    assert_eq!(third.client().info("stats", "sync_full"), "0");
+    assert_eq!(first.client().info("stats", "sync_full"), "2");
+    let mut client = third.client();
+    assert_eq!(
+        client.info("replication", "master_replid"),
+        second.client().info("replication", "master_replid")
+    );
+}
+
+/// A redis-server and Darter, which are asked the same.
+struct Both {
+    servers: (Redis, Server),
+    clients: [Client; 2],
+}
+
+impl Both {
+    fn new() -> Option<Both> {
+        let servers = (redis(&OPTIONS)?, darter(2, &[]));
+        let clients = [&*servers.0, &servers.1].map(Server::client);
+        Some(Both { servers, clients })
+    }
+
+    fn same(&mut self, call: &str) {
+        let [theirs, ours] = self.clients.each_mut().map(|client| client.show(call));
+        assert_eq!(ours, theirs, "{call}");
+    }
+
+    fn check(&mut self, call: &str, expected: &str) {
+        self.clients.iter_mut().for_each(|client| check(client, call, expected));
+    }
+
+    fn expect_state(&mut self, expected: &str) {
+        for client in &mut self.clients {
+            assert_eq!(client.info("replication", "master_failover_state"), expected);
+        }
+    }
+
+    /// A Redis replica of each, which has stopped.
+    fn silent_replicas(&self) -> [Redis; 2] {
+        [&*self.servers.0, &self.servers.1].map(|server| {
+            let replica = redis(&OPTIONS).expect("there was one");
+            follow(&replica, server);
+            eventually("it follows", || is_up(&replica));
+            let mut client = server.client();
+            eventually("it is online", || client.info("replication", "slave0").contains("state=online"));
+            let error = "(error) ERR FAILOVER is not valid when server is a replica.";
+            check(&mut replica.client(), "FAILOVER", error);
+            replica.signal(Signal::STOP);
+            replica
+        })
+    }
+}
+
+/// What is refused whether there is a replica or not.
+const REFUSED: [&str; 13] = [
+    "FAILOVER ABORT",
+    "FAILOVER ABORT NOW",
+    "FAILOVER TIMEOUT",
+    "FAILOVER TIMEOUT x",
+    "FAILOVER TIMEOUT 0",
+    "FAILOVER TIMEOUT 1 TIMEOUT 2",
+    "FAILOVER TO 127.0.0.1",
+    "FAILOVER TO 127.0.0.1 x",
+    "FAILOVER TO 127.0.0.1 1",
+    "FAILOVER TO 127.0.0.1 1 FORCE",
+    "FAILOVER FORCE FORCE",
+    "FAILOVER FORCE",
+    "FAILOVER TO 127.0.0.1 99999999",
+];
+
+#[test]
+fn refusals_are_those_of_redis() {
+    let Some(mut both) = Both::new() else { return };
+    both.same("FAILOVER");
+    REFUSED.iter().for_each(|call| both.same(call));
+    let _replicas = both.silent_replicas();
+    REFUSED.iter().for_each(|call| both.same(call));
+}
+
+#[test]
+fn what_waits_goes_on_when_it_is_over() {
+    let Some(mut both) = Both::new() else { return };
+    let replicas = both.silent_replicas();
+    let mut writers = [&*both.servers.0, &both.servers.1].map(Server::client);
+    both.check("SET past 1 PX 1", "OK");
+    both.check("FAILOVER", "OK");
+    std::thread::sleep(Duration::from_millis(5));
+    writers.iter_mut().for_each(|writer| writer.send("INCR counter"));
+    for client in &mut both.clients {
+        eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+    }
+    for call in [
+        "FAILOVER",
+        "FAILOVER ABORT NOW",
+        "REPLICAOF NO ONE",
+        "REPLICAOF 127.0.0.1 1",
+        "PSYNC ? -1",
+        "SYNC",
+        "CLIENT UNPAUSE",
+        "GET counter",
+        "GET past",
+        "DBSIZE",
+    ] {
+        both.same(call);
+    }
+    both.expect_state("waiting-for-sync");
+    both.check("FAILOVER ABORT", "OK");
+    both.expect_state("no-failover");
+    writers.iter_mut().for_each(|writer| assert_eq!(writer.receive(), Value::Int(1)));
+    both.same("FAILOVER ABORT");
+    // One that comes to no end by itself.
+    both.check("FAILOVER TIMEOUT 100", "OK");
+    writers.iter_mut().for_each(|writer| check(writer, "INCR counter", "(integer) 2"));
+    both.expect_state("no-failover");
+    replicas.iter().for_each(|replica| replica.signal(Signal::CONT));
+    eventually("its replica is back", || is_up(&replicas[1]));
+    expect_same(&replicas[1], &both.servers.1);
+}
+
+/// Whoever was told to take over whatever it lacks has gone by then: the order can be taken back, and this server leads again.
+#[test]
+fn an_order_that_cannot_be_carried_out_is_taken_back() {
+    let (first, second, other) = (darter(2, &[]), darter(2, &[]), darter(1, &[]));
+    for replica in [&second, &other] {
+        follow(replica, &first);
+        eventually("it follows", || is_up(replica));
+    }
+    let mut client = first.client();
+    check(&mut client, "SET k 1", "OK");
+    second.signal(Signal::STOP);
+    check(&mut client, "SET k 2", "OK");
+    let mut writer = first.client();
+    check(&mut client, &format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 500 FORCE", second.port()), "OK");
+    writer.send("SET k 3");
+    eventually("it is under way", || {
+        client.info("replication", "master_failover_state") == "failover-in-progress"
+    });
+    assert_eq!(client.info("replication", "role"), "slave");
+    check(&mut client, "SET k 4", "(error) READONLY You can't write against a read only replica.");
+    check(&mut client, "REPLICAOF NO ONE", "(error) ERR REPLICAOF not allowed while failing over.");
+    check(&mut client, "PSYNC ? -1", "(error) NOMASTERLINK Can't SYNC while failing over");
+    check(&mut client, "FAILOVER ABORT", "OK");
+    assert_eq!(client.info("replication", "role"), "master");
+    assert_eq!(text(&writer.receive()), "OK");
+    second.signal(Signal::CONT);
+    for replica in [&second, &other] {
+        expect_same(replica, &first);
+    }
+    check(&mut client, "GET k", "\"3\"");
+    assert_eq!(client.info("stats", "sync_full"), "2", "its replicas went on where they were");
+}

@@ -1,0 +1,125 @@
+//! How far the failover is that was asked for. How it goes on is said in `handover.rs`.
+
+#![expect(clippy::disallowed_types, reason = "nothing of this is on the way of a command")]
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use effectlog::Cut;
+
+use crate::address::Address;
+
+/// So a target says that it leads already.
+const IS_PRIMARY: &str = "be sent to a master";
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum State {
+    Nothing,
+    /// For a replica that has everything.
+    Waiting,
+    /// The replica is asked to take over.
+    Asking,
+    /// It was a primary already: it is asked for the stream only.
+    Joining,
+    /// It does not take over, and this server is to lead again.
+    Refused,
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// To whom; otherwise to whoever has everything first.
+    pub(crate) target: Option<Address>,
+    /// It takes over when the time is over, whatever it lacks.
+    pub(crate) forces: bool,
+    /// When the time is over, on the monotonic clock.
+    pub(crate) end_ms: Option<u64>,
+}
+
+/// A place in the stream behind which nothing is to be sent.
+pub(crate) struct Mark {
+    pub(crate) cut: Cut,
+    /// Of all threads, up to there.
+    pub(crate) sent_bytes: u64,
+}
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Failover {
+    state: AtomicU8,
+    under_way: Mutex<Option<(Plan, Option<Mark>)>>,
+}
+
+impl Failover {
+    pub(crate) fn under_way(&self) -> MutexGuard<'_, Option<(Plan, Option<Mark>)>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        const STATES: [State; 5] =
+            [State::Nothing, State::Waiting, State::Asking, State::Joining, State::Refused];
+        STATES[usize::from(self.state.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Whether one is under way.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.state() != State::Nothing
+    }
+
+    /// Whether acknowledgements are waited for.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.state() == State::Waiting
+    }
+
+    /// What INFO says.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.state() {
+            State::Nothing => "no-failover",
+            State::Waiting => "waiting-for-sync",
+            State::Asking | State::Joining | State::Refused => "failover-in-progress",
+        }
+    }
+
+    /// Whether the primary that is followed may send a snapshot of its own: not if it is to take over from here.
+    pub(crate) fn takes_snapshots(&self) -> bool {
+        !self.is_on() || self.under_way().as_ref().is_none_or(|(plan, _)| plan.forces)
+    }
+
+    /// The target has answered with this error.
+    pub(crate) fn note_refused(&self, why: &str) {
+        let is_primary = self.state() == State::Asking && why.contains(IS_PRIMARY);
+        self.set_state(if is_primary { State::Joining } else { State::Refused });
+    }
+
+    /// There is none any more.
+    pub(crate) fn end(&self) {
+        *self.under_way() = None;
+        self.set_state(State::Nothing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_leads_already_is_joined_once() {
+        let failover = Failover::default();
+        failover.set_state(State::Asking);
+        failover.note_refused("-ERR PSYNC FAILOVER can't be sent to a master.");
+        assert_eq!((failover.state(), failover.name()), (State::Joining, "failover-in-progress"));
+        failover.note_refused("+FULLRESYNC");
+        assert_eq!(failover.state(), State::Refused);
+        failover.set_state(State::Asking);
+        failover.note_refused("-ERR PSYNC FAILOVER replid must match my replid.");
+        assert_eq!(failover.state(), State::Refused);
+    }
+}

@@ -1,0 +1,168 @@
+//! `FAILOVER`: this server hands over to one of its replicas, and follows it.
+//!
+//! ```text
+//!           FAILOVER            it has everything              it goes on with the stream
+//!   Nothing ────────▶ Waiting ────────────────────▶ Asking ───────────────────────────────▶ Nothing, and this is a replica
+//!      ▲                │ ABORT, timeout            │  │ ABORT, it refuses
+//!      └────────────────┴───────────────────────────┼──┘ (this server leads again)
+//!                                                   └▶ Joining: it is a primary already
+//! ```
+//!
+//! From the first to the last state commands that write wait, and nothing expires. Each thread begins with that when it hears of it, and tasks that are
+//! under way still write. So a *mark* is set in the stream, with all shards held; who has acknowledged it has everything, if nothing was sent
+//! behind it by then, which is looked at with all shards held once more. If something was, there is another mark.
+//!
+//! A mark is a question for the offset, so that it is answered at once. A Redis replica answers with the offset before the question.
+//!
+//! In `Asking` the role has changed. What the old primary asks for is not tried twice in the same words: the answer may have been lost, and then the other side
+//! is a primary already. If it goes on where this server's stream ended, it is the one that was asked.
+//!
+//! Not here: what the target does (`commands.rs`), the link to it (`follower.rs`).
+
+use command::CommandError;
+
+use crate::address::Address;
+use crate::failover::{Failover, Mark, Plan, State};
+use crate::following::Following;
+use crate::stage::Around;
+use crate::{Door, role};
+
+/// The question for the offset, as it stands in the stream.
+const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
+/// Its bytes there.
+const QUESTION_BYTES: u64 = 37;
+
+/// Begins one. All shards are held.
+pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
+    match &plan.target {
+        Some(Address { host, port }) => tracing::info!("FAILOVER requested to {host}:{port}."),
+        None => tracing::info!("FAILOVER requested."),
+    }
+    let failover = &door.following().failover;
+    *failover.under_way() = Some((plan, None));
+    failover.set_state(State::Waiting);
+    door.hold_writes(true);
+}
+
+/// Ends the one that is under way without success: this server leads. All shards are held.
+pub(crate) fn abort(door: &mut dyn Door, why: &str) {
+    tracing::warn!("Aborting the failover: {why}");
+    if door.following().is_replica() {
+        role::lead(door);
+    }
+    door.following().failover.end();
+    door.hold_writes(false);
+}
+
+/// Ends the one that is under way, if there is one: the target has taken over, and is followed. All shards are held.
+pub(crate) fn succeed(door: &mut dyn Door) {
+    let failover = &door.following().failover;
+    if failover.is_on() {
+        tracing::info!("Failover completed: the former replica is the primary");
+        failover.end();
+        door.hold_writes(false);
+    }
+}
+
+/// Why that may not begin, if it may not.
+pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
+    let Plan { target, forces, end_ms } = plan;
+    let replicas = door.primary().replicas(door.now_ms());
+    let is_there = |Address { host, port }: &Address| {
+        replicas.iter().find(|replica| replica.port == *port && replica.address.eq_ignore_ascii_case(host))
+    };
+    let why = match target.as_ref().map(is_there) {
+        _ if replicas.is_empty() => "ERR FAILOVER requires connected replicas.",
+        found if *forces && (found.is_none() || end_ms.is_none()) => {
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP."
+        }
+        Some(None) => "ERR FAILOVER target HOST and PORT is not a replica.",
+        Some(Some(replica)) if replica.state != "online" => "ERR FAILOVER target replica is not online.",
+        None | Some(Some(_)) => return None,
+    };
+    Some(CommandError::fixed(why))
+}
+
+/// Goes on with the one that is under way. To be called by the thread of the link, several times a second and when a replica has acknowledged something.
+pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
+    let failover = &following.failover;
+    match failover.state() {
+        State::Nothing | State::Asking | State::Joining => {}
+        State::Waiting => {
+            let now_ms = around.now_ms();
+            let is_over = failover
+                .under_way()
+                .as_ref()
+                .is_some_and(|(plan, _)| plan.end_ms.is_some_and(|end_ms| end_ms <= now_ms));
+            if (is_over || has_news(failover, around)) && around.enter_all() {
+                decide(failover, is_over, around);
+                around.finish();
+            }
+            around.leave();
+        }
+        State::Refused => {
+            if around.enter_all() && failover.state() == State::Refused {
+                abort(around.door(), "Failover target rejected psync request");
+                around.finish();
+            }
+            around.leave();
+        }
+    }
+}
+
+/// Whether there is something to be decided: there is no mark yet, or somebody has acknowledged it.
+fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
+    match &*failover.under_way() {
+        None => false,
+        Some((_, None)) => true,
+        Some((plan, Some(mark))) => reached(mark, plan, around.door()).is_some(),
+    }
+}
+
+/// Hands over, gives up, or sets a mark. All shards are held.
+fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
+    let mut under_way = failover.under_way();
+    let Some((plan, mark)) = &mut *under_way else { return };
+    let door = around.door();
+    let sent_bytes = door.sent_bytes();
+    let synced = mark.as_ref().filter(|mark| mark.sent_bytes == sent_bytes);
+    let target = match synced.and_then(|mark| reached(mark, plan, door)) {
+        Some(target) => {
+            tracing::info!("Failover target is synced, failing over.");
+            Some(target)
+        }
+        None if is_over && plan.forces => {
+            tracing::warn!("Failover time out exceeded, failing over.");
+            plan.target.clone()
+        }
+        None => None,
+    };
+    if let Some(target) = target {
+        failover.set_state(State::Asking);
+        return role::follow(door, target);
+    }
+    if is_over {
+        drop(under_way);
+        return abort(door, "Replica never caught up before timeout");
+    }
+    around.tx().tell_replicas(&QUESTION);
+    let door = around.door();
+    *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
+}
+
+/// Who has acknowledged everything up to `mark`, of those to whom `plan` hands over.
+fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
+    door.primary().caught_up(plan.target.as_ref(), mark.cut.end()? - QUESTION_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_has_so_many_bytes() {
+        let mut encoded = Vec::new();
+        resp::encode_request(&QUESTION, &mut encoded);
+        assert_eq!(encoded.len() as u64, QUESTION_BYTES);
+    }
+}

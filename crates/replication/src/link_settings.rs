@@ -1,0 +1,39 @@
+//! What settings say of the link to the primary.
+
+use resp::Limits;
+use settings::{
+    MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
+};
+
+use crate::link::Credentials;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// `masteruser` and `masterauth`.
+    pub credentials: Option<Credentials>,
+    /// The port that the primary shows for this replica.
+    pub port: u16,
+    /// The address that it shows.
+    pub address: Option<String>,
+    /// After how much silence the link is given up.
+    pub timeout_ms: u64,
+    /// What a command of the stream may be.
+    pub limits: Limits,
+}
+
+impl LinkSettings {
+    /// As they are now.
+    pub fn of(settings: &Settings) -> LinkSettings {
+        let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
+        let announced = settings.number(REPLICA_ANNOUNCE_PORT);
+        let port = if announced > 0 { announced } else { settings.number(PORT) };
+        LinkSettings {
+            credentials: text(MASTERAUTH).map(|password| Credentials { user: text(MASTERUSER), password }),
+            port: port as u16,
+            address: text(REPLICA_ANNOUNCE_IP),
+            timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
+            limits: settings.request_limits(true),
+        }
+    }
+}

@@ -162,8 +162,11 @@ impl<L> Connections<L> {
         self.released = slice;
         let mut holding = std::mem::take(&mut self.holding);
         holding.retain(|&(held, id)| {
-            if held > slice || self.lost.contains(&held) {
+            if held > slice {
                 return true;
+            }
+            if self.lost.contains(&held) {
+                return self.open(id).is_some();
             }
             if let Some(connection) = self.occupant_named(id) {
                 connection.is_holding = false;

@@ -168,6 +168,11 @@ impl Driver {
         each!(self, inner => inner.connections().lose(slices));
     }
 
+    /// From now on nothing is lost.
+    pub fn lose_nothing(&mut self) {
+        self.lose(RangeInclusive::new(1, 0));
+    }
+
     /// The connections of which a turn that is over left output unsent because it waits for what was [lost](Driver::lose): they are to be closed.
     pub fn losers(&mut self) -> Vec<ConnId> {
         each!(self, inner => inner.connections().losers())

@@ -28,6 +28,8 @@ pub struct Synced {
     role: AtomicU64,
     /// The last slice of what it did before that role.
     former_end: AtomicU64,
+    /// The version of the role in which no more is dropped.
+    ended_loss: AtomicU64,
     /// For each thread, the version of the role for which it drops what it held before.
     settled: Box<[AtomicU64]>,
 }
@@ -82,11 +84,25 @@ impl Synced {
         self.role.store(role, Ordering::Relaxed);
     }
 
-    /// A thread drops what tells of these slices, which may be lost, from now on, in the role of this version.
+    /// A thread drops what tells of these slices, which may be lost, from now on, in the role of this version, until all threads do so and
+    /// nothing that was answered before is under way ([`ends_loss`](Self::ends_loss)): what is read later tells of them, too.
     pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
-        self.settled[thread].store(role, Ordering::Relaxed);
+        // Release: what it answered before is on its way.
+        self.settled[thread].store(role, Ordering::Release);
         let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { 0 };
         self.slice() + 1..=end
+    }
+
+    /// Whether there may be answers that tell of lost slices no more, once this thread says so to others: all have settled. Asked once for each role.
+    pub fn ends_loss(&self) -> bool {
+        let role = self.role.load(Ordering::Relaxed);
+        let is_over = role != 0
+            && self.ended_loss.load(Ordering::Relaxed) != role
+            && self.settled.iter().all(|settled| settled.load(Ordering::Acquire) == role);
+        if is_over {
+            self.ended_loss.store(role, Ordering::Relaxed);
+        }
+        is_over
     }
 
     /// The last slice that enough replicas have.
@@ -97,7 +113,9 @@ impl Synced {
     /// A replica has acknowledged something, or more or fewer are wanted.
     pub fn update(&self, primary: &Primary, backlog: &Backlog) {
         let wanted = self.wanted();
-        if let Some(offset) = primary.offset_of(wanted as usize) {
+        if wanted > 0
+            && let Some(offset) = primary.offset_of(wanted as usize)
+        {
             self.slice.fetch_max(backlog.last_before(offset), Ordering::AcqRel);
         }
     }
@@ -150,10 +168,13 @@ mod tests {
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [0, 2]);
         // What came later is told later.
         synced.set_role(9, None);
+        assert!(!synced.ends_loss());
         assert_eq!(synced.settle(1, 7), 1..=30);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [2, 2]);
+        assert!(!synced.ends_loss());
+        assert_eq!([0, 1].map(|thread| synced.settle(thread, 9)), [1..=30, 1..=30]);
+        assert!(synced.ends_loss() && !synced.ends_loss());
         synced.set_role(0, None);
-        synced.settle(0, 9);
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
     }
 }

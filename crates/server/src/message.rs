@@ -81,6 +81,8 @@ pub(crate) enum LinkNews {
     Read(u64, Result<Loaded, String>),
     /// The role has changed; its version since.
     Role(RoleChange, u64),
+    /// From now on nothing is lost that was held for replicas.
+    EndLoss,
     /// Commands that write wait from now on, or no longer: this server hands over.
     HoldWrites(bool),
     /// The thread of the link is behind.

@@ -48,9 +48,7 @@ impl Door for ThreadHost {
 
     fn note_ack(&mut self) {
         let journal = &self.shared.journal;
-        if journal.synced.wanted() > 0 {
-            journal.synced.update(&self.shared.primary, &journal.backlog);
-        }
+        journal.synced.update(&self.shared.primary, &journal.backlog);
         self.shared.acks.note();
         if self.shared.following.failover.is_waiting() {
             self.shared.threads[0].send(Message::Wake);

@@ -97,6 +97,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             thread.host.pausing.hand_over(holds);
             thread.run_all_postponed();
         }
+        LinkNews::EndLoss => thread.host.driver.lose_nothing(),
         LinkNews::Role(RoleChange::Promoted, role) => drop_replicas(thread, role),
         LinkNews::Role(change, role) => {
             if change == RoleChange::Demoted {
@@ -109,8 +110,9 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Closes the connections of replicas that have come before the role had this version.
+/// Closes the connections of replicas that have come before the role had this version. What is held waits for those that come.
 fn drop_replicas(thread: &mut Thread, role: u64) {
+    thread.host.driver.lose_nothing();
     for conn in thread.host.replicas.conns() {
         let peer = thread.host.connections.session(conn).and_then(|session| session.replica.as_deref());
         if peer.is_none_or(|peer| peer.role < role) {

@@ -17,6 +17,7 @@ use settings::{
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 
+use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -122,6 +123,9 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;
     shared.judge_quorum(now_ms);
+    if shared.journal.synced.ends_loss() {
+        shared.broadcast(|| Message::Link(Box::new(LinkNews::EndLoss)));
+    }
     let bytes = settings.number(REPL_BACKLOG_SIZE) as u64;
     shared.journal.backlog.set_limits(bytes, Limits::of(settings).bytes_max);
     if !shared.journal.is_streaming() || shared.following.is_replica() {

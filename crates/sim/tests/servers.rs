@@ -85,6 +85,7 @@ struct Fleet {
     seen: BTreeMap<(String, u64), String>,
     acknowledged_writes: usize,
     promotions: usize,
+    handovers: usize,
     /// Who was told last to become the primary, and may have done so though it did not say so.
     chosen: usize,
     is_quiet: bool,
@@ -158,6 +159,7 @@ impl Fleet {
             let sync = [Sync::Always, Sync::EverySecond, Sync::Never][entropy.below(3) as usize];
             setup.journal = entropy.one_in(2).then(|| Journal::any(&mut entropy, sync));
             setup.more = more(&mut entropy, keeps_all, count);
+            setup.more.push(format!("--replica-announce-ip={}", Machine::host_of(number)));
             if number > 0 {
                 setup.more.push(format!("--replicaof={} 6379", Machine::host_of(0)));
             }
@@ -181,6 +183,7 @@ impl Fleet {
             seen: BTreeMap::new(),
             acknowledged_writes: 0,
             promotions: 0,
+            handovers: 0,
             chosen: 0,
             is_quiet: false,
         }
@@ -390,6 +393,35 @@ impl Fleet {
         }
     }
 
+    /// The primary hands over, if it hears of it and the other one takes over.
+    fn hand_over(&mut self) {
+        let (primary, chosen) = (self.primary, self.world.below(self.count));
+        let host = Machine::host_of(chosen);
+        let told = self.ask(primary, &[words("FAILOVER", ["TO", &host, "6379", "TIMEOUT", "300"])]);
+        if !told.is_some_and(|reply| reply.to_string() == "OK") {
+            return;
+        }
+        let ms = 1 + self.world.below(2_000) as u64;
+        self.run_for(ms);
+        self.end_failover(primary);
+        // Who it is has to be known before anything else happens.
+        let role = loop {
+            if let Some(role) = self.facts(primary).remove("role") {
+                break role;
+            }
+        };
+        if role == "slave" {
+            self.chosen = chosen;
+            self.handovers += 1;
+            self.follow(chosen);
+        }
+    }
+
+    /// A failover is taken back that has come to no end by itself.
+    fn end_failover(&mut self, number: usize) {
+        self.ask(number, &[words("FAILOVER", ["ABORT"])]);
+    }
+
     /// A server has become the primary: all follow it.
     fn follow(&mut self, chosen: usize) {
         self.promotions += 1;
@@ -461,7 +493,7 @@ impl Fleet {
 
     /// Something happens.
     fn happen(&mut self) {
-        match self.world.below(8) {
+        match self.world.below(9) {
             0 => {
                 let cut_one_in = [0, 200, 1_000][self.world.below(3)];
                 self.world.cut_one_in(cut_one_in);
@@ -484,6 +516,7 @@ impl Fleet {
             }
             5 => self.come_back_as_replicas(),
             6 => self.promote(),
+            7 => self.hand_over(),
             _ => {
                 let number = self.world.below(self.count);
                 self.observe(number);
@@ -512,6 +545,7 @@ impl Fleet {
         }
         assert!(self.is_up[self.primary] || !self.keeps_all, "nobody could take the place of the primary");
         self.come_back();
+        (0..self.count).for_each(|number| self.end_failover(number));
         let end_ns = self.world.now_ns() + REUNION_MS * 1_000_000;
         loop {
             for number in (0..self.count).filter(|number| *number != self.primary).collect::<Vec<_>>() {
@@ -560,7 +594,7 @@ impl Fleet {
     }
 }
 
-fn simulate(entropy: Entropy) -> (usize, usize) {
+fn simulate(entropy: Entropy) -> [usize; 3] {
     let mut fleet = Fleet::new(entropy);
     fleet.unite();
     let stalls_take_time = fleet.world.one_in(2);
@@ -575,16 +609,15 @@ fn simulate(entropy: Entropy) -> (usize, usize) {
         fleet.unite();
         fleet.compare();
     }
-    (fleet.acknowledged_writes, fleet.promotions)
+    [fleet.acknowledged_writes, fleet.promotions, fleet.handovers]
 }
 
 #[test]
 fn servers_that_replace_each_other_have_the_same_and_lose_nothing_that_was_acknowledged() {
-    let (mut writes, mut promotions) = (0, 0);
+    let mut sums = [0; 3];
     for_each_seed("servers", 20, |entropy| {
-        let (its_writes, its_promotions) = simulate(entropy);
-        writes += its_writes;
-        promotions += its_promotions;
+        sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
     });
-    println!("{writes} replies, {promotions} promotions");
+    let [writes, promotions, handovers] = sums;
+    println!("{writes} replies, {promotions} promotions, {handovers} of them by FAILOVER");
 }

@@ -13,19 +13,19 @@
 class Verdict
   # An exchange with the store, on the monotonic clock; `where` is the key.
   Call = Struct.new(:event, :where, :from, :to, :answered) do
-    def meets?(kills) = kills.any? { |kill| from <= kill.last && to >= kill.first }
+    def meets?(interruptions) = interruptions.any? { |from, to| self.from <= to && self.to >= from }
   end
   # What is known of a job.
   Job = Struct.new(:calls, :done, :failed)
 
-  # `kills`: of each when it was begun and when the store was gone, on the monotonic clock.
-  attr_reader :kills
+  # Of each when it was begun and since when the store has answered nothing more of what it was asked before, on the monotonic clock.
+  attr_reader :interruptions
 
   def initialize(folder, tolerance_seconds)
     @folder, @tolerance_seconds = folder, tolerance_seconds
     @jobs = Hash.new { |jobs, jid| jobs[jid] = Job.new([], 0, 0) }
     @empty_calls = []
-    @kills = []
+    @interruptions = []
     @offsets = Hash.new(0)
     @done_count = 0
   end
@@ -43,7 +43,7 @@ class Verdict
   # Jobs that were pushed and have not ended.
   def outstanding = @jobs.size - @done_count
 
-  def progress = format("%d kills  %d jobs  %d done", @kills.size, @jobs.size, @done_count)
+  def progress = format("%d jobs  %d done", @jobs.size, @done_count)
 
   # Prints the account, true if all of it is right.
   def account(left)
@@ -100,7 +100,7 @@ class Verdict
   end
 
   # The deaths that a call met: each may have taken a job with it.
-  def cuts(call) = @kills.filter_map { |kill| [call.from, kill.last] if call.from <= kill.last && call.to >= kill.first }
+  def cuts(call) = @interruptions.filter_map { |from, to| [call.from, to] if call.from <= to && call.to >= from }
 
   # Those of the jobs for which there is a call of its own that may have taken them (Kuhn's algorithm).
   def matched(jids)
@@ -159,7 +159,7 @@ class Verdict
 
   def judge_repeated(jid, job)
     list =
-      if job.calls.any? { |call| %w[push keep].include?(call.event) && call.meets?(@kills) } then @resent
+      if job.calls.any? { |call| %w[push keep].include?(call.event) && call.meets?(@interruptions) } then @resent
       elsif job.calls.any? { |call| recent?(call) } then @recent
       else @twice
       end
@@ -167,7 +167,7 @@ class Verdict
   end
 
   # Whether the store may forget that it has answered this.
-  def recent?(call) = @kills.any? { |kill| call.to <= kill.last && call.to >= kill.first - @tolerance_seconds } && @tolerance_seconds.positive?
+  def recent?(call) = @interruptions.any? { |from, to| call.to <= to && call.to >= from - @tolerance_seconds } && @tolerance_seconds.positive?
 
   def said(what, jids) = printf("%-5s %-66s %d\n", "", "jobs #{what}", jids.size)
 

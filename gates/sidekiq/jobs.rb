@@ -7,6 +7,7 @@
 #
 # event: start, done, fail (raised), cut (stopped by a shutdown, must come back), step (one step of Stepwise).
 # GATE_RECORD=witness adds what witness.rb writes. GATE_RECORD=tally is for measuring: then only the indexes of the NoOp jobs are kept, in memory, and written at exit.
+# GATE_SENTINELS=host:port,... are Sentinels that know the primary whose name REDIS_URL has in a host's place.
 # GATE_BEAT_SECONDS makes the workers report more often than every 5 (Sidekiq 6) or 10 seconds (7).
 
 require "sidekiq"
@@ -15,6 +16,12 @@ module Gate
   FOLDER = ENV.fetch("GATE_FOLDER")
   WAIT_SECONDS_MAX = 120
   SIX = Sidekiq::VERSION.start_with?("6.")
+
+  # Of the client of a store.
+  def self.settings(url)
+    sentinels = ENV["GATE_SENTINELS"]&.split(",")&.map { |place| place.split(":").then { |host, port| {host: host, port: port.to_i} } }
+    sentinels ? {url: url, sentinels: sentinels, role: "master"} : {url: url}
+  end
 
   def self.touch(name) = File.write(File.join(FOLDER, name), "")
 
@@ -152,6 +159,7 @@ end
 Sidekiq.logger.level = Logger::WARN
 
 Sidekiq.configure_server do |config|
+  config.redis = Gate.settings(ENV["REDIS_URL"])
   # Look for due jobs twice a second, however many processes there are; the default is some five seconds each.
   (Gate::SIX ? Sidekiq.options : config)[:poll_interval_average] = 0.5
   if ENV["GATE_BEAT_SECONDS"]

@@ -1,6 +1,8 @@
 # The account of a run: what was pushed, what the workers wrote about each job, and what should have come of it.
 # Everything but the last few lines is judged without the store: see jobs.rb for the lines that the workers write.
 
+require_relative "check"
+
 class Ledger
   # What was pushed. `failures` is how often the job must fail; a doomed one fails once and never ends well.
   Pushed = Struct.new(:kind, :queue, :failures, :due_at)
@@ -134,11 +136,5 @@ class Ledger
       check("dead jobs are the doomed ones", Sidekiq::DeadSet.new.map(&:jid).sort == doomed.sort, true),
       check("processes still registered", Sidekiq::ProcessSet.new(false).size, 0)
     ].all?
-  end
-
-  def check(what, found, wanted)
-    right = wanted === found # rubocop:disable Style/CaseEquality (a value or a range)
-    printf("%-5s %-56s %s%s\n", right ? "ok" : "WRONG", what, found, right ? "" : ", wanted #{wanted}")
-    right
   end
 end

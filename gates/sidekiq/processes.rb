@@ -87,6 +87,16 @@ class Processes
     reached_within?(5, every_seconds: 0.001) { !running?(pid) } or give_up(pid, "#{pid} does not end on KILL")
   end
 
+  # Stops it, and returns when all its threads have stopped.
+  def suspend(pid)
+    signal("STOP", pid)
+    states = -> { Dir.glob("/proc/#{pid}/task/*/stat").map { |file| File.read(file)[/\) (\w)/, 1] } }
+    reached_within?(5, every_seconds: 0.001) { states.call.all?("T") } or give_up(pid, "#{pid} does not stop")
+  end
+
+  # Lets it go on.
+  def resume(pid) = signal("CONT", pid)
+
   # Ends the script, showing the end of the log of the process that is to blame.
   def give_up(pid, message)
     log = @logs[pid] || @ended&.fetch(pid, nil)
@@ -97,6 +107,12 @@ class Processes
   # Ends the script when one of the processes ended by itself.
   def check(pids)
     pids.each { |pid| give_up(pid, "worker #{pid} ended by itself") unless running?(pid) }
+  end
+
+  # Has what the processes wrote stay when the script ends.
+  def keep
+    @keeps = true
+    puts "see #{@folder}"
   end
 
   def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
@@ -118,6 +134,6 @@ class Processes
 
   def finish
     stop_all(@logs.keys, within_seconds: 8)
-    FileUtils.rm_rf(@folder)
+    FileUtils.rm_rf(@folder) unless @keeps
   end
 end

@@ -33,10 +33,11 @@ module Store
   # Sidekiq 7 keeps its first connection pool for good; what stands above that is a capsule of the thread.
   def self.point_to(url)
     ENV["REDIS_URL"] = url
-    return Sidekiq.redis = {url: url} if Gate::SIX
+    return Sidekiq.redis = Gate.settings(url) if Gate::SIX
     require "sidekiq/capsule"
     config = Sidekiq::Config.new
     config.logger = Sidekiq.logger
+    config.redis = Gate.settings(url)
     Thread.current[:sidekiq_capsule] = config.default_capsule
   end
   private_class_method :point_to

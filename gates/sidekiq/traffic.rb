@@ -57,19 +57,16 @@ class Traffic
     @pushers.each(&:join)
   end
 
-  # Lets everybody work, and has the pushers rest when there is much to do.
-  def watch(seconds)
+  # Lets everybody work. The pushers rest when there is much to do, unless they are not to.
+  def watch(seconds, resting: true)
     limit = Gate.monotonic + seconds
     while Gate.monotonic < limit
       check
       @verdict.read
-      @rests = @verdict.outstanding > (@rests ? JOBS_FEW : JOBS_MANY)
+      @rests = resting && @verdict.backlog > (@rests ? JOBS_FEW : JOBS_MANY)
       sleep((limit - Gate.monotonic).clamp(0, 0.05))
     end
   end
-
-  # Nobody rests until the next `watch`.
-  def press_on = @rests = false
 
   # Until all jobs have ended, or for a while nothing has happened and the store has nothing left: what is lost stays outstanding.
   def drain

@@ -1,5 +1,5 @@
-# The account of a run in which the store was killed: which jobs it answered for, what the workers wrote about them (jobs.rb,
-# witness.rb), and whether anything is missing or twice that the store has to answer for.
+# The account of a run in which the store was interrupted: which jobs it answered for, what the workers wrote about them (jobs.rb,
+# witness.rb), and whether anything is missing or twice that the store has to answer for. Without an interruption nothing may be missing.
 #
 # Not lost by the store is
 # - a job that a worker held when the store refused it: the scheduler has taken it out of its set and could not push it, or a job has
@@ -10,25 +10,33 @@
 # Not run twice by the store is a job whose push was under way when the store died: redis-rb sends such a command again.
 # A store that may lose what it answered shortly before it died (`tolerance`) may also hand out again what it had handed out then.
 
+require_relative "check"
+
 class Verdict
   # An exchange with the store, on the monotonic clock; `where` is the key.
   Call = Struct.new(:event, :where, :from, :to, :answered) do
     def meets?(interruptions) = interruptions.any? { |from, to| self.from <= to && self.to >= from }
   end
   # What is known of a job.
-  Job = Struct.new(:calls, :done, :failed)
+  Job = Struct.new(:calls, :done, :failed) do
+    def pushes = calls.select { |call| call.event == "push" }
+    def answered? = pushes.any?(&:answered)
+  end
 
   # Of each when it was begun and since when the store has answered nothing more of what it was asked before, on the monotonic clock.
   attr_reader :interruptions
 
-  def initialize(folder, tolerance_seconds)
+  def initialize(folder, tolerance_seconds = 0)
     @folder, @tolerance_seconds = folder, tolerance_seconds
     @jobs = Hash.new { |jobs, jid| jobs[jid] = Job.new([], 0, 0) }
     @empty_calls = []
     @interruptions = []
     @offsets = Hash.new(0)
-    @done_count = 0
+    @done_count = @jobs_answered = @answered_done = 0
   end
+
+  # Jobs that the store has answered for.
+  attr_reader :jobs_answered
 
   # Reads the whole lines that have been appended since the last time.
   def read
@@ -40,27 +48,39 @@ class Verdict
     end
   end
 
-  # Jobs that were pushed and have not ended.
+  # Jobs that were pushed and have not ended, and may have been lost or never arrived.
   def outstanding = @jobs.size - @done_count
 
-  def progress = format("%d jobs  %d done", @jobs.size, @done_count)
+  # Those of them that the store has answered for.
+  def backlog = @jobs_answered - @answered_done
+
+  def progress = format("%d jobs  %d done", @jobs_answered, @answered_done)
+
+  # What the account tells apart. `with_reply` are lost with the reply of a BRPOP or of the scheduler's script.
+  def counts
+    judge
+    {jobs: @jobs_answered, lost: @lost.size, with_reply: (@fetched - @lost).size + @taken.size, refused: @refused.size, twice: @twice.size, resent: @resent.size}
+  end
 
   # Prints the account, true if all of it is right.
   def account(left)
     judge
-    unanswered = @jobs.values.reject { |job| pushes(job).any?(&:answered) }
+    unanswered = @jobs.values.reject(&:answered?)
     puts "#{@jobs.size} jobs, #{unanswered.size} of them without an answer; those ran #{unanswered.sum(&:done)} times",
       "#{@jobs.values.sum(&:failed)} failed and came again", ""
-    said("lost by a worker that the store refused", @refused)
     said("lost or run twice within the time that the store may lose", @recent) if @tolerance_seconds.positive?
     said("run twice as the client sent its push again", @resent)
+    refused = "lost by a worker that the store refused"
+    interrupted = @interruptions.any?
+    said(refused, @refused) if interrupted
     [
-      check("lost with the reply of a BRPOP, of #{@cuts.size} under way", (@fetched - @lost).size, 0..@cuts.size),
-      check("lost with the reply of the scheduler's script, of #{@dues_cut} under way", @taken.size, 0..@dues_cut),
-      check("lost", @lost.size, 0),
-      check("run twice", @twice.size, 0),
-      check("that nobody pushed", @jobs.count { |_, job| pushes(job).empty? }, 0),
-      check("left in the store", left, 0)
+      interrupted || check("jobs #{refused}", @refused.size, 0),
+      check("jobs lost with the reply of a BRPOP, of #{@cuts.size} under way", (@fetched - @lost).size, 0..@cuts.size),
+      check("jobs lost with the reply of the scheduler's script, of #{@dues_cut} under way", @taken.size, 0..@dues_cut),
+      check("jobs lost", @lost.size, 0),
+      check("jobs run twice", @twice.size, 0),
+      check("jobs that nobody pushed", @jobs.count { |_, job| job.pushes.empty? }, 0),
+      check("jobs left in the store", left, 0)
     ].all?
   end
 
@@ -74,7 +94,7 @@ class Verdict
     job = @jobs[jid]
     case event
     when "done"
-      @done_count += 1 if job.done.zero?
+      count_done(job) if job.done.zero?
       job.done += 1
     when "fail" then job.failed += 1
     end
@@ -82,15 +102,28 @@ class Verdict
 
   def enter_call(event, jid, where, from, to, answered)
     call = Call.new(event, where, from.to_f, to.to_f, answered == "true")
-    (jid == "-") ? @empty_calls << call : @jobs[jid].calls << call
+    return @empty_calls << call if jid == "-"
+    job = @jobs[jid]
+    count_answered(job) if event == "push" && call.answered && !job.answered?
+    job.calls << call
   end
 
-  def pushes(job) = job.calls.select { |call| call.event == "push" }
+  # Another process may have been read first.
+  def count_answered(job)
+    @jobs_answered += 1
+    @answered_done += 1 if job.done.positive?
+  end
+
+  def count_done(job)
+    @done_count += 1
+    @answered_done += 1 if job.answered?
+  end
 
   def judge
     @lost, @twice, @refused, @fetched, @taken, @recent, @resent = Array.new(7) { [] }
     @cuts, dues = %w[fetch due].map { |event| calls(event).flat_map { |call| cuts(call) } }
     @dues_cut = dues.size
+    @lines = nil
     @jobs.each do |jid, job|
       job.calls.sort_by!(&:to)
       judge_missing(jid, job) if job.done.zero?
@@ -119,7 +152,7 @@ class Verdict
 
   # The calls that may have popped the job: when the store died older ones had been, and no younger one when the call began.
   def takers(job)
-    push = pushes(job).last
+    push = job.pushes.last
     older_begun = younger_ended = nil
     lines[push.where].each do |other, fetch|
       older_begun = [older_begun, fetch.from].compact.max if other.to < push.from
@@ -134,7 +167,7 @@ class Verdict
   # Of each queue the jobs that were pushed to it once and fetched: how.
   def lines
     @lines ||= @jobs.values.each_with_object(Hash.new { |lines, queue| lines[queue] = [] }) do |job, lines|
-      push, *more = pushes(job)
+      push, *more = job.pushes
       fetch = job.calls.find { |call| call.event == "fetch" }
       lines[push.where] << [push, fetch] if push && fetch && more.empty?
     end
@@ -144,7 +177,7 @@ class Verdict
 
   # A job that never ended: where was it last?
   def judge_missing(jid, job)
-    return unless pushes(job).any?(&:answered)
+    return unless job.answered?
     last = job.calls.last
     list =
       if !last.answered then @refused
@@ -169,11 +202,5 @@ class Verdict
   # Whether the store may forget that it has answered this.
   def recent?(call) = @interruptions.any? { |from, to| call.to <= to && call.to >= from - @tolerance_seconds } && @tolerance_seconds.positive?
 
-  def said(what, jids) = printf("%-5s %-66s %d\n", "", "jobs #{what}", jids.size)
-
-  def check(what, found, wanted)
-    right = wanted === found # rubocop:disable Style/CaseEquality (a number or a range)
-    printf("%-5s %-66s %s%s\n", right ? "ok" : "WRONG", "jobs #{what}", found, right ? "" : ", wanted #{wanted}")
-    right
-  end
+  def said(what, jids) = printf("%-5s %-71s %d\n", "", "jobs #{what}", jids.size)
 end

@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo migrate-demo gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -135,6 +135,11 @@ migrate-demo: release ## Real Sidekiq moves from redis-server to Darter and back
 	scripts/setup
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/migrate-demo
+
+ha-demo: release ## Real Sidekiq, three real Sentinels, two Darters: killed, stopped, cut off, handed over, SOAK (1) times, with an account of every job
+	scripts/setup
+	gates/sidekiq/setup $(SIDEKIQ)
+	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/ha-demo
 
 gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached

@@ -175,9 +175,6 @@ Sidekiq.configure_server do |config|
     end
   else
     config.server_middleware { |chain| chain.add Gate::Recorder }
-    if ENV["GATE_RECORD"] == "witness"
-      require_relative "witness"
-      config.on(:startup) { Gate.touch("ready-#{Process.pid}") }
-    end
+    require_relative "witness" if ENV["GATE_RECORD"] == "witness"
   end
 end

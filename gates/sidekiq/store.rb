@@ -30,14 +30,15 @@ module Store
     version ? "Darter #{version}" : "Redis #{info["redis_version"]}"
   end
 
-  # Sidekiq 7 keeps its first connection pool for good; what stands above that is a capsule of the thread.
+  # Sidekiq 7 keeps its first connection pool for good; what stands above that is a capsule of the thread; other
+  # threads have that first pool.
   def self.point_to(url)
     ENV["REDIS_URL"] = url
     return Sidekiq.redis = Gate.settings(url) if Gate::SIX
     require "sidekiq/capsule"
     config = Sidekiq::Config.new
     config.logger = Sidekiq.logger
-    config.redis = Gate.settings(url)
+    [config, Sidekiq.default_configuration].each { |each| each.redis = Gate.settings(url) }
     Thread.current[:sidekiq_capsule] = config.default_capsule
   end
   private_class_method :point_to

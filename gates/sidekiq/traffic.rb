@@ -33,6 +33,8 @@ class Traffic
     @rests = @ends = false
   end
 
+  # Returns when all workers have looked for due jobs. Sidekiq 7.3's thread for that ends for good if the store refuses what it asks first, up to
+  # five seconds after the start.
   def boot(url, processes:, threads:, **settings)
     @workers = Array.new(processes) do |index|
       queues = index.odd? ? @queues.map { |queue| "#{queue},1" } : @queues.rotate(index)
@@ -40,7 +42,7 @@ class Traffic
     end
     ready = reached_within?(BOOT_SECONDS_MAX, every_seconds: 0.05) do
       check
-      @workers.all? { |pid| Gate.reached?("ready-#{pid}") }
+      @workers.all? { |pid| Gate.reached?("polls-#{pid}") }
     end
     ready or abort "the workers did not start within #{BOOT_SECONDS_MAX} s"
   end

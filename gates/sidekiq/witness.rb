@@ -55,7 +55,10 @@ module Witness
   module Scheduler
     private
 
-    def zpopbyscore(conn, keys: nil, argv: nil) = Witness.note("due", keys.first) { super }
+    def zpopbyscore(conn, keys: nil, argv: nil)
+      Gate.touch("polls-#{Process.pid}")
+      Witness.note("due", keys.first) { super }
+    end
   end
 
   # `attempt_retry` in Sidekiq 6, `process_retry` in 7.

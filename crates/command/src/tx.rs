@@ -170,10 +170,16 @@ impl<'t> Tx<'t> {
         self.is_unfinished |= has_ready;
     }
 
-    /// Says something to replicas that is about no data.
-    pub fn tell_replicas(&mut self, args: &[&[u8]]) {
-        self.record.push(NO_DB, args);
-        self.committed = self.record.commit(0).map_or(0, |place| place.slice);
+    /// Says something to replicas that is about no data. A shard is held, which the caller leaves: who changes the role holds all of them, and
+    /// nothing of this server's own may come into the copy of another stream. False: all are taken, and nothing was said.
+    pub fn tell_replicas(&mut self, args: &[&[u8]]) -> bool {
+        let shards = self.hold.shards();
+        let is_held = !self.hold.entered().is_empty() || shards.ids().any(|id| self.hold.try_enter(id));
+        if is_held && self.record.is_on() {
+            self.record.push(NO_DB, args);
+            self.committed = self.record.commit(0).map_or(0, |place| place.slice);
+        }
+        is_held
     }
 
     #[cold]

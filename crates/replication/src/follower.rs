@@ -63,6 +63,8 @@ struct Linked<L> {
     is_behind: bool,
     /// Whether what comes is read.
     reads: bool,
+    /// So many bytes of the stream may wait for a snapshot that is loaded.
+    unloaded_bytes_max: u64,
 }
 
 /// How far it is.
@@ -164,7 +166,8 @@ impl<L> Follower<L> {
     /// The connection is made.
     pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
         let Stance::Dialing { resume } = self.stance else { return };
-        let LinkSettings { credentials, port, address, timeout_ms, limits } = around.link_settings();
+        let LinkSettings { credentials, port, address, timeout_ms, unloaded_bytes_max, limits } =
+            around.link_settings();
         let failover = &around.following().failover;
         let (hands_over, takes_snapshots) = (failover.state() == State::Asking, failover.takes_snapshots());
         let options = LinkOptions {
@@ -190,6 +193,7 @@ impl<L> Follower<L> {
             is_paused: false,
             is_behind: false,
             reads: true,
+            unloaded_bytes_max,
         });
         linked.settle(around.following(), around);
         self.stance = Stance::Linked(linked);
@@ -273,7 +277,12 @@ impl<L> Linked<L> {
     /// Sends what is to be sent, reads on or not, and says how far it is.
     fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
-        let reads = !self.is_paused && !is_full;
+        // While a snapshot is loaded the stream waits here, and not at the primary.
+        let reads = if self.link.is_loading() {
+            self.link.waiting_bytes() as u64 <= self.unloaded_bytes_max
+        } else {
+            !self.is_paused && !is_full
+        };
         if reads != self.reads {
             self.reads = reads;
             around.set_reading(self.conn, reads);
@@ -379,6 +388,7 @@ impl<L> Turn<'_, L> {
             Event::SnapshotEnd => {
                 incoming.take().ok_or(UNANNOUNCED)?.end();
                 *is_paused = true;
+                link.begin_loading(around.now_ms());
             }
             Event::Stream { bytes, words, .. } => {
                 self.applier.take(bytes, &words, around.vocabulary(), self.role.0, around);

@@ -18,6 +18,8 @@ pub struct LinkSettings {
     pub address: Option<String>,
     /// After how much silence the link is given up.
     pub timeout_ms: u64,
+    /// While a snapshot is loaded, so many bytes of the stream may wait for it: as many as would be kept for a replica.
+    pub unloaded_bytes_max: u64,
     /// What a command of the stream may be.
     pub limits: Limits,
 }
@@ -33,6 +35,7 @@ impl LinkSettings {
             port: port as u16,
             address: text(REPLICA_ANNOUNCE_IP),
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
+            unloaded_bytes_max: crate::Limits::of(settings).bytes_max,
             limits: settings.request_limits(true),
         }
     }

@@ -60,6 +60,8 @@ pub struct Replica {
     start: Mutex<Option<Start>>,
     /// It was told where its snapshot begins, or that it needs none.
     has_start: AtomicBool,
+    /// Where in the stream it begins. What it acknowledges before that it does not have yet.
+    from: AtomicU64,
     /// What it has acknowledged: offsets, and when.
     acked: AtomicU64,
     acked_durable: AtomicU64,
@@ -226,10 +228,12 @@ impl Primary {
         Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
-    /// How many get the stream and have acknowledged something in the last `lag` seconds.
+    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds.
     pub(crate) fn close_count(&self, now_ms: u64, lag: u64) -> usize {
         let is_close = |replica: &&Arc<Replica>| {
-            replica.stage() == Stage::Online && now_ms.saturating_sub(replica.acked_ms()) / 1000 <= lag
+            replica.stage() == Stage::Online
+                && replica.acked() >= replica.from.load(Ordering::Relaxed)
+                && now_ms.saturating_sub(replica.acked_ms()) / 1000 <= lag
         };
         locked(&self.replicas).iter().filter(is_close).count()
     }
@@ -260,6 +264,7 @@ impl Replica {
             stage: AtomicU8::new(Stage::Waiting as u8),
             start: Mutex::default(),
             has_start: AtomicBool::new(false),
+            from: AtomicU64::new(0),
             acked: AtomicU64::new(0),
             acked_durable: AtomicU64::new(0),
             acked_ms: AtomicU64::new(now_ms),
@@ -296,6 +301,7 @@ impl Replica {
         }
         let mut start = locked(&self.start);
         let position = start.as_ref()?.cut.end()?;
+        self.from.store(self.tail_from().unwrap_or(position), Ordering::Relaxed);
         Some((position, start.take()?))
     }
 

@@ -23,7 +23,7 @@
 //!
 //! Invariants:
 //! - how the bytes were cut into reads makes no difference;
-//! - the input grows by what is received only: who is behind should receive no more for a while. While [`Link::is_loading`] nothing is lent, so nothing should be received either;
+//! - the input grows by what is received only: who is behind should receive no more for a while. While [`Link::is_loading`] nothing is lent, and the stream waits in the input;
 //! - after an error the link is over.
 //!
 //! Not here: sockets, when to connect again, what becomes of the data.
@@ -178,7 +178,7 @@ pub enum Event<'a> {
         /// How many follow, if the primary has said.
         left: Option<u64>,
     },
-    /// That was all of it. [`Link::loaded`] is to be called when it is in use.
+    /// That was all of it. [`Link::begin_loading`] is to be called, and [`Link::loaded`] when it is in use.
     SnapshotEnd,
     /// A piece of the stream.
     Stream {
@@ -302,12 +302,22 @@ impl Link {
         self.input.len()
     }
 
-    /// The snapshot is loaded and its data are in use.
-    pub fn loaded(&mut self, now_ms: u64) {
+    /// The snapshot has come whole and is about to be loaded. The primary is to send the stream meanwhile: one that did not say how long the snapshot is
+    /// waits for an acknowledgement.
+    pub fn begin_loading(&mut self, now_ms: u64) {
         self.deal_with_event();
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
+        self.said_ms = now_ms;
+        if self.id.is_some() {
+            self.send(&["REPLCONF", "ACK", "0"]);
+        }
+    }
+
+    /// The snapshot is loaded and its data are in use.
+    pub fn loaded(&mut self, now_ms: u64) {
+        assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
         self.stage = Stage::Stream;
-        // Nothing is received while a snapshot is loaded.
+        // If much has come, nothing more is received while a snapshot is loaded.
         self.heard_ms = now_ms;
         self.acknowledge(now_ms);
     }

@@ -90,8 +90,12 @@ impl Replica {
                 self.link.loaded(0);
                 continue;
             };
+            let ends_snapshot = event == Event::SnapshotEnd;
             let (shown, is_piece) = (format!("{event:?}"), matches!(event, Event::Stream { .. }));
             note(event, &mut self.events, &mut self.snapshot, &mut self.stream);
+            if ends_snapshot {
+                self.link.begin_loading(0);
+            }
             if is_piece {
                 self.link.take_back(0);
                 assert_eq!(format!("{:?}", self.link.next(0)?.expect("it was there")), shown);
@@ -187,7 +191,7 @@ fn a_snapshot_of_known_length_and_the_stream() {
         "PING 1085",
         " 1089",
     ];
-    let said = format!("{QUESTIONS}PSYNC ? -1|REPLCONF ACK 1000|REPLCONF ACK 1071|");
+    let said = format!("{QUESTIONS}PSYNC ? -1|REPLCONF ACK 0|REPLCONF ACK 1000|REPLCONF ACK 1071|");
     let replica = check(&options(), &bytes, &events, &said);
     assert_eq!(replica.stream, stream);
     assert_eq!(replica.link.position(), Some(Position { id: id(ID), offset: 1089 }));
@@ -327,11 +331,12 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     let mut link = Link::new(options(), 0);
     link.opened(10);
     link.received(&[ANSWERS, &full_resync(5), b"$10\r\nREDIS0010\xff"].concat(), 20);
-    while link.next(20).expect("nothing is wrong").is_some() {}
+    while link.next(20).expect("nothing is wrong") != Some(Event::SnapshotEnd) {}
+    link.begin_loading(20);
     assert!(link.is_loading());
     assert_eq!((link.state(), link.position()), (LinkState::Sync, None));
-    assert!(said(&mut link).ends_with("PSYNC ? -1|"));
-    for now_ms in [1000, 1001, 100_000] {
+    assert!(said(&mut link).ends_with("PSYNC ? -1|REPLCONF ACK 0|"));
+    for now_ms in [1020, 1021, 100_000] {
         assert_eq!(link.tick(now_ms), Ok(()));
     }
     assert_eq!(said(&mut link), "||", "newlines, and no complaint of silence");
@@ -373,7 +378,8 @@ fn silence_ends_it() {
     while link.next(20).expect("nothing is wrong").is_some() {}
     silent(&mut link, 20, LinkState::Sync);
     link.received(b"0010\xff", 30);
-    while link.next(30).expect("nothing is wrong").is_some() {}
+    while link.next(30).expect("nothing is wrong") != Some(Event::SnapshotEnd) {}
+    link.begin_loading(30);
     link.loaded(1_000_000);
     silent(&mut link, 1_000_000, LinkState::Connected);
     assert_eq!(

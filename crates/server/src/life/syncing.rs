@@ -164,11 +164,9 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     if let Some(held) = held_for_replicas(&mut thread.host) {
         thread.host.syncing.asks |= shared.journal.synced.asks(held, shared.journal.backlog.last());
     }
-    if std::mem::take(&mut thread.host.syncing.asks)
-        && shared.journal.is_streaming()
-        && shared.primary.is_followed()
-    {
-        thread.tx.tell_replicas(&[b"REPLCONF", b"GETACK", b"*"]);
+    if std::mem::take(&mut thread.host.syncing.asks) && shared.primary.is_followed() {
+        thread.host.syncing.asks = !thread.tx.tell_replicas(&[b"REPLCONF", b"GETACK", b"*"]);
+        thread.leave_all();
     }
 }
 

@@ -141,5 +141,6 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
     }
     if (now_ms / 1000).is_multiple_of(settings.number(REPL_PING_REPLICA_PERIOD) as u64) {
         thread.tx.tell_replicas(&[b"PING"]);
+        thread.leave_all();
     }
 }

@@ -130,6 +130,10 @@ fn a_replica_refuses_what_a_redis_server_refuses() {
     for setting in settings {
         check(theirs, setting, "OK");
         check(ours, setting, "OK");
+        assert_eq!(
+            ours.info("replication", "slave_read_only"),
+            theirs.info("replication", "slave_read_only")
+        );
         for call in CALLS {
             assert_eq!(ours.show(call), theirs.show(call), "{call} after {setting}");
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::Backlog;
 use observe::{Followed, Replication};
-use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, Settings};
+use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, REPLICA_READ_ONLY, Settings};
 
 use crate::address::Address;
 use crate::following::Following;
@@ -54,7 +54,7 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         offset: if following.is_synced() { following.offset() } else { 1 },
         // What it has may lack anything that its primary has acknowledged: nobody is to make it one.
         priority: if following.is_synced() { settings.number(REPLICA_PRIORITY) as u64 } else { 0 },
-        is_read_only: true,
+        is_read_only: settings.is_on(REPLICA_READ_ONLY),
         is_announced: settings.is_on(REPLICA_ANNOUNCED),
     })
 }

@@ -17,25 +17,39 @@ fn darter(threads: usize, more: &[&str]) -> Server {
     Server::start(threads, "auto", &[&OPTIONS, more].concat())
 }
 
-/// A counter that clients count up where they may, until they are told to stop: how often that was acknowledged, and how long it took at most.
-fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> (i64, Duration) {
-    let (mut acknowledged, mut place, mut longest) = (0, 0, Duration::ZERO);
+/// What became of a counter that a client counted up.
+#[derive(Default)]
+struct Counted {
+    acknowledged: i64,
+    /// The connection was closed instead of an answer.
+    unanswered: i64,
+    /// How long it took at most until something was acknowledged.
+    longest: Duration,
+}
+
+/// A counter that clients count up where they may, until they are told to stop.
+fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> Counted {
+    let (mut counted, mut place) = (Counted::default(), 0);
     let mut clients = servers.map(Server::client);
     let mut start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
-        match clients[place].call("INCR counter") {
-            Value::Int(_) => {
-                acknowledged += 1;
-                longest = longest.max(start.elapsed());
+        clients[place].send("INCR counter");
+        match clients[place].try_receive() {
+            Some(Value::Int(_)) => {
+                counted.acknowledged += 1;
+                counted.longest = counted.longest.max(start.elapsed());
                 start = Instant::now();
             }
-            refused => {
-                assert!(text(&refused).contains("READONLY"), "{refused:?}");
-                place = 1 - place;
+            Some(refused) if text(&refused).contains("READONLY") => place = 1 - place,
+            // Its replica is about to follow.
+            Some(refused) => assert!(text(&refused).contains("NOREPLICAS"), "{refused:?}"),
+            None => {
+                counted.unanswered += 1;
+                clients[place] = servers[place].client();
             }
         }
     }
-    (acknowledged, longest)
+    counted
 }
 
 /// Has `primary` hand over to `replica`, and follow it.
@@ -49,8 +63,9 @@ fn hand_over(primary: &Server, replica: &Server, more: &str) {
     assert_eq!(primary.client().info("replication", "master_failover_state"), "no-failover");
 }
 
-/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and nobody needs a snapshot.
-fn change_places(first: &Server, second: &Server) {
+/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and nobody needs a snapshot. `may_close`: clients may
+/// be left without an answer.
+fn change_places(first: &Server, second: &Server, may_close: bool) {
     follow(second, first);
     eventually("it follows", || is_up(second));
     let is_over = AtomicBool::new(false);
@@ -62,14 +77,16 @@ fn change_places(first: &Server, second: &Server) {
             hand_over(second, first, if round == 0 { " TIMEOUT 20000 FORCE" } else { "" });
         }
         is_over.store(true, Ordering::Relaxed);
-        let counted: Vec<(i64, Duration)> =
+        let counted: Vec<Counted> =
             clients.into_iter().map(|client| client.join().expect("it ends")).collect();
-        let acknowledged: i64 = counted.iter().map(|(count, _)| count).sum();
-        assert_eq!(text(&first.client().call("GET counter")), acknowledged.to_string());
-        println!(
-            "{acknowledged} writes; the longest took {:?}",
-            counted.iter().map(|(_, longest)| longest).max()
-        );
+        let acknowledged: i64 = counted.iter().map(|counted| counted.acknowledged).sum();
+        let unanswered: i64 = counted.iter().map(|counted| counted.unanswered).sum();
+        assert!(may_close || unanswered == 0, "{unanswered} connections were closed");
+        let value: i64 = text(&first.client().call("GET counter")).parse().expect("a number");
+        let possible = acknowledged..=acknowledged + unanswered;
+        assert!(possible.contains(&value), "{value} of {possible:?}");
+        let longest = counted.iter().map(|counted| counted.longest).max();
+        println!("{acknowledged} writes, {unanswered} without an answer; the longest took {longest:?}");
     });
     expect_same(second, first);
     let syncs = [first, second].map(|server| server.client().info("stats", "sync_full"));
@@ -79,12 +96,12 @@ fn change_places(first: &Server, second: &Server) {
 #[test]
 fn redis_and_darter_hand_over_to_each_other() {
     let Some(first) = redis(&OPTIONS) else { return };
-    change_places(&first, &darter(2, &[]));
+    change_places(&first, &darter(2, &[]), false);
 }
 
 #[test]
 fn two_darters_hand_over_to_each_other() {
-    change_places(&darter(3, &[]), &darter(2, &[]));
+    change_places(&darter(3, &[]), &darter(2, &[]), false);
 }
 
 #[test]
@@ -94,7 +111,14 @@ fn two_darters_with_journals_hand_over_to_each_other() {
         let folder = scratch.path("");
         darter(2, &["--dir", &folder, "--appendonly", "yes", "--appendfsync", "always"])
     });
-    change_places(&first, &second);
+    change_places(&first, &second, false);
+}
+
+/// Replies that wait for a replica come when it has everything, or their connection is closed.
+#[test]
+fn two_darters_that_wait_for_each_other_hand_over_to_each_other() {
+    let sync = ["--repl_sync_replicas", "1"];
+    change_places(&darter(3, &sync), &darter(2, &sync), true);
 }
 
 /// The third server goes on with the new primary's stream where it was.

@@ -107,6 +107,17 @@ impl<L> Follower<L> {
         self.version != following.version()
     }
 
+    /// When something is to be said to the primary.
+    pub fn says_ms(&self) -> Option<u64> {
+        if let Stance::Linked(linked) = &self.stance { linked.link.says_ms() } else { None }
+    }
+
+    /// Whether [`tick`](Self::tick) is to be called now.
+    pub fn is_due(&self, following: &Following, now_ms: u64) -> bool {
+        let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms);
+        says || self.is_outdated(following) || following.failover.is_on()
+    }
+
     /// Does what is due. To be called several times a second, and when the role has changed.
     pub fn tick(&mut self, around: &mut dyn Around<L>) {
         let (following, now_ms) = (around.following(), around.now_ms());

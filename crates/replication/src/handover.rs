@@ -145,6 +145,8 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
         drop(under_way);
         return abort(door, "Replica never caught up before timeout");
     }
+    // So that an answer with the offset before the question covers all slices before it.
+    around.door().cut();
     around.tx().tell_replicas(&QUESTION);
     let door = around.door();
     *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });

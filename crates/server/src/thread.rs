@@ -312,6 +312,7 @@ impl Thread {
             self.host.pausing.end_ms(),
             self.host.cron.next_ms(),
             self.host.defrag.next_ms(),
+            self.host.follower.says_ms(),
         ];
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms

@@ -49,7 +49,9 @@ use self::input::{Input, LineTooLong};
 /// How often offsets are acknowledged, and the primary is told during loading that the replica lives.
 const ACK_INTERVAL_MS: u64 = 1000;
 /// How soon if they have changed: whoever hands over waits for that with all writes held up.
-const NEW_ACK_INTERVAL_MS: u64 = 100;
+const NEW_ACK_INTERVAL_MS: u64 = 10;
+/// How soon as long as the stream has not begun behind a snapshot: a primary that was not done with sending takes no notice, and waits for the next.
+const FIRST_ACK_INTERVAL_MS: u64 = 100;
 /// The longest line of the handshake, its end included.
 const LINE_BYTES_MAX: usize = 1024;
 /// A snapshot has at least its magic, version and end.
@@ -229,6 +231,8 @@ pub struct Link {
     said_ms: u64,
     /// The offset that was acknowledged last.
     said_offset: u64,
+    /// Nothing has come behind the snapshot.
+    awaits_stream: bool,
     /// When the primary asked for the offset, in what is lent.
     asked_ms: Option<u64>,
 }
@@ -249,6 +253,7 @@ impl Link {
             heard_ms: now_ms,
             said_ms: now_ms,
             said_offset: 0,
+            awaits_stream: false,
             asked_ms: None,
         }
     }
@@ -307,9 +312,16 @@ impl Link {
     pub fn begin_loading(&mut self, now_ms: u64) {
         self.deal_with_event();
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
+        self.say_loading(now_ms);
+    }
+
+    /// Says that this replica lives, and may be sent the stream.
+    fn say_loading(&mut self, now_ms: u64) {
         self.said_ms = now_ms;
         if self.id.is_some() {
             self.send(&["REPLCONF", "ACK", "0"]);
+        } else {
+            self.output.push(b'\n');
         }
     }
 
@@ -317,6 +329,7 @@ impl Link {
     pub fn loaded(&mut self, now_ms: u64) {
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
         self.stage = Stage::Stream;
+        self.awaits_stream = self.input.len() == 0;
         // If much has come, nothing more is received while a snapshot is loaded.
         self.heard_ms = now_ms;
         self.acknowledge(now_ms);
@@ -335,23 +348,29 @@ impl Link {
         if !self.is_loading() && now_ms.saturating_sub(self.heard_ms) > self.options.timeout_ms {
             return Err(LinkError::Silent { state: self.state(), timeout_ms: self.options.timeout_ms });
         }
-        let has_news = self.stage == Stage::Stream && self.offset != self.said_offset;
-        let interval_ms = if has_news { NEW_ACK_INTERVAL_MS } else { ACK_INTERVAL_MS };
-        if now_ms.saturating_sub(self.said_ms) >= interval_ms {
-            match self.stage {
-                Stage::Stream => self.acknowledge(now_ms),
-                Stage::Loading => {
-                    self.output.push(b'\n');
-                    self.said_ms = now_ms;
-                }
-                Stage::Connecting
-                | Stage::Handshake(_)
-                | Stage::SnapshotHeader
-                | Stage::Counted(_)
-                | Stage::Marked(_) => {}
+        if self.says_ms().is_some_and(|says_ms| says_ms <= now_ms) {
+            if self.is_loading() {
+                self.say_loading(now_ms);
+            } else {
+                self.acknowledge(now_ms);
             }
         }
         Ok(())
+    }
+
+    /// When something is to be said next, if anything is.
+    pub fn says_ms(&self) -> Option<u64> {
+        let interval_ms = match self.stage {
+            Stage::Stream if self.offset != self.said_offset => NEW_ACK_INTERVAL_MS,
+            Stage::Stream if self.awaits_stream => FIRST_ACK_INTERVAL_MS,
+            Stage::Stream | Stage::Loading => ACK_INTERVAL_MS,
+            Stage::Connecting
+            | Stage::Handshake(_)
+            | Stage::SnapshotHeader
+            | Stage::Counted(_)
+            | Stage::Marked(_) => return None,
+        };
+        Some(self.said_ms + interval_ms)
     }
 
     /// The next event, if enough has come. The one before has been dealt with, unless it is a piece of the stream.
@@ -405,6 +424,7 @@ impl Link {
     pub fn settle(&mut self) {
         assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
         self.offset += self.input.consume_lent() as u64;
+        self.awaits_stream = false;
         if let Some(now_ms) = self.asked_ms.take() {
             self.acknowledge(now_ms);
         }

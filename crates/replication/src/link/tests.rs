@@ -339,12 +339,14 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     for now_ms in [1020, 1021, 100_000] {
         assert_eq!(link.tick(now_ms), Ok(()));
     }
-    assert_eq!(said(&mut link), "||", "newlines, and no complaint of silence");
+    assert_eq!(said(&mut link), "REPLCONF ACK 0|REPLCONF ACK 0|", "and no complaint of silence");
     link.set_durable(3);
     link.loaded(100_100);
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|");
-    assert_eq!(link.tick(101_099), Ok(()));
+    assert_eq!(link.tick(100_199), Ok(()));
     assert_eq!(said(&mut link), "");
+    assert_eq!(link.tick(100_200), Ok(()));
+    assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|", "the stream has not begun");
     link.received(&request("PING"), 101_099);
     assert!(link.next(101_099).expect("nothing is wrong").is_some());
     assert_eq!(link.tick(101_100), Ok(()));
@@ -352,13 +354,13 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     link.settle();
     assert_eq!(link.next(101_100), Ok(None));
     link.set_durable(19);
-    assert_eq!(link.tick(101_199), Ok(()));
+    assert_eq!(link.tick(101_109), Ok(()));
     assert_eq!(said(&mut link), "");
-    assert_eq!(link.tick(101_200), Ok(()));
+    assert_eq!(link.tick(101_110), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|", "what is new is said sooner");
-    assert_eq!(link.tick(102_199), Ok(()));
+    assert_eq!(link.tick(102_109), Ok(()));
     assert_eq!(said(&mut link), "");
-    assert_eq!(link.tick(102_200), Ok(()));
+    assert_eq!(link.tick(102_110), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|");
 }
 

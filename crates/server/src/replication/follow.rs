@@ -59,8 +59,7 @@ fn with(
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     let shared = thread.host.shared;
     if is_round && !shared.snapshots.progress.is_loading()
-        || shared.following.failover.is_on()
-        || thread.host.follower.is_outdated(&shared.following)
+        || thread.host.follower.is_due(&shared.following, thread.host.now_ms)
     {
         with(thread, None, |follower, host| follower.tick(host));
     }

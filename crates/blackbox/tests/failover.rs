@@ -63,6 +63,15 @@ fn hand_over(primary: &Server, replica: &Server, more: &str) {
     assert_eq!(primary.client().info("replication", "master_failover_state"), "no-failover");
 }
 
+/// The clients end when this does, also if something has failed.
+struct EndsWith<'a>(&'a AtomicBool);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and nobody needs a snapshot. `may_close`: clients may
 /// be left without an answer.
 fn change_places(first: &Server, second: &Server, may_close: bool) {
@@ -70,13 +79,14 @@ fn change_places(first: &Server, second: &Server, may_close: bool) {
     eventually("it follows", || is_up(second));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = EndsWith(&is_over);
         let clients: Vec<_> =
             (0..CLIENTS).map(|_| scope.spawn(|| count_up([first, second], &is_over))).collect();
         for round in 0..ROUNDS {
             hand_over(first, second, " TIMEOUT 20000");
             hand_over(second, first, if round == 0 { " TIMEOUT 20000 FORCE" } else { "" });
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         let counted: Vec<Counted> =
             clients.into_iter().map(|client| client.join().expect("it ends")).collect();
         let acknowledged: i64 = counted.iter().map(|counted| counted.acknowledged).sum();
@@ -253,6 +263,29 @@ fn what_waits_goes_on_when_it_is_over() {
     replicas.iter().for_each(|replica| replica.signal(Signal::CONT));
     eventually("its replica is back", || is_up(&replicas[1]));
     expect_same(&replicas[1], &both.servers.1);
+}
+
+/// Redis would hand over to it, and wait for it.
+#[test]
+fn nobody_hands_over_to_a_replica_that_has_everything_and_hangs() {
+    let (first, second) = (darter(2, &[]), darter(1, &[]));
+    follow(&second, &first);
+    eventually("it follows", || is_up(&second));
+    let mut client = first.client();
+    check(&mut client, "SET k 1", "OK");
+    check(&mut client, "WAIT 1 0", "(integer) 1");
+    second.signal(Signal::STOP);
+    // What it had said before it stopped may still be on its way.
+    let has_stopped = || {
+        std::fs::read_to_string(format!("/proc/{}/stat", second.process_id()))
+            .is_ok_and(|stat| stat.contains(") T "))
+    };
+    eventually("it has stopped", has_stopped);
+    check(&mut client, "FAILOVER TIMEOUT 300", "OK");
+    check(&mut client, "SET k 2", "OK");
+    assert_eq!(client.info("replication", "role"), "master");
+    second.signal(Signal::CONT);
+    hand_over(&first, &second, "");
 }
 
 /// Whoever was told to take over whatever it lacks has gone by then: the order can be taken back, and this server leads again.

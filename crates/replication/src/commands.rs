@@ -12,6 +12,7 @@ use settings::CLUSTER_MODE;
 use crate::address::Address;
 use crate::failover::Plan;
 use crate::feed::Feed;
+use crate::link::ANSWERS_BEHIND;
 use crate::primary::{Content, Replica};
 use crate::waiting::{WAIT, WAITAOF};
 use crate::{Ctx, Entry, Run, handover, role};
@@ -207,12 +208,14 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     let (primary, now_ms) = (ctx.host.primary(), ctx.host.now_ms());
     let (client, address) = ctx.host.client();
     let peer = ctx.host.peer();
-    let (port, content) = (peer.port, peer.content);
+    let (port, content, answers_behind) = (peer.port, peer.content, peer.answers_behind);
     if content == Content::Functions && !peer.reads_marks {
         return Err(CommandError::fixed("ERR Filtered replica requires EOF capability"));
     }
     let address = peer.address.clone().unwrap_or(address);
-    let replica = |content| primary.enter(Replica::new(client, address.clone(), port, content, now_ms));
+    let replica = |content| {
+        primary.enter(Replica::new(client, (address.clone(), port), content, answers_behind, now_ms))
+    };
     let continued = if is_announced { place_of(ctx)? } else { None };
     let (wants_no_stream, reads_marks, names_id) = {
         let peer = ctx.host.peer();
@@ -335,6 +338,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
         } else if keyword_is(option, "CAPA") {
             peer.reads_marks |= keyword_is(value, "EOF");
             peer.follows_renaming |= keyword_is(value, "PSYNC2");
+            peer.answers_behind |= keyword_is(value, ANSWERS_BEHIND);
         } else if keyword_is(option, "RDB-ONLY") {
             peer.wants_no_stream = match parse_i64(value)? {
                 0 => false,

@@ -12,7 +12,8 @@
 //! under way still write. So a *mark* is set in the stream, with all shards held; who has acknowledged it has everything, if nothing was sent
 //! behind it by then, which is looked at with all shards held once more. If something was, there is another mark.
 //!
-//! A mark is a question for the offset, so that it is answered at once. A Redis replica answers with the offset before the question.
+//! A mark is a question for the offset, so that it is answered at once, and by who is there: a replica that had everything and hangs is not handed
+//! over to. A Redis replica answers with the offset before the question, which it has applied before it reads anything else; Darter with the offset behind it.
 //!
 //! In `Asking` the role has changed. What the old primary asks for is not tried twice in the same words: the answer may have been lost, and then the other side
 //! is a primary already. If it goes on where this server's stream ended, it is the one that was asked.
@@ -147,6 +148,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     }
     // So that an answer with the offset before the question covers all slices before it.
     around.door().cut();
+    around.primary().note_asked();
     around.tx().tell_replicas(&QUESTION);
     let door = around.door();
     *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
@@ -154,7 +156,8 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
 
 /// Who has acknowledged everything up to `mark`, of those to whom `plan` hands over.
 fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
-    door.primary().caught_up(plan.target.as_ref(), mark.cut.end()? - QUESTION_BYTES)
+    let end = mark.cut.end()?;
+    door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub struct Peer {
     pub reads_marks: bool,
     /// It goes on with a stream whose id has changed.
     pub follows_renaming: bool,
+    /// It answers a question for the offset with the offset behind it.
+    pub(crate) answers_behind: bool,
     /// Which snapshot it wants.
     pub content: Content,
     /// It wants the snapshot and nothing behind it.

@@ -5,6 +5,7 @@
     reason = "nothing of this is on the way of a command: replicas come and go, and are shown"
 )]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,6 +55,8 @@ pub struct Replica {
     address: String,
     port: u16,
     content: Content,
+    /// It answers a question for the offset with the offset behind it.
+    answers_behind: bool,
     /// On the monotonic clock.
     since_ms: u64,
     stage: AtomicU8,
@@ -67,6 +70,8 @@ pub struct Replica {
     acked_durable: AtomicU64,
     acked_ms: AtomicU64,
     ack_count: AtomicU64,
+    /// How often it had when it was asked last whether it has everything.
+    asked_count: AtomicU64,
 }
 
 /// A replica as it is shown.
@@ -215,13 +220,22 @@ impl Primary {
         locked(&self.replicas).iter().filter(has).count()
     }
 
-    /// Who gets the stream and has acknowledged everything up to `offset`: the one at `target`, or anybody.
-    pub(crate) fn caught_up(&self, target: Option<&Address>, offset: u64) -> Option<Address> {
+    /// Replicas are asked whether they have everything.
+    pub(crate) fn note_asked(&self) {
+        for replica in locked(&self.replicas).iter() {
+            replica.asked_count.store(replica.ack_count(), Ordering::Relaxed);
+        }
+    }
+
+    /// Who gets the stream, and has answered the question that stands in it here since it was [asked](Self::note_asked): the one at `target`, or anybody.
+    pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = target.is_none_or(|Address { host, port }| {
                 replica.port == *port && replica.address.eq_ignore_ascii_case(host)
             });
-            is_meant && replica.stage() == Stage::Online && replica.acked() >= offset
+            let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
+            let offset = if replica.answers_behind { question.end } else { question.start };
+            is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset
         };
         let replicas = locked(&self.replicas);
         let replica = replicas.iter().find(has_it)?;
@@ -254,8 +268,15 @@ impl Primary {
 }
 
 impl Replica {
-    pub(crate) fn new(client: u64, address: String, port: u16, content: Content, now_ms: u64) -> Replica {
+    pub(crate) fn new(
+        client: u64,
+        (address, port): (String, u16),
+        content: Content,
+        answers_behind: bool,
+        now_ms: u64,
+    ) -> Replica {
         Replica {
+            answers_behind,
             client,
             address,
             port,
@@ -269,6 +290,7 @@ impl Replica {
             acked_durable: AtomicU64::new(0),
             acked_ms: AtomicU64::new(now_ms),
             ack_count: AtomicU64::new(0),
+            asked_count: AtomicU64::new(0),
         }
     }
 

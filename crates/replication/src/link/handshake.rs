@@ -5,6 +5,9 @@ use std::fmt;
 use super::error::shown;
 use super::{Event, Link, LinkError, Position, ReplicationId, Stage};
 
+/// The capability, unknown to Redis, to answer a question for the offset when it was itself applied, with the offset behind it.
+pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
+
 /// How a replica gives its password.
 #[derive(Clone)]
 pub struct Credentials {
@@ -86,7 +89,7 @@ impl Link {
         if let Some(address) = self.options.address.clone() {
             self.send(&["REPLCONF", "ip-address", &address]);
         }
-        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2"]);
+        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND]);
         self.expect_answer_after(Step::Ping);
         Ok(())
     }

@@ -42,6 +42,7 @@ use smallvec::SmallVec;
 
 pub use self::error::LinkError;
 use self::error::shown;
+pub(crate) use self::handshake::ANSWERS_BEHIND;
 pub use self::handshake::Credentials;
 use self::handshake::Step;
 use self::input::{Input, LineTooLong};

@@ -53,7 +53,14 @@ impl Dialect {
 pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
     let mut out = Vec::with_capacity(payload.len());
     let mut rest = payload;
-    while !rest.is_empty() {
+    while let Some(first) = rest.first() {
+        if *first != b'*' {
+            // The copy of another stream has empty lines, and may have commands that are lines.
+            let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
+            out.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
         let (effect, after) = Effect::split_first(rest);
         rest = after;
         let mut dialect = Dialect::default();
@@ -85,6 +92,12 @@ fn write_hset(effect: Effect<'_>, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::record::Record;
+
+    #[test]
+    fn lines_in_the_copy_of_another_stream_stay() {
+        let payload = b"\n\n*1\r\n$4\r\nPING\r\n\nSET k v\r\n\n*2\r\n$5\r\nHMGET\r\n$1\r\n*\r\n\r\n\nPI";
+        assert_eq!(translated(payload, RedisVersion::V7_0), payload);
+    }
 
     #[test]
     fn what_a_reader_does_not_know_is_as_long() {

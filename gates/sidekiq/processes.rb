@@ -97,10 +97,11 @@ class Processes
   # Lets it go on.
   def resume(pid) = signal("CONT", pid)
 
-  # Ends the script, showing the end of the log of the process that is to blame.
+  # Ends the script, showing the end of the log of the process that is to blame, if one is.
   def give_up(pid, message)
     log = @logs[pid] || @ended&.fetch(pid, nil)
     warn "", (log && File.exist?(log)) ? File.readlines(log).last(15) : []
+    keep
     abort message
   end
 
@@ -132,7 +133,10 @@ class Processes
     false
   end
 
+  # Nothing may interrupt it: no second signal, and no thread that ends the script as well.
   def finish
+    %w[INT TERM HUP].each { |signal| trap(signal, "IGNORE") }
+    (Thread.list - [Thread.current]).each(&:kill)
     stop_all(@logs.keys, within_seconds: 8)
     FileUtils.rm_rf(@folder) unless @keeps
   end

@@ -31,6 +31,8 @@ class Traffic
     @queues = Array.new(queues) { |index| "q#{index}" }
     @servers, @workers, @pushers, @pushes = [], [], [], []
     @rests = @ends = false
+    # Of those that were waited for once.
+    @missing = 0
   end
 
   # Returns when all workers have looked for due jobs. Sidekiq 7.3's thread for that ends for good if the store refuses what it asks first, up to
@@ -44,7 +46,7 @@ class Traffic
       check
       @workers.all? { |pid| Gate.reached?("polls-#{pid}") }
     end
-    ready or abort "the workers did not start within #{BOOT_SECONDS_MAX} s"
+    ready or PROCESSES.give_up(@workers[0], "the workers did not start within #{BOOT_SECONDS_MAX} s")
   end
 
   def begin_pushing
@@ -65,7 +67,7 @@ class Traffic
     while Gate.monotonic < limit
       check
       @verdict.read
-      @rests = resting && @verdict.backlog > (@rests ? JOBS_FEW : JOBS_MANY)
+      @rests = resting && @verdict.backlog - @missing > (@rests ? JOBS_FEW : JOBS_MANY)
       sleep((limit - Gate.monotonic).clamp(0, 0.05))
     end
   end
@@ -80,6 +82,7 @@ class Traffic
       quiet_since = nil if left.positive? || @verdict.outstanding != before
       @verdict.outstanding.zero? || Gate.monotonic - (quiet_since ||= Gate.monotonic) > QUIET_SECONDS
     end
+    @missing = @verdict.backlog
   end
 
   # Jobs that the store has.
@@ -121,7 +124,7 @@ class Traffic
     rescue Store::ERROR => error
       sleep 0.05
       return unless @insists
-      Gate.monotonic - from < PUSH_SECONDS_MAX or abort "no push has gone through for #{PUSH_SECONDS_MAX} s: #{error.message}"
+      Gate.monotonic - from < PUSH_SECONDS_MAX or PROCESSES.give_up(nil, "no push has gone through for #{PUSH_SECONDS_MAX} s: #{error.message}")
       refusals += 1
       retry
     end

@@ -54,6 +54,7 @@ class Proxy
         mode tcp
         maxconn #{CLIENTS_MAX}
         timeout connect 100ms
+        timeout check 5s
         retries 100
         option redispatch 1
         timeout client 1h

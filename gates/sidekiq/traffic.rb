@@ -13,7 +13,7 @@ class Traffic
   # For so long nothing is left before it is believed: longer than the scheduler and a fetch may hold a job.
   QUIET_SECONDS = 3
 
-  # One push, on the monotonic clock, and how often it was tried in vain before.
+  # One push, on the monotonic clock, and what the store or the client's library said when it was tried in vain before.
   Push = Struct.new(:from, :to, :refusals) do
     def seconds = to - from
     def meets?(from, to) = self.from <= to && self.to >= from
@@ -117,7 +117,7 @@ class Traffic
   end
 
   def push(job)
-    from, refusals = Gate.monotonic, 0
+    from, refusals = Gate.monotonic, []
     begin
       job.key?("jid") ? Sidekiq::Client.push(job) : Sidekiq::Client.push_bulk(job)
       @pushes << Push.new(from, Gate.monotonic, refusals) if @insists
@@ -125,7 +125,7 @@ class Traffic
       sleep 0.05
       return unless @insists
       Gate.monotonic - from < PUSH_SECONDS_MAX or PROCESSES.give_up(nil, "no push has gone through for #{PUSH_SECONDS_MAX} s: #{error.message}")
-      refusals += 1
+      refusals << error.message
       retry
     end
   end

@@ -8,3 +8,10 @@ pub struct Address {
     /// Its port.
     pub port: u16,
 }
+
+impl Address {
+    /// Whether it is this one, as names are compared.
+    pub(crate) fn is(&self, host: &str, port: u16) -> bool {
+        self.port == port && self.host.eq_ignore_ascii_case(host)
+    }
+}

@@ -98,7 +98,7 @@ fn plan(ctx: &mut Ctx) -> Result<Plan, CommandError> {
     Ok(plan)
 }
 
-/// What changes the role is answered at once: it does not wait for replicas, which may be none of this server any more.
+/// What may change the role is answered at once: it does not wait for replicas, which may be none of this server any more, or be the one that asks.
 fn tell_nothing(ctx: &mut Ctx) {
     if !ctx.store.client.deny_blocking {
         ctx.store.tx.tell_nothing();
@@ -153,9 +153,7 @@ fn replicaof(ctx: &mut Ctx) -> CommandResult {
     let port = ds::num::parse_i64(ctx.args[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(CommandError::fixed("ERR Invalid master port"))?;
     let primary = Address { host: String::from_utf8_lossy(ctx.args[1]).into_owned(), port };
-    let is_same =
-        |known: &Address| known.host.eq_ignore_ascii_case(&primary.host) && known.port == primary.port;
-    if ctx.host.following().primary().as_ref().is_some_and(is_same) {
+    if ctx.host.following().primary().is_some_and(|known| known.is(&primary.host, primary.port)) {
         tracing::info!(
             "REPLICAOF would result into synchronization with the master we are already connected with"
         );
@@ -190,8 +188,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.peer().feed.is_some() {
         return Ok(());
     }
-    // The answer waits for no replicas: it may be this one that is waited for.
-    ctx.store.tx.tell_nothing();
+    tell_nothing(ctx);
     if ctx.host.following().failover.is_on() {
         return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while failing over"));
     }

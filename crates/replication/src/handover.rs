@@ -29,7 +29,7 @@ use crate::stage::Around;
 use crate::{Door, role};
 
 /// The question for the offset, as it stands in the stream.
-const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
+pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
 /// Its bytes there.
 const QUESTION_BYTES: u64 = 37;
 
@@ -69,9 +69,8 @@ pub(crate) fn succeed(door: &mut dyn Door) {
 pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     let Plan { target, forces, end_ms } = plan;
     let replicas = door.primary().replicas(door.now_ms());
-    let is_there = |Address { host, port }: &Address| {
-        replicas.iter().find(|replica| replica.port == *port && replica.address.eq_ignore_ascii_case(host))
-    };
+    let is_there =
+        |target: &Address| replicas.iter().find(|replica| target.is(&replica.address, replica.port));
     let why = match target.as_ref().map(is_there) {
         _ if replicas.is_empty() => "ERR FAILOVER requires connected replicas.",
         found if *forces && (found.is_none() || end_ms.is_none()) => {

@@ -58,6 +58,7 @@ pub use failover::Failover;
 pub use feed::{Around, Feed, Step};
 pub use follower::Follower;
 pub use following::Following;
+pub use handover::QUESTION;
 pub use history::{History, ReplicationId, random_id};
 pub use incoming::{Incoming, Outgoing, incoming};
 pub use limits::Limits;

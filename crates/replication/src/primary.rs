@@ -230,9 +230,7 @@ impl Primary {
     /// Who gets the stream, and has answered the question that stands in it here since it was [asked](Self::note_asked): the one at `target`, or anybody.
     pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
-            let is_meant = target.is_none_or(|Address { host, port }| {
-                replica.port == *port && replica.address.eq_ignore_ascii_case(host)
-            });
+            let is_meant = target.is_none_or(|target| target.is(&replica.address, replica.port));
             let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
             let offset = if replica.answers_behind { question.end } else { question.start };
             is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset

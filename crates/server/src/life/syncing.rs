@@ -16,7 +16,7 @@ use std::time::Duration;
 use command::{CommandError, Tx};
 use observe::ThreadStats;
 use proactor::ConnId;
-use replication::{Awaited, NO_JOURNAL, Reached};
+use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
 use resp::{Output, Reply};
 use session::{Session, SyncWait};
 use settings::APPENDONLY;
@@ -165,7 +165,7 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
         thread.host.syncing.asks |= shared.journal.synced.asks(held, shared.journal.backlog.last());
     }
     if std::mem::take(&mut thread.host.syncing.asks) && shared.primary.is_followed() {
-        thread.host.syncing.asks = !thread.tx.tell_replicas(&[b"REPLCONF", b"GETACK", b"*"]);
+        thread.host.syncing.asks = !thread.tx.tell_replicas(&QUESTION);
         thread.leave_all();
     }
 }

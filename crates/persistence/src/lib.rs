@@ -1,6 +1,6 @@
 //! Snapshots on disk: how they are saved, how they, Redis' append-only files and journals are loaded, and what is known of them.
 //!
-//! What it needs is passed in: the settings as they are when a save begins ([`Settings`]) or a load does ([`Load`]), the disk (in
+//! What it needs is passed in: what the settings say when a save begins ([`Settings`], which `configured.rs` makes) or a load does ([`Load`]), the disk (in
 //! [`Names`]), the clock, and, to save, the databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
 //!
 //! ```text
@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod configured;
 mod error;
 mod import;
 mod load;
@@ -40,6 +41,7 @@ mod superseded;
 mod tuning;
 mod writer;
 
+pub use configured::{choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
 pub use load::{Examined, Extras, Load, Loaded, STREAM_DB_AUX, examine, on_heap_to_serve};

@@ -6,7 +6,7 @@
 //! A replica waits for none. What it held as a primary must not leave by that, nor what another thread answers later: so a thread goes on waiting
 //! until it knows the slices that are lost.
 //!
-//! Not here: what is held, and its release (`server`, `journal/turn.rs`).
+//! Not here: what is held, and its release (`recording`, `turn.rs`).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,6 @@ mod connections;
 mod control;
 mod crash;
 mod error;
-mod journal;
 mod life;
 mod mailroom;
 mod memcached;

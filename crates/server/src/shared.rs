@@ -17,13 +17,13 @@ use persistence::Snapshots;
 use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
+use recording::{Journal, Keeper};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::Placement;
 use upkeep::eviction::Exceeded;
 
-use crate::journal::Journal;
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
@@ -175,6 +175,19 @@ impl Shared {
             data_config,
             table,
         }))
+    }
+
+    /// What opens and ends the journal, and gives it bases.
+    pub(crate) fn keeper(&'static self) -> Keeper {
+        Keeper {
+            journal: &self.journal,
+            settings: &self.settings,
+            snapshots: &self.snapshots,
+            disk: &self.machine.disk,
+            clock: &self.machine.clock,
+            tuning: self.machine.tuning.journal,
+            is_simulated: self.is_simulated(),
+        }
     }
 
     /// Whether there may be a command that has to wait for a snapshot or the journal.

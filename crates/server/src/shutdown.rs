@@ -18,7 +18,7 @@
 use std::time::{Duration, Instant};
 
 use command::{Client, Task, Wait};
-use persistence::Snapshots;
+use persistence::{Snapshots, names};
 use process::log;
 use process::shutdown::{How, Outcome};
 use process::supervisor::{self, Ticker};
@@ -28,7 +28,6 @@ use shard::{Hold, ShardId};
 
 use crate::message::Message;
 use crate::shared::Shared;
-use crate::snapshot::names;
 
 /// Between two tries to enter all shards.
 const RETRY: Duration = Duration::from_millis(2);

@@ -49,7 +49,7 @@ pub fn simulate(
     let tuning = Tuning::drawn(&mut net.entropy());
     let (dialer, errands) = (net.dialer(), Errands::simulated());
     let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, errands };
-    let choice = crate::snapshot::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
+    let choice = persistence::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");

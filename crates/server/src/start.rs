@@ -13,14 +13,14 @@ use acl::{UserLine, Users};
 use clients::{Dealer, Listening};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use offline::{FOLDER_TASKS, Program};
+use persistence::save_settings;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
 use settings::{APPENDONLY, DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::error::Error;
-use crate::journal::Keeper;
 use crate::shared::{Machine, Shared};
-use crate::snapshot::{Loader, loading_progress, save_settings};
+use crate::snapshot::{Loader, loading_progress};
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{self, DARTER_VERSION, REDIS_VERSION};
@@ -130,7 +130,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     let machine = Machine::real();
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
     clients::lower_maxclients(&settings);
-    let choice = crate::snapshot::choose(&settings, &machine.disk)?;
+    let choice = persistence::choose(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
     shared.observed.note_startup();
@@ -213,7 +213,7 @@ fn announce(shared: &'static Shared, places: &[String]) {
         shared.driver_name,
         shared.shards.len()
     );
-    tracing::info!("a crash now would lose: {}", Keeper(shared).at_risk());
+    tracing::info!("a crash now would lose: {}", shared.keeper().at_risk(shared.shards.changes()));
     if !shared.settings.is_on(APPENDONLY) && !shared.settings.has_save_points() {
         tracing::info!("appendonly is no and there are no save points: {}", after_restart(shared));
     }

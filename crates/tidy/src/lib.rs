@@ -91,6 +91,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("scripting", 6),
     ("upkeep", 6),
     ("session", 7),
+    ("recording", 7),
     ("offline", 7),
     ("clients", 8),
     ("server", 9),

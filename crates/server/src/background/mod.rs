@@ -17,7 +17,6 @@ use upkeep::defrag::{self, CREDIT_NS, Surroundings};
 use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
-use crate::journal::Keeper;
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::thread::Thread;
 use clients::Sizes;
@@ -75,7 +74,9 @@ impl Thread {
                 look_after_replicas(self);
             }
             let (accounting, clock) = (&self.host.accounting, self.host.driver.clock());
-            Keeper(self.host.shared)
+            self.host
+                .shared
+                .keeper()
                 .watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));
             if due.is_second {
                 process::log::follow();

@@ -5,7 +5,6 @@ use process::log;
 use process::system::words_of;
 use settings::{BIND, Consequence, DIR, MAXCLIENTS, TABLE};
 
-use crate::journal::Keeper;
 use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
@@ -23,7 +22,7 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
             Some(Consequence::Memory) => has_memory = true,
             Some(Consequence::Listen) => listens = listens.or(Some(id)),
             Some(Consequence::Journal) => {
-                Keeper(shared).prepare_journal().map_err(|error| (id, error.to_string()))?;
+                shared.keeper().prepare_journal().map_err(|error| (id, error.to_string()))?;
                 shared.journal.obey_settings(&shared.settings);
             }
             Some(Consequence::Replicas) => shared.judge_quorum(shared.machine.clock.monotonic_ms()),

@@ -9,13 +9,13 @@ use command::{CommandError, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use control::{Door, Server};
+use persistence::save_settings;
 use process::shutdown::How;
 use replication::random_id;
 use resp::Reply;
 use session::Part;
 
-use crate::journal::Keeper;
-use crate::snapshot::{Loader, save_settings};
+use crate::snapshot::Loader;
 use crate::thread::ThreadHost;
 use crate::users::user_lines;
 
@@ -68,8 +68,8 @@ impl Door for ThreadHost {
     fn reload_journal(&mut self, tx: &mut Tx) -> Result<(), String> {
         let shared = self.shared;
         tx.commit();
-        let opening = Keeper(shared).settled_journal();
-        let read = opening.and_then(|opening| Loader::of(shared).read_journal(&opening));
+        let opening = shared.keeper().settled_journal()?;
+        let read = Loader::of(shared).read_journal(&opening);
         if let Some(loaded) = read.map_err(|error| error.to_string())? {
             loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
         }
@@ -86,7 +86,9 @@ impl Door for ThreadHost {
     }
 
     fn begin_checkpoint(&mut self, tx: &mut Tx) -> Result<(), String> {
-        Keeper(self.shared).begin_checkpoint(&mut tx.hold).map_err(|error| error.to_string())
+        let shared = self.shared;
+        let save = |settings| shared.save_in_background(&mut tx.hold, settings);
+        shared.keeper().begin_checkpoint(save).map_err(|error| error.to_string())
     }
 
     fn has_checkpoint(&self) -> bool {

@@ -8,7 +8,6 @@ use resp::{Output, Proto, Reply};
 use session::ReplyMode;
 
 use crate::shared::Shared;
-use crate::snapshot;
 use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.
@@ -34,7 +33,7 @@ pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
     if !matches!(shared.journal.progress.refusal(), Refusal::None | Refusal::Stalled) {
         return Some(journal_error(shared));
     }
-    snapshot::refuses_writes(&shared.snapshots, &shared.settings).then(|| CommandError::fixed(MISCONF))
+    persistence::refuses_writes(&shared.snapshots, &shared.settings).then(|| CommandError::fixed(MISCONF))
 }
 
 fn journal_error(shared: &Shared) -> CommandError {

@@ -7,7 +7,7 @@
 //! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question. So they are where
 //! replies wait for them (`repl_sync_replicas`).
 //!
-//! Not here: replies that wait by themselves (`journal/turn.rs`), and the commands (`replication`).
+//! Not here: replies that wait by themselves (`recording`, `turn.rs`), and the commands (`replication`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use command::{Client, Command, CommandError, Outcome, Post, Table};
-use persistence::Role;
+use persistence::{Role, names};
 use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
     Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
@@ -18,7 +18,7 @@ use shard::ShardId;
 use crate::connections::lifecycle::take_in;
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
-use crate::snapshot::{Loaded, Loader, names};
+use crate::snapshot::{Loaded, Loader};
 use crate::thread::{Thread, ThreadHost};
 
 /// What those who wait for others are told when nobody will come.

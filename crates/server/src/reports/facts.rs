@@ -12,7 +12,6 @@ use process::supervisor::Supervisor;
 use process::system;
 use upkeep::eviction::Exceeded;
 
-use crate::journal::Keeper;
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
@@ -106,7 +105,7 @@ impl Facts for Asked {
             checkpoints: checkpoints(self.shared, now_ms),
             has_journal: self.shared.settings.is_on(APPENDONLY),
             journal: self.shared.journal.facts(),
-            at_risk: Keeper(self.shared).at_risk(),
+            at_risk: self.shared.keeper().at_risk(changes),
         }
     }
 

@@ -16,15 +16,14 @@ use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
 use keyspace::Db;
 use observe::ThreadStats;
-use persistence::{Plan, Saving, is_due};
+use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
+use recording::Step;
 use session::{Multi, Retry, Session};
 use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
 use super::Loaded;
-use super::save_settings;
-use crate::journal::{Keeper, Step};
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -251,13 +250,14 @@ impl Thread {
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
-        let keeper = Keeper(shared);
+        let keeper = shared.keeper();
         if let Some(step) = keeper.next_step(now_seconds) {
             if self.enters_all() {
                 if matches!(step, Step::Begin(_)) {
                     shared.break_history_if_unrecorded(&mut self.host.driver);
                 }
-                keeper.take_step(step, &mut self.tx.hold);
+                let hold = &mut self.tx.hold;
+                keeper.take_step(step, |settings| shared.save_in_background(hold, settings));
             } else {
                 keeper.put_off(step);
             }

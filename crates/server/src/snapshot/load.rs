@@ -10,17 +10,18 @@ use std::time::Duration;
 use command::Table;
 use journal::Data;
 use keyspace::{Config, UnixMs};
-use persistence::{Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, on_heap_to_serve};
+use persistence::{
+    Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
+};
 use proactor::Clock;
+use recording::{Journal, Opening, Slices};
 use replication::Primary;
 use scripting::{Found, Scripts};
 use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
 
 use super::loaded::Loaded;
-use super::names;
 use crate::error::Error;
-use crate::journal::{Journal, Opening, Slices};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -249,7 +250,7 @@ impl<'s> Loader<'s> {
             table: &table,
             roles: &crate::commands::roles(&table),
         };
-        let data = Load { names: &names, ..load }.journal(&recovery, &mut || slices.next(), found)?;
+        let data = Load { names: &names, ..load }.journal(&recovery, &mut || slices.next_slice(), found)?;
         Ok((data, slices))
     }
 
@@ -284,8 +285,8 @@ mod tests {
     use proactor::{SimDisk, Waker};
 
     use super::*;
-    use crate::snapshot::choose;
     use crate::tests::settings;
+    use persistence::choose;
 
     const AOF: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nb\r\n$1\r\n2\r\n\
         *3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$66\r\n#!lua name=l\nredis.register_function('f', function() return 1 end)\r\n";

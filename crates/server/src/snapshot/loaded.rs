@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use crate::journal::Opened;
 use command::{Garbage, Post, Tx};
 use journal::LockedFolder;
 use keyspace::{Db, Kind};
 use persistence::Snapshots;
+use recording::Opened;
 use script::LibrarySet;
 use scripting::Scripts;
 use shard::{Ready, ShardId};

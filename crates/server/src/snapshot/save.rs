@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, Purpose, STATE_AUX, STREAM_DB_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
+use persistence::{
+    Content, Purpose, STATE_AUX, STREAM_DB_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX, save_settings,
+    style,
+};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
-use super::{save_settings, style};
 use crate::error::Error;
 use crate::message::Message;
 use crate::shared::Shared;

@@ -10,11 +10,10 @@ use std::io;
 use std::sync::Arc;
 
 use command::{Task, Wait};
-use persistence::{Purpose, Spool};
+use persistence::{Purpose, Spool, save_settings};
 use rdb::{Style, VERSION};
 use shard::Hold;
 
-use super::save_settings;
 use crate::message::Message;
 use crate::shared::Shared;
 use process::processors;

@@ -10,12 +10,12 @@ use command::mutant::{self, Mutant};
 use proactor::Driver;
 use resp::{Mark, Output};
 
-use super::Journal;
+use crate::journal::Journal;
 
 impl Journal {
     /// Has what was written to `out` since `mark` wait until everything that it tells of, which `tx` has seen, is durable.
     #[inline]
-    pub(crate) fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
+    pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen > 0 {
             let slice = std::mem::take(&mut tx.seen);
             if slice > self.released(self.synced.wanted()) && !mutant::is_on(Mutant::ReplyAtOnce) {
@@ -27,7 +27,7 @@ impl Journal {
     /// Has thread number `thread`, which waits for slice `awaited` itself, send what waited for slices that are durable by now. False: even
     /// more is by now, so it must not sleep.
     #[inline]
-    pub(crate) fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+    pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
         (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
     }
 
@@ -63,22 +63,22 @@ impl Journal {
     }
 
     /// Somebody waits until `slice` is durable. If it is written already, the sync comes with the one behind it, which is written for that.
-    pub(crate) fn ask_for(&self, slice: u64) {
+    pub fn ask_for(&self, slice: u64) {
         self.progress.ask_for(slice.max(self.log.slice()));
     }
 
     /// The last slice that a crash leaves, with all before it. As long as a journal has no base it leaves none.
-    pub(crate) fn kept(&self) -> u64 {
+    pub fn kept(&self) -> u64 {
         if self.awaits_first_base() { 0 } else { self.progress.durable() }
     }
 
     /// Where in the stream ends what a crash leaves, if it is on and that is known.
-    pub(crate) fn durable_offset(&self) -> Option<u64> {
+    pub fn durable_offset(&self) -> Option<u64> {
         if self.is_on() { self.backlog.known_end_of(self.kept()) } else { None }
     }
 
     /// The last slice with something that was committed before; 0: all of it is durable.
-    pub(crate) fn newest(&self) -> u64 {
+    pub fn newest(&self) -> u64 {
         // In this order: what is no longer pending by now is in a slice before the one that is open then.
         let is_pending = self.log.has_pending();
         let newest = self.log.slice() - u64::from(!is_pending);
@@ -92,7 +92,7 @@ impl Journal {
 
     /// The slice for which a client has to wait that wants what it wrote, at last in slice `written`, to be durable; `None`: it is. A
     /// journal that is still to begin, or that has no base, keeps nothing of what was there before.
-    pub(crate) fn unkept(&self, written: u64) -> Option<u64> {
+    pub fn unkept(&self, written: u64) -> Option<u64> {
         if !self.is_on() || self.awaits_first_base() {
             return Some(self.log.slice().max(self.progress.durable() + 1));
         }

@@ -3,12 +3,6 @@
 //! Not here: how it is opened at the start (`opening.rs`), turned on and off later (`switch.rs`), checkpoints (`checkpoint.rs`), what it is to a
 //! turn (`turn.rs`).
 
-mod checkpoint;
-mod facts;
-mod opening;
-mod switch;
-mod turn;
-
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,92 +17,76 @@ use proactor::{Clock, Waker};
 use replication::{Following, Synced};
 use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings};
 
-use switch::{Ended, Making};
-
-use crate::shared::Shared;
-
-pub(crate) use self::switch::Step;
-pub(crate) use opening::{Opening, Slices};
+use crate::switch::{Ended, Making};
 
 /// An open journal, and what writes into it.
-pub(crate) type Opened = Box<(journal::Journal, Writer)>;
-
-/// What a server does for its journal beside what its threads do: it opens and ends it, and gives it bases.
-#[derive(Clone, Copy)]
-pub(crate) struct Keeper(pub(crate) &'static Shared);
-
-impl std::ops::Deref for Keeper {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        self.0
-    }
-}
+pub type Opened = Box<(journal::Journal, Writer)>;
 
 /// What all threads know of the journal.
-pub(crate) struct Journal {
-    pub(crate) progress: Arc<Progress>,
+pub struct Journal {
+    /// How far it is.
+    pub progress: Arc<Progress>,
     /// What threads commit while it, or the stream for replicas, is on.
-    pub(crate) log: Arc<Log>,
-    is_on: AtomicBool,
+    pub log: Arc<Log>,
+    pub(crate) is_on: AtomicBool,
     /// What replicas read, while that is on.
-    pub(crate) backlog: Arc<Backlog>,
-    is_streaming: AtomicBool,
+    pub backlog: Arc<Backlog>,
+    pub(crate) is_streaming: AtomicBool,
     /// How far replicas have it for which replies wait.
-    pub(crate) synced: Synced,
+    pub synced: Synced,
     /// What records for each thread, until that thread takes it.
-    recorders: Mutex<Vec<Recorder>>,
-    orders: Sender<Order>,
-    disk: DiskOrders,
+    pub(crate) recorders: Mutex<Vec<Recorder>>,
+    pub(crate) orders: Sender<Order>,
+    pub(crate) disk: DiskOrders,
     /// What writes, until it runs.
-    idle: Mutex<Option<(LogThread, DiskThread)>>,
-    running: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) idle: Mutex<Option<(LogThread, DiskThread)>>,
+    pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
     /// The folder that no other server may use, as long as it is needed.
-    folder: Mutex<Option<Arc<LockedFolder>>>,
-    files: Mutex<Option<Files>>,
-    making: Mutex<Making>,
-    ended: Mutex<Option<Ended>>,
+    pub(crate) folder: Mutex<Option<Arc<LockedFolder>>>,
+    pub(crate) files: Mutex<Option<Files>>,
+    pub(crate) making: Mutex<Making>,
+    pub(crate) ended: Mutex<Option<Ended>>,
     /// Of the journal that is made next.
-    next_id: AtomicU64,
+    pub(crate) next_id: AtomicU64,
     /// When one could not be made, in seconds since 1970.
-    failed_seconds: AtomicU64,
+    pub(crate) failed_seconds: AtomicU64,
     /// What of it the log has told: a [`Refusal`].
-    told: AtomicU8,
+    pub(crate) told: AtomicU8,
     /// Since when that is so, in milliseconds since 1970.
-    told_ms: AtomicU64,
+    pub(crate) told_ms: AtomicU64,
     /// Somebody wants a checkpoint as soon as possible.
-    pub(crate) is_scheduled: AtomicBool,
+    pub is_scheduled: AtomicBool,
     /// What was loaded counts as loaded when the journal has its base.
-    is_first_base: AtomicBool,
+    pub(crate) is_first_base: AtomicBool,
     /// In a simulation: the process has ended because the journal cannot be written.
-    has_ended: Arc<AtomicBool>,
+    pub(crate) has_ended: Arc<AtomicBool>,
 }
 
 /// The journal that is open.
-struct Files {
-    journal: journal::Journal,
-    id: u64,
+pub(crate) struct Files {
+    pub(crate) journal: journal::Journal,
+    pub(crate) id: u64,
     /// The checkpoint that is under way, until its file is the base.
-    checkpoint: Option<Checkpoint>,
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// Bytes of the base, and where the stream was when it was made.
-    base_bytes: u64,
-    base_position: u64,
+    pub(crate) base_bytes: u64,
+    pub(crate) base_position: u64,
 }
 
 /// A checkpoint that is under way.
-struct Checkpoint {
-    cut: Cut,
+pub(crate) struct Checkpoint {
+    pub(crate) cut: Cut,
     /// Its file.
-    name: String,
-    started_ms: u64,
+    pub(crate) name: String,
+    pub(crate) started_ms: u64,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What `appendfsync` says.
-pub(crate) fn policy(settings: &Settings) -> Policy {
+pub fn policy(settings: &Settings) -> Policy {
     match settings.number(APPENDFSYNC) {
         SYNC_ALWAYS => Policy::Always,
         SYNC_NEVER => Policy::No,
@@ -118,7 +96,7 @@ pub(crate) fn policy(settings: &Settings) -> Policy {
 
 impl Journal {
     /// That of threads that these wake; it is off. The first one that is made gets this id, which is random.
-    pub(crate) fn new(
+    pub fn new(
         wakers: Vec<Arc<Waker>>,
         clock: &Clock,
         settings: &Settings,
@@ -179,47 +157,47 @@ impl Journal {
     }
 
     /// What records for thread number `thread`, which asks once.
-    pub(crate) fn take_recorder(&self, thread: u16) -> Recorder {
+    pub fn take_recorder(&self, thread: u16) -> Recorder {
         std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
     }
 
     /// Whether replies wait until what they tell of is durable, or replicas have it.
     #[inline]
-    pub(crate) fn holds_replies(&self) -> bool {
+    pub fn holds_replies(&self) -> bool {
         self.holds_for_disk() || self.synced.holds_replies()
     }
 
     /// Replies wait for so many replicas from now on.
-    pub(crate) fn wait_for_replicas(&self, wanted: u64) {
+    pub fn wait_for_replicas(&self, wanted: u64) {
         if wanted != self.synced.wanted() {
             self.synced.set_wanted(wanted, self.log.slice());
         }
     }
 
     #[inline]
-    fn holds_for_disk(&self) -> bool {
+    pub(crate) fn holds_for_disk(&self) -> bool {
         self.is_on() && self.progress.policy() == Policy::Always
     }
 
     /// Whether what is committed goes into it.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         // Relaxed: whoever has changed it held the shards that are held now.
         self.is_on.load(Ordering::Relaxed)
     }
 
     /// Its files, if it is on.
-    pub(crate) fn open(&self) -> Option<journal::Journal> {
+    pub fn open(&self) -> Option<journal::Journal> {
         Some(locked(&self.files).as_ref()?.journal.clone())
     }
 
     /// Whether what is committed goes into the backlog.
-    pub(crate) fn is_streaming(&self) -> bool {
+    pub fn is_streaming(&self) -> bool {
         self.is_streaming.load(Ordering::Relaxed)
     }
 
     /// Tells what writes what the settings say by now.
-    pub(crate) fn obey_settings(&self, settings: &Settings) {
+    pub fn obey_settings(&self, settings: &Settings) {
         self.order(Order::PendingMax(settings.number(JOURNAL_PENDING_MAX) as u64));
         self.order(Order::Policy(policy(settings)));
     }
@@ -231,7 +209,7 @@ impl Journal {
     }
 
     /// From now on everything that is committed goes into this journal. All shards are held, or nobody serves yet.
-    pub(crate) fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
+    pub fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
         let base_position = facts.base.position;
@@ -255,7 +233,7 @@ impl Journal {
     }
 
     /// From now on nothing goes into it. All shards are held, or nobody serves any more. Returns its last slice.
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_on.store(false, Ordering::Relaxed);
         self.order(Order::End(last));
@@ -275,7 +253,7 @@ impl Journal {
     }
 
     /// From now on nothing goes into the backlog. All shards are held, or nobody serves any more.
-    pub(crate) fn end_stream(&self) {
+    pub fn end_stream(&self) {
         let last = if self.is_on() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_streaming.store(false, Ordering::Relaxed);
         self.order(Order::Stream(last, false));
@@ -283,21 +261,21 @@ impl Journal {
 
     /// From now on the log is a copy of another stream, or has what threads do; all shards are held, or nobody serves yet. Where it ended before,
     /// if it was on.
-    pub(crate) fn set_copying(&self, copies: bool) -> Option<Cut> {
+    pub fn set_copying(&self, copies: bool) -> Option<Cut> {
         let cut = self.log.set_copying(copies);
         self.progress.wake_log_thread();
         cut
     }
 
     /// The role with which the server starts: nobody serves yet.
-    pub(crate) fn begin_role(&self, following: &Following) {
+    pub fn begin_role(&self, following: &Following) {
         self.set_copying(following.is_replica());
         self.synced.begin_role(following.role());
     }
 
     /// The copy begins anew at `position`, and so does what replicas read; all shards are held. A journal ends here, because what comes does not
     /// continue it: it is made anew, with a base of its own, and until that is there a start goes on with the old one.
-    pub(crate) fn begin_copy(&self, position: u64) {
+    pub fn begin_copy(&self, position: u64) {
         if self.is_on() {
             self.end();
         }
@@ -311,19 +289,19 @@ impl Journal {
     }
 
     /// The copy goes on where the log is, and replicas read it; all shards are held.
-    pub(crate) fn go_on_copying(&self) {
+    pub fn go_on_copying(&self) {
         if !self.is_streaming() {
             self.begin_stream();
         }
     }
 
     /// Whether what is committed is recorded, for whomever.
-    pub(crate) fn is_recording(&self) -> bool {
+    pub fn is_recording(&self) -> bool {
         self.log.is_on()
     }
 
     /// The place in the stream where replicas begin with what there is now. All shards are held.
-    pub(crate) fn cut_for_replicas(&self) -> Cut {
+    pub fn cut_for_replicas(&self) -> Cut {
         if !self.is_streaming() {
             self.begin_stream();
         }
@@ -333,12 +311,12 @@ impl Journal {
     }
 
     /// Whether what was loaded is still to become the base.
-    pub(crate) fn awaits_first_base(&self) -> bool {
+    pub fn awaits_first_base(&self) -> bool {
         self.is_first_base.load(Ordering::Relaxed)
     }
 
     /// Gives what writes threads of their own.
-    pub(crate) fn run(&self) -> std::io::Result<()> {
+    pub fn run(&self) -> std::io::Result<()> {
         let Some((log_thread, disk_thread)) = locked(&self.idle).take() else { return Ok(()) };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(work)
@@ -350,22 +328,22 @@ impl Journal {
     }
 
     /// The same for a simulation, which runs them step by step.
-    pub(crate) fn take_machines(&self) -> Option<(LogThread, DiskThread)> {
+    pub fn take_machines(&self) -> Option<(LogThread, DiskThread)> {
         locked(&self.idle).take()
     }
 
     /// In a simulation: whether the process has ended because the journal cannot be written.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
     /// Has the log thread of a simulation sleep until somebody nudges it; false: there is something to do already.
-    pub(crate) fn fall_asleep(&self) -> bool {
+    pub fn fall_asleep(&self) -> bool {
         self.progress.fall_asleep(|| self.log.has_pending())
     }
 
     /// Writes what there is, makes it durable, and ends. Nobody commits any more.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         if self.is_on() {
             self.end();
         }

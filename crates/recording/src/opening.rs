@@ -1,6 +1,5 @@
 //! Opening the journal at the start: one that is there is read and gone on with, or a new one begins with what was loaded.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +13,18 @@ use proactor::Disk;
 use replication::Primary;
 use settings::{APPENDDIRNAME, DIR, Settings};
 
-use super::{Keeper, Opened, locked, policy};
-use crate::error::Error;
+use crate::journal::{Opened, locked, policy};
+use crate::keeper::Keeper;
 
 /// How often it is looked whether the last slice is durable.
 const SETTLE_LOOK: Duration = Duration::from_millis(1);
 
 /// The folder of a journal, which is this server's now.
-pub(crate) struct Opening {
-    pub(crate) folder: Arc<LockedFolder>,
+pub struct Opening {
+    /// Where it is.
+    pub folder: Arc<LockedFolder>,
     /// The journal that is there.
-    pub(crate) manifest: Option<Manifest>,
+    pub manifest: Option<Manifest>,
     tuning: Tuning,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
 
 impl Opening {
     /// Takes the folder.
-    pub(crate) fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
+    pub fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
         // What is not ours is not touched, not even for the lock.
         folder.contents()?;
@@ -45,7 +45,7 @@ impl Opening {
     }
 
     /// Looks once more what there is in a folder that was taken.
-    pub(crate) fn again(folder: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
+    pub fn again(folder: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
         let manifest = match folder.contents()? {
             Contents::Journal(manifest) => Some(manifest),
             Contents::Nothing | Contents::RedisAof(_) => None,
@@ -54,19 +54,19 @@ impl Opening {
     }
 
     /// About how many bytes of slices the journal that is there has behind its base, and hardly more: the last segment is not full.
-    pub(crate) fn slice_bytes(&self) -> u64 {
+    pub fn slice_bytes(&self) -> u64 {
         let Some(manifest) = &self.manifest else { return 0 };
         let last = manifest.segments.last().map_or(0, |last| last.place.position);
         last.saturating_sub(manifest.base.position) + self.tuning.segment_bytes
     }
 
     /// The slices of the journal that is there.
-    pub(crate) fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
+    pub fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
         Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })
     }
 
     /// Goes on with the journal that is there, behind its end.
-    pub(crate) fn resume(
+    pub fn resume(
         &self,
         settings: &Settings,
         primary: &Primary,
@@ -87,7 +87,7 @@ impl Opening {
 
     /// Makes a new one, with a random id, whose slices are applied to `data`. It begins where the log is when it is turned on. If replicas know its stream
     /// by another id by then, none is to be given here: they would lack what was not recorded.
-    pub(crate) fn create(
+    pub fn create(
         &self,
         settings: &Settings,
         stream: Option<StreamId>,
@@ -104,12 +104,10 @@ impl Opening {
 
 impl Keeper {
     /// The journal that is on, to be read while all wait: all shards are entered, and everything that was committed is durable in it.
-    pub(crate) fn settled_journal(&self) -> Result<Opening, Error> {
-        let (journal, progress) = (&self.journal, &self.journal.progress);
-        let failed = |why: &str| {
-            Err(Error::Io { what: "cannot load the journal".to_owned(), source: io::Error::other(why) })
-        };
-        if !journal.is_on() || journal.awaits_first_base() || self.is_simulated() {
+    pub fn settled_journal(&self) -> Result<Opening, String> {
+        let (journal, progress) = (self.journal, &self.journal.progress);
+        let failed = |why: &str| Err(format!("cannot load the journal: {why}"));
+        if !journal.is_on() || journal.awaits_first_base() || self.is_simulated {
             return failed("there is none, or it has no base yet");
         }
         if journal.checkpoint_started_ms().is_some() {
@@ -124,12 +122,12 @@ impl Keeper {
             std::thread::sleep(SETTLE_LOOK);
         }
         let folder = locked(&journal.folder).clone().expect("what is on has a folder");
-        Ok(Opening::again(folder, self.machine.tuning.journal)?)
+        Opening::again(folder, self.tuning).map_err(|error| error.to_string())
     }
 }
 
 /// Reads slices, for recovery.
-pub(crate) struct Slices {
+pub struct Slices {
     scan: Scan,
     folder: Arc<LockedFolder>,
     id: u64,
@@ -137,7 +135,7 @@ pub(crate) struct Slices {
 
 impl Slices {
     /// The next one.
-    pub(crate) fn next(&mut self) -> Result<Option<FoundSlice>, String> {
+    pub fn next_slice(&mut self) -> Result<Option<FoundSlice>, String> {
         let found = self.scan.next_slice().map_err(|error| error.to_string())?;
         Ok(found.map(|Scanned { slice, segment, .. }| self.found(slice, segment)))
     }
@@ -148,7 +146,7 @@ impl Slices {
     }
 
     /// How they end.
-    pub(crate) fn end(self) -> Result<End, journal::Error> {
+    pub fn end(self) -> Result<End, journal::Error> {
         self.scan.end()
     }
 }

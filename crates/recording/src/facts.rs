@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use journal::{Policy, Refusal};
 use settings::{APPENDONLY, JOURNAL_STALL_MS};
 
-use super::{Files, Journal, Keeper, locked};
+use crate::journal::{Files, Journal, locked};
+use crate::keeper::Keeper;
 
 impl Journal {
     /// Its figures, if it is on.
-    pub(crate) fn facts(&self) -> Option<observe::Journal> {
+    pub fn facts(&self) -> Option<observe::Journal> {
         let files = locked(&self.files);
         let Files { base_bytes, base_position, .. } = files.as_ref()?;
         let progress = &self.progress;
@@ -33,14 +34,14 @@ impl Journal {
 
 impl Keeper {
     /// Ten times a second: says if the disk is late, and what took long since the last time, by the event of the latency monitor.
-    pub(crate) fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
+    pub fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
         let progress = &self.journal.progress;
         let stall_ms = self.settings.number(JOURNAL_STALL_MS) as u64;
         let late_ms = progress.waits_for_disk_ms(now_ms);
         progress.note_stall((stall_ms > 0 && late_ms > stall_ms).then_some(late_ms));
         let refusal = progress.refusal();
         if self.journal.told.swap(refusal as u8, Ordering::Relaxed) != refusal as u8 {
-            self.journal.told_ms.store(self.machine.clock.now_ms(), Ordering::Relaxed);
+            self.journal.told_ms.store(self.clock.now_ms(), Ordering::Relaxed);
             match refusal {
                 Refusal::None => tracing::info!("the journal goes on: nothing is refused any more"),
                 Refusal::Stalled => tracing::warn!("the journal waits: {}", progress.why()),
@@ -61,11 +62,11 @@ impl Keeper {
     }
 
     /// What a crash at this moment would lose, and, if commands that write are refused, since when and why.
-    pub(crate) fn at_risk(&self) -> String {
-        let lost = self.lost_by_crash();
+    pub fn at_risk(&self, changes: u64) -> String {
+        let lost = self.lost_by_crash(changes);
         let progress = &self.journal.progress;
         if matches!(progress.refusal(), Refusal::None | Refusal::Stalled) {
-            let is_refused = crate::snapshot::refuses_writes(&self.snapshots, &self.settings);
+            let is_refused = persistence::refuses_writes(self.snapshots, self.settings);
             let why = "; commands that write are refused, because the last snapshot could not be saved";
             return if is_refused { lost + why } else { lost };
         }
@@ -76,13 +77,13 @@ impl Keeper {
         let since = match self.journal.told.load(Ordering::Relaxed) == progress.refusal() as u8 {
             true => self.journal.told_ms.load(Ordering::Relaxed),
             // It was not looked at yet.
-            false => self.machine.clock.now_ms(),
+            false => self.clock.now_ms(),
         };
         let (since, why) = (journal::time(since), progress.why());
         format!("{lost}{waiting}; commands that write are refused since {since} UTC: {why}")
     }
 
-    fn lost_by_crash(&self) -> String {
+    fn lost_by_crash(&self, changes: u64) -> String {
         let is_wanted = self.settings.is_on(APPENDONLY);
         if is_wanted && self.journal.is_on() && !self.journal.awaits_first_base() {
             let what = match self.journal.progress.policy() {
@@ -96,7 +97,7 @@ impl Keeper {
             };
             return what.to_owned();
         }
-        let changes = self.snapshots.changes_since(self.shards.changes());
+        let changes = self.snapshots.changes_since(changes);
         match changes {
             0 => "nothing".to_owned(),
             _ => format!("{changes} changes that no snapshot has"),

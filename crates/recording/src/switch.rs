@@ -14,23 +14,23 @@
 //!
 //! Not here: the start (`opening.rs`), and the steps of a checkpoint (`checkpoint.rs`).
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Task, Wait};
 use journal::{Data, LockedFolder, Policy, Refusal};
 use settings::APPENDONLY;
-use shard::Hold;
 
-use super::opening::Opening;
-use super::{Journal, Keeper, Opened, locked};
+use crate::journal::{Journal, Opened, locked};
+use crate::keeper::Keeper;
+use crate::opening::Opening;
 
 /// After a failure it is tried again after so many seconds.
 const RETRY_SECONDS: u64 = 5;
 
 /// How far a new journal is.
 #[derive(Default)]
-pub(super) enum Making {
+pub(crate) enum Making {
     #[default]
     No,
     /// The disk thread makes its files.
@@ -40,7 +40,7 @@ pub(super) enum Making {
 }
 
 /// A journal that has ended, while its files are there.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Its last slice.
     last: u64,
     /// How many snapshots must have been saved until one of them has all that it has.
@@ -48,7 +48,7 @@ pub(super) struct Ended {
 }
 
 /// What is to be done next, with all shards held.
-pub(crate) enum Step {
+pub enum Step {
     /// A journal goes on from here.
     Begin(Opened),
     /// The journal ends here.
@@ -65,14 +65,14 @@ impl Journal {
     }
 
     /// The id of the next one that is made.
-    pub(crate) fn next_id(&self) -> u64 {
+    pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 impl Keeper {
     /// Looks whether the journal can be turned on or off as `appendonly` says by now: whether its folder can be used.
-    pub(crate) fn prepare_journal(&self) -> Result<(), journal::Error> {
+    pub fn prepare_journal(&self) -> Result<(), journal::Error> {
         if self.settings.is_on(APPENDONLY) && !self.journal.is_on() {
             self.take_folder()?;
         }
@@ -82,16 +82,16 @@ impl Keeper {
     /// The folder of the journal, which is this server's from now on.
     fn take_folder(&self) -> Result<Arc<LockedFolder>, journal::Error> {
         let mut own = locked(&self.journal.folder);
-        let path = super::opening::path(&self.settings);
+        let path = crate::opening::path(self.settings);
         if let Some(folder) = own.as_ref().filter(|folder| folder.path() == path) {
             return Ok(folder.clone());
         }
-        let folder = Opening::new(&self.settings, &self.machine.disk, self.machine.tuning.journal)?.folder;
+        let folder = Opening::new(self.settings, self.disk, self.tuning)?.folder;
         Ok(own.insert(folder).clone())
     }
 
     /// The next step to be taken, if there is one; sees to what needs no shards.
-    pub(crate) fn next_step(self, now_seconds: u64) -> Option<Step> {
+    pub fn next_step(self, now_seconds: u64) -> Option<Step> {
         self.end_checkpoint();
         let journal = &self.journal;
         if self.snapshots.progress.is_loading() && !journal.awaits_first_base() {
@@ -134,8 +134,7 @@ impl Keeper {
     /// Has the disk thread make the files of a new journal.
     fn make_journal(self, now_seconds: u64) {
         let journal = &self.journal;
-        let opening =
-            self.take_folder().and_then(|folder| Opening::again(folder, self.machine.tuning.journal));
+        let opening = self.take_folder().and_then(|folder| Opening::again(folder, self.tuning));
         let opening = match opening {
             Ok(opening) => opening,
             Err(error) => {
@@ -147,7 +146,7 @@ impl Keeper {
         let id = journal.next_id();
         journal.disk.run(Box::new(move || {
             *locked(&self.journal.making) =
-                Making::Made(opening.create(&self.settings, None, id, Data::Coming));
+                Making::Made(opening.create(self.settings, None, id, Data::Coming));
         }));
     }
 
@@ -157,7 +156,7 @@ impl Keeper {
     }
 
     /// Takes a step; all shards are entered, and what is being saved is what was when the step was named.
-    pub(crate) fn take_step(self, step: Step, hold: &mut Hold<'_, Task, Wait>) {
+    pub fn take_step(self, step: Step, save: impl FnOnce(persistence::Settings) -> io::Result<()>) {
         match step {
             Step::Begin(opened) => {
                 // It was taken when the files were made.
@@ -168,7 +167,7 @@ impl Keeper {
             Step::End => self.end_journal(),
             Step::Checkpoint if self.snapshots.current().is_some() => {}
             Step::Checkpoint => {
-                if let Err(error) = self.begin_checkpoint(hold) {
+                if let Err(error) = self.begin_checkpoint(save) {
                     self.snapshots.checkpoints.note_failure(&error.to_string());
                 }
             }
@@ -176,7 +175,7 @@ impl Keeper {
     }
 
     /// A step could not be taken now: it comes again.
-    pub(crate) fn put_off(&self, step: Step) {
+    pub fn put_off(&self, step: Step) {
         if let Step::Begin(opened) = step {
             *locked(&self.journal.making) = Making::Made(Ok(opened));
         }

@@ -6,14 +6,12 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use command::{Task, Wait};
 use journal::{Base, Refusal, Trouble};
-use persistence::{Names, Purpose, Saved};
+use persistence::{Names, Purpose, Saved, names, save_settings};
 use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLOG_SIZE, Settings};
-use shard::Hold;
 
-use super::{Checkpoint, Files, Journal, Keeper, locked};
-use crate::snapshot::{names, save_settings};
+use crate::journal::{Checkpoint, Files, Journal, locked};
+use crate::keeper::Keeper;
 
 /// After one that failed the next one comes at the earliest after so many seconds.
 const RETRY_SECONDS: u64 = 5;
@@ -32,7 +30,7 @@ impl Journal {
     }
 
     /// When the checkpoint that is under way began.
-    pub(crate) fn checkpoint_started_ms(&self) -> Option<u64> {
+    pub fn checkpoint_started_ms(&self) -> Option<u64> {
         locked(&self.files).as_ref()?.checkpoint.as_ref().map(|checkpoint| checkpoint.started_ms)
     }
 
@@ -46,8 +44,8 @@ impl Journal {
 
 impl Keeper {
     /// Whether a checkpoint is to be begun.
-    pub(crate) fn wants_checkpoint(&self, now_seconds: u64) -> bool {
-        let snapshots = &self.snapshots;
+    pub fn wants_checkpoint(&self, now_seconds: u64) -> bool {
+        let snapshots = self.snapshots;
         let is_loading = snapshots.progress.is_loading() && !self.journal.awaits_first_base();
         let is_under_way = self.journal.checkpoint_started_ms().is_some();
         if !self.journal.is_on() || is_loading || is_under_way || snapshots.current().is_some() {
@@ -56,34 +54,37 @@ impl Keeper {
         let checkpoints = &snapshots.checkpoints;
         let since_try = now_seconds.saturating_sub(snapshots.last_try_seconds.load(Ordering::Relaxed));
         let may_try = !checkpoints.last_failed.load(Ordering::Relaxed) || since_try > RETRY_SECONDS;
-        let is_due = || self.journal.awaits_first_base() || self.journal.has_grown(&self.settings);
+        let is_due = || self.journal.awaits_first_base() || self.journal.has_grown(self.settings);
         self.journal.is_scheduled.load(Ordering::Relaxed) || may_try && is_due()
     }
 
     /// Begins one; all shards are entered, and nothing is being saved.
-    pub(crate) fn begin_checkpoint(self, hold: &mut Hold<'_, Task, Wait>) -> io::Result<()> {
+    pub fn begin_checkpoint(
+        self,
+        save: impl FnOnce(persistence::Settings) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.journal.is_scheduled.store(false, Ordering::Relaxed);
         let Some((folder, name)) = self.journal.next_base() else { return Ok(()) };
-        let disk = &self.machine.disk;
+        let disk = self.disk;
         let settings = persistence::Settings {
             purpose: Purpose::Checkpoint,
             names: Names::new(disk, &folder.display().to_string(), &name),
             has_own_format: true,
-            ..save_settings(&self.settings, disk)
+            ..save_settings(self.settings, disk)
         };
         // One for a journal before this may have ended since.
         let _ = self.snapshots.checkpoints.take_ended();
         let cut = self.journal.log.cut();
         self.journal.progress.wake_log_thread();
-        self.0.save_in_background(hold, settings)?;
+        save(settings)?;
         if let Some(files) = locked(&self.journal.files).as_mut() {
-            files.checkpoint = Some(Checkpoint { cut, name, started_ms: self.machine.clock.now_ms() });
+            files.checkpoint = Some(Checkpoint { cut, name, started_ms: self.clock.now_ms() });
         }
         Ok(())
     }
 
     /// If a checkpoint has ended, the journal begins with it.
-    pub(crate) fn end_checkpoint(self) {
+    pub fn end_checkpoint(self) {
         let mut files = locked(&self.journal.files);
         let Some(Files { checkpoint: under_way, .. }) = files.as_mut() else { return };
         let Some(Checkpoint { cut, name, .. }) = under_way.as_ref() else { return };
@@ -119,7 +120,7 @@ impl Keeper {
             self.journal.progress.set_refusal(Refusal::None, "");
         }
         if self.journal.is_first_base.swap(false, Ordering::Relaxed) {
-            self.snapshots.note_superseded(&names(&self.settings, &self.machine.disk));
+            self.snapshots.note_superseded(&names(self.settings, self.disk));
             self.snapshots.progress.end();
             self.journal.progress.wake_all();
         }

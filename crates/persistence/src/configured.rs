@@ -1,0 +1,68 @@
+//! What the settings say of snapshots: where they are, how they are saved, and what is loaded at the start.
+
+use std::sync::atomic::Ordering;
+
+use proactor::Disk;
+use rdb::Style;
+use settings::{
+    APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,
+    IMPORT_YES, RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SNAPSHOT_FORMAT,
+    STOP_WRITES_ON_BGSAVE_ERROR, Settings,
+};
+
+use crate::error::Error;
+use crate::import::{Choice, Wanted, Wish};
+use crate::names::Names;
+use crate::purpose::Purpose;
+use crate::snapshots::Snapshots;
+
+/// Where snapshots are, and how they are called.
+pub fn names(settings: &Settings, disk: &Disk) -> Names {
+    Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))
+}
+
+/// Looks on `disk` what there is to be loaded, and decides whether the snapshot or append-only files of Redis count.
+///
+/// # Errors
+/// If both are there and nothing says which one counts, or one cannot be read.
+pub fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
+    let wanted = match settings.number(IMPORT_AOF) {
+        IMPORT_ASK => Wanted::Ask,
+        IMPORT_YES => Wanted::Yes,
+        IMPORT_NO => Wanted::No,
+        _ => unreachable!("there is no such choice"),
+    };
+    let wish = Wish {
+        wanted,
+        folder: settings.text(APPENDDIRNAME).to_string(),
+        file: settings.text(APPENDFILENAME).to_string(),
+        has_save_points: settings.has_save_points(),
+        has_journal: settings.is_on(APPENDONLY),
+    };
+    Choice::at_start(&names(settings, disk), &wish)
+}
+
+/// What the settings say of a save that begins now.
+pub fn save_settings(settings: &Settings, disk: &Disk) -> crate::Settings {
+    crate::Settings {
+        purpose: Purpose::Snapshot,
+        names: names(settings, disk),
+        style: style(settings),
+        has_own_format: settings.is_on(SNAPSHOT_FORMAT),
+        has_checksum: settings.is_on(RDBCHECKSUM),
+        begins_early: settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC),
+    }
+}
+
+/// How snapshots are encoded.
+pub fn style(settings: &Settings) -> Style {
+    let (compresses, version) = (settings.is_on(RDBCOMPRESSION), settings.number(RDB_VERSION) as u32);
+    Style { compresses, version, expires_fields: true }
+}
+
+/// Whether commands that write are refused, because the last save failed.
+pub fn refuses_writes(snapshots: &Snapshots, settings: &Settings) -> bool {
+    snapshots.last_failed.load(Ordering::Relaxed)
+        && settings.has_save_points()
+        && settings.is_on(STOP_WRITES_ON_BGSAVE_ERROR)
+}

@@ -9,7 +9,7 @@
 //!   24  slice 8            number of the slice
 //!   32  position 8         where in the stream the payload begins
 //!   40  payload length 4   at most 1 MiB
-//!   44  reserved 4         0
+//!   44  stream tag 4       the first eight digits of the id by which replicas know the stream; 0: it has none
 //!   48  durable slice 8    the last slice that was known to be durable when this frame was made
 //!   56  unix ms 8          when it was made
 //!   64  before 8           checksum of the head of the frame before
@@ -63,6 +63,8 @@ pub struct Frame {
     pub durable_slice: u64,
     /// When it was made, in milliseconds since 1970.
     pub unix_ms: u64,
+    /// By which id the stream is known whose part it is, see [`tag`](crate::manifest::tag).
+    pub stream_tag: u32,
     /// The checksum of the head of the frame before.
     pub before: u64,
 }
@@ -130,7 +132,7 @@ impl Frame {
         put(&self.slice.to_le_bytes());
         put(&self.position.to_le_bytes());
         put(&(payload.len() as u32).to_le_bytes());
-        put(&0_u32.to_le_bytes());
+        put(&self.stream_tag.to_le_bytes());
         put(&self.durable_slice.to_le_bytes());
         put(&self.unix_ms.to_le_bytes());
         put(&self.before.to_le_bytes());
@@ -159,15 +161,12 @@ impl Head {
         let slice = u64::from_le_bytes(take(&mut rest));
         let position = u64::from_le_bytes(take(&mut rest));
         let payload_bytes = u32::from_le_bytes(take(&mut rest)) as usize;
-        let reserved = u32::from_le_bytes(take(&mut rest));
+        let stream_tag = u32::from_le_bytes(take(&mut rest));
         if flags & !(FIRST | LAST) != 0 {
             return Err(NoFrame::Field("it has unknown flags"));
         }
         if payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(NoFrame::Field("its payload is too long"));
-        }
-        if reserved != 0 {
-            return Err(NoFrame::Field("its reserved bytes are used"));
         }
         if position.checked_add(payload_bytes as u64).is_none() || slice == u64::MAX {
             return Err(NoFrame::Field("its numbers are too large"));
@@ -180,6 +179,7 @@ impl Head {
             db: (db != NO_DB).then_some(u32::from(db)),
             slice,
             position,
+            stream_tag,
             durable_slice: u64::from_le_bytes(take(&mut rest)),
             unix_ms: u64::from_le_bytes(take(&mut rest)),
             before: u64::from_le_bytes(take(&mut rest)),
@@ -216,6 +216,7 @@ mod tests {
             position: 1_000,
             durable_slice: 7,
             unix_ms: 1_704_067_200_000,
+            stream_tag: 0x7691_2acb,
             before: 0xdead_beef_0000_0001,
         }
     }
@@ -267,7 +268,6 @@ mod tests {
         };
         check(20, &[4], "it has unknown flags");
         check(40, &(PAYLOAD_BYTES_MAX as u32 + 1).to_le_bytes(), "its payload is too long");
-        check(47, &[1], "its reserved bytes are used");
         check(32, &[0xff; 8], "its numbers are too large");
         check(24, &[0xff; 8], "its numbers are too large");
     }

@@ -23,7 +23,7 @@ use proactor::{DiskFile, Open};
 
 use crate::error::{Error, ErrorKind, Trouble};
 use crate::folder::LockedFolder;
-use crate::manifest::{Base, Manifest};
+use crate::manifest::{Base, Manifest, Stream, StreamId};
 use crate::mutant::{self, Mutant};
 use crate::scan::Scan;
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
@@ -75,6 +75,8 @@ struct InUse {
     spares: VecDeque<u64>,
     /// What was written and perhaps not synced, oldest first. The last one is being written, unless that needs no sync.
     unsynced: Vec<Arc<SegmentFile>>,
+    /// The manifest on the disk, for those who cannot wait until another one is written.
+    listed: Arc<Manifest>,
     /// As the manifest has them.
     term: u32,
     base: Base,
@@ -156,7 +158,7 @@ impl Journal {
     }
 
     pub(crate) fn scan_from(&self, position: u64) -> Result<Scan, Error> {
-        let manifest = locked(&self.0.kept).manifest.clone();
+        let manifest = Arc::clone(&locked(&self.0.in_use).listed);
         Scan::from(&self.0.folder, &manifest, position)
     }
 
@@ -184,6 +186,20 @@ impl Journal {
         kept.unlisted = None;
         locked(&shared.in_use).spares.push_back(number);
         Ok(true)
+    }
+
+    /// The stream is known by this id from there on: the manifest says so when this returns, or as soon as one can be written. For a thread that may wait.
+    pub fn name_stream(&self, stream: Stream) -> Result<(), Trouble> {
+        let shared = &*self.0;
+        let mut kept = locked(&shared.kept);
+        shared.check()?;
+        kept.manifest.stream = Some(stream);
+        if kept.is_pending {
+            // It comes with the base.
+            return Ok(());
+        }
+        let manifest = shared.manifest(&kept, &kept.manifest.base, None);
+        shared.write_manifest(&mut kept, manifest)
     }
 
     /// The base is complete and durable under its name: slices up to its own are not needed any more, but for about the last
@@ -242,6 +258,7 @@ impl Shared {
             segments: manifest.segments.clone(),
             spares: manifest.spares.iter().copied().collect(),
             unsynced: Vec::new(),
+            listed: Arc::new(manifest.clone()),
             term: manifest.term,
             base: manifest.base.clone(),
             is_pending,
@@ -277,6 +294,11 @@ impl Shared {
         let first = in_use.failure.get_or_insert(error).clone();
         self.has_failed.store(true, Ordering::Release);
         Trouble::Failed(first)
+    }
+
+    /// By which id the stream is known.
+    pub(crate) fn stream_id(&self) -> Option<StreamId> {
+        locked(&self.kept).manifest.stream.map(|stream| stream.id)
     }
 
     pub(crate) fn durable_slice(&self) -> u64 {
@@ -399,6 +421,7 @@ impl Shared {
         }
         let mut in_use = locked(&self.in_use);
         in_use.base.clone_from(&manifest.base);
+        in_use.listed = Arc::new(manifest.clone());
         in_use.is_pending = kept.is_pending;
         kept.manifest = manifest;
         Ok(())

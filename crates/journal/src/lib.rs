@@ -48,7 +48,7 @@ pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX
 pub use journal::{Facts, Journal};
 pub use life::{Beginning, Data};
 pub use log_thread::{LogThread, Order, Step};
-pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest, StreamId};
+pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest, Stream, StreamId};
 pub use progress::{Counts, Progress, Refusal, Wake};
 pub use read_back::ReadBack;
 pub use reading::Reading;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::folder::{Contents, LockedFolder};
 use crate::journal::{Journal, Shared, make_segment, sync_names};
-use crate::manifest::{Base, Manifest, StreamId};
+use crate::manifest::{Base, Manifest, Stream, StreamId};
 use crate::mutant::{self, Mutant};
 use crate::scan::{End, Verdict};
 use crate::segment::{Place, SegmentStart, Tuning};
@@ -56,6 +56,7 @@ impl Journal {
         };
         folder.remove_leftovers(former.as_ref())?;
         let Beginning { id, stream, databases, slice, position, data } = beginning;
+        let stream = stream.map(|id| Stream { id, from: Some(position) });
         let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
         let manifest = Manifest {
             id,
@@ -87,6 +88,7 @@ impl Journal {
         end: &End,
         stream: Option<StreamId>,
     ) -> Result<(Journal, Writer), Error> {
+        let stream = stream.map(|id| Stream { id, from: Some(end.place.position) });
         let manifest = &Manifest { stream, ..manifest.clone() };
         if let Some(damage) = end.damage() {
             return Err(damage);

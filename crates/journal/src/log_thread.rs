@@ -24,6 +24,7 @@ use proactor::Clock;
 use crate::disk_thread::{DiskOrders, OnFailure};
 use crate::error::Trouble;
 use crate::journal::Journal;
+use crate::manifest::{Stream, StreamId};
 use crate::progress::{Progress, Refusal};
 use crate::writer::{Policy, Writer};
 
@@ -54,6 +55,8 @@ pub enum Order {
     /// Behind the slice with the first number comes the one with the second, with which another stream is copied from this position on; it goes
     /// into the backlog.
     Copy(u64, u64, u64),
+    /// Behind the slice with this number the stream is known by this id.
+    Name(u64, StreamId),
     /// Slices become durable in another way.
     Policy(Policy),
     /// More may wait than this before commands that write are held back.
@@ -81,6 +84,7 @@ enum Change {
     End,
     Stream(bool),
     Copy(u64, u64),
+    Name(StreamId),
 }
 
 /// See the head of this file.
@@ -198,6 +202,7 @@ impl LogThread {
             Order::End(last) => self.next = Some((last, Change::End)),
             Order::Stream(last, is_on) => self.next = Some((last, Change::Stream(is_on))),
             Order::Copy(last, first, position) => self.next = Some((last, Change::Copy(first, position))),
+            Order::Name(last, id) => self.next = Some((last, Change::Name(id))),
             Order::PendingMax(bytes) => self.pending_bytes_max = bytes,
             Order::Stop => self.is_stopping = true,
             Order::Policy(policy) => {
@@ -354,6 +359,7 @@ impl LogThread {
                 self.is_streaming = true;
                 self.backlog.begin(position, last);
             }
+            Change::Name(id) => self.name_stream(id),
             Change::Stream(is_on) => {
                 self.collector.go_on();
                 self.collector.tell_dialects(is_on);
@@ -366,6 +372,15 @@ impl LogThread {
             }
         }
         true
+    }
+
+    /// Frames say so at once, and the manifest when the disk thread has come to it.
+    fn name_stream(&mut self, id: StreamId) {
+        let Some((journal, writer)) = &mut self.open else { return };
+        writer.name_stream(&id);
+        let (journal, stream) = (journal.clone(), Stream { id, from: Some(writer.next().1) });
+        // If it cannot be written now the next one says so, and until then nobody takes the stream for what it was.
+        self.disk.run(Box::new(move || drop(journal.name_stream(stream))));
     }
 
     /// What comes goes into this journal. One that is new begins where the stream is.

@@ -4,7 +4,7 @@
 //! DARTER-JOURNAL 1
 //! id 0000019a8b7c6d5e
 //! term 3
-//! stream 76912acb88007d9e10055961e2bd72860bf6f250
+//! stream 76912acb88007d9e10055961e2bd72860bf6f250 1318576
 //! databases 16
 //! former 0000019a8b7c0000
 //! base 4711 1048576 base-0000019a8b7c6d5e-2.rdb
@@ -16,8 +16,10 @@
 //! ```
 //!
 //! * `term`: the life of the server that writes now, or wrote last.
-//! * `stream`: by which id replicas know the stream that is written. It comes with the term: a server that lost its tail would otherwise write other
-//!   bytes to places that a replica has already, under the same id. There is none in journals of servers that did not know it.
+//! * `stream`: by which id replicas know the stream, from that position on. A primary gives it another one in each term: a server that lost its tail
+//!   would otherwise write other bytes to places that a replica has already, under the same id. While a server runs the id changes with its role and
+//!   with its primary's, and the line follows a moment later, so frames say whose they are ([`tag`]): behind that position the id counts only if the
+//!   last frame agrees. There is none in journals of servers that did not know it, and no position in older ones, whose frames have no tag.
 //! * `former`: another journal of the folder that is not needed any more; its files may go. Any number of lines.
 //! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without one the data were empty then.
 //! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and whether it is
@@ -45,6 +47,20 @@ const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 /// By which replicas know a stream: forty hexadecimal digits.
 pub type StreamId = [u8; 40];
 
+/// By which id a stream is known, and from where on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// The id.
+    pub id: StreamId,
+    /// Where in the stream it got it. `None`: versions that did not say so wrote all of it under this id.
+    pub from: Option<u64>,
+}
+
+/// What frames say of the id by which their stream is known: its first eight digits.
+pub(crate) fn tag(id: &StreamId) -> u32 {
+    str::from_utf8(&id[..8]).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}
+
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
@@ -52,8 +68,8 @@ pub struct Manifest {
     pub id: u64,
     /// Which life of it, from 1 on.
     pub term: u32,
-    /// By which id replicas know what is written in this life.
-    pub stream: Option<StreamId>,
+    /// By which id replicas know what is written.
+    pub stream: Option<Stream>,
     /// How many databases the server had.
     pub databases: u32,
     /// Journals whose files may go.
@@ -98,7 +114,8 @@ impl Manifest {
         let mut text = format!("{MAGIC}{VERSION}\nid {:016x}\nterm {}\n", self.id, self.term);
         // Writing to a string does not fail.
         if let Some(stream) = &self.stream {
-            let _ = writeln!(text, "stream {}", stream.escape_ascii());
+            let from = stream.from.map(|from| format!(" {from}")).unwrap_or_default();
+            let _ = writeln!(text, "stream {}{from}", stream.id.escape_ascii());
         }
         let _ = writeln!(text, "databases {}", self.databases);
         for id in &self.former {
@@ -192,6 +209,13 @@ impl Manifest {
         Ok(())
     }
 
+    /// By which id replicas know the stream that ends at `position`, in a frame with this tag, if that is certain.
+    pub fn stream_at(&self, position: u64, stream_tag: u32) -> Option<StreamId> {
+        let Stream { id, from } = self.stream?;
+        let is_its = from.is_none_or(|from| position <= from || stream_tag == tag(&id));
+        is_its.then_some(id)
+    }
+
     /// Which of the segments to begin with for what comes after the base: an index.
     pub fn segment_behind_base(&self) -> usize {
         let behind = self.segments.partition_point(|start| start.place.is_before_slice(self.base.slice + 1));
@@ -242,7 +266,7 @@ impl NotAManifest {
 struct Lines {
     id: Option<u64>,
     term: Option<u32>,
-    stream: Option<StreamId>,
+    stream: Option<Stream>,
     databases: Option<u32>,
     former: Vec<u64>,
     base: Option<Base>,
@@ -283,9 +307,13 @@ impl Lines {
     }
 }
 
-fn stream(rest: &str) -> Option<StreamId> {
-    let is_id = rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    rest.as_bytes().try_into().ok().filter(|_| is_id)
+fn stream(rest: &str) -> Option<Stream> {
+    let (id, from) = match rest.split_once(' ') {
+        Some((id, from)) => (id, Some(counter(from)?)),
+        None => (rest, None),
+    };
+    let is_id = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    Some(Stream { id: id.as_bytes().try_into().ok().filter(|_| is_id)?, from })
 }
 
 fn base(rest: &str) -> Option<Base> {
@@ -337,11 +365,13 @@ mod tests {
         }
     }
 
+    const ID: StreamId = *b"76912acb88007d9e10055961e2bd72860bf6f250";
+
     fn manifest() -> Manifest {
         Manifest {
             id: 0x19a_8b7c_6d5e,
             term: 3,
-            stream: Some(*b"76912acb88007d9e10055961e2bd72860bf6f250"),
+            stream: Some(Stream { id: ID, from: Some(900) }),
             databases: 16,
             former: vec![7, 9],
             base: Base {
@@ -370,12 +400,31 @@ mod tests {
             spares: vec![],
             ..manifest()
         };
-        for manifest in [manifest(), first] {
+        let older = Manifest { stream: Some(Stream { id: ID, from: None }), ..manifest() };
+        for manifest in [manifest(), first, older] {
             assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest));
         }
         assert_eq!(manifest().segment_behind_base(), 1);
         let behind = Base { slice: 4_710, ..manifest().base };
         assert_eq!(Manifest { base: behind, ..manifest() }.segment_behind_base(), 0);
+    }
+
+    #[test]
+    fn the_id_of_the_stream_counts_where_the_last_frame_agrees() {
+        let stream = |from| Manifest { stream: Some(Stream { id: ID, from }), ..manifest() };
+        let (own, other) = (0x76912acb, 0x76912acc);
+        assert_eq!(tag(&ID), own);
+        for (manifest, position, frame, expected) in [
+            (stream(Some(900)), 899, other, true),
+            (stream(Some(900)), 900, other, true),
+            (stream(Some(900)), 901, other, false),
+            (stream(Some(900)), 901, 0, false),
+            (stream(Some(900)), 901, own, true),
+            (stream(None), 901, 0, true),
+            (Manifest { stream: None, ..manifest() }, 0, 0, false),
+        ] {
+            assert_eq!(manifest.stream_at(position, frame), expected.then_some(ID), "{position} {frame:x}");
+        }
     }
 
     #[test]
@@ -421,6 +470,8 @@ mod tests {
             ("term 3", "term 4", "its last segment is not of its term"),
             ("stream 76912", "stream 7691", "a line is not one of a manifest"),
             ("stream 76912", "stream 7691G", "a line is not one of a manifest"),
+            ("f250 900", "f250 x", "a line is not one of a manifest"),
+            ("f250 900", "f250 0900", "it is not as anybody writes it"),
             ("within", "without", "a line is not one of a manifest"),
             ("former 0000000000000007", "former 0000019a8b7c6d5e", "it is its own former journal"),
             ("spare 18", "later 18", "a line is not one of a manifest"),

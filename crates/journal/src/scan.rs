@@ -23,7 +23,7 @@ use effectlog::Slice;
 use crate::error::{Error, ErrorKind};
 use crate::folder::Folder;
 use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head, NoFrame, padded_bytes};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, StreamId};
 use crate::reader::SegmentReader;
 use crate::segment::{Place, SegmentStart};
 
@@ -72,6 +72,8 @@ pub struct End {
     pub term: u32,
     /// All segments up to the end, and what comes before them.
     pub segments: Vec<SegmentStart>,
+    /// By which id replicas know the stream up to there, if that is certain.
+    pub stream: Option<StreamId>,
     /// The file with the first frame that does not count.
     pub file: PathBuf,
     /// Where in it that should begin.
@@ -173,6 +175,8 @@ struct Mark {
     offset: u64,
     term: u32,
     place: Place,
+    /// Of the frame before; 0: there was none.
+    stream_tag: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +209,7 @@ impl Scan {
 
     fn new(folder: &Folder, manifest: &Manifest, index: usize, told_after: u64) -> Result<Scan, Error> {
         let SegmentStart { number, term, place } = manifest.segments[index];
-        let at = Mark { index, offset: 0, term, place };
+        let at = Mark { index, offset: 0, term, place, stream_tag: 0 };
         // What is left of a slice whose beginning is gone cannot be told.
         let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
         let reader = SegmentReader::open(folder, manifest.id, number)?;
@@ -275,8 +279,9 @@ impl Scan {
     }
 
     fn enter(&mut self, start: SegmentStart) -> Result<(), Error> {
-        self.at = Mark { index: self.at.index + 1, offset: 0, term: start.term, place: start.place };
-        self.reader = SegmentReader::open(&self.folder, self.manifest.id, start.number)?;
+        let SegmentStart { number, term, place } = start;
+        self.at = Mark { index: self.at.index + 1, offset: 0, term, place, ..self.at };
+        self.reader = SegmentReader::open(&self.folder, self.manifest.id, number)?;
         if self.reader.is_none() {
             self.stopped = Some(Stop::Short(Misfit::Missing));
         }
@@ -337,6 +342,7 @@ impl Scan {
             checksum: head.checksum,
             is_within_slice: !frame.is_last,
         };
+        self.at.stream_tag = frame.stream_tag;
         if !frame.is_last {
             return Ok(None);
         }
@@ -410,8 +416,9 @@ impl Scan {
         let segments: Vec<SegmentStart> = known.take(self.whole.index + 1).copied().collect();
         let number = self.segment(self.at.index).map_or(0, |(number, _)| number);
         let file = self.folder.segment(self.manifest.id, number);
-        let Mark { term, place, .. } = self.whole;
-        Ok(End { verdict, place, term, segments, file, offset: self.at.offset })
+        let Mark { term, place, stream_tag, .. } = self.whole;
+        let stream = self.manifest.stream_at(place.position, stream_tag);
+        Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset })
     }
 
     /// The log ends in the last term's segments: whether it was torn or damaged.

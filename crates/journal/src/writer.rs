@@ -23,6 +23,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Trouble};
 use crate::frame::{Frame, padded_bytes};
 use crate::journal::{SegmentFile, Shared};
+use crate::manifest::{StreamId, tag};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentStart};
 
@@ -54,6 +55,8 @@ pub struct Writer {
     offset: u64,
     /// Frames that are not written yet.
     buffer: Buffer,
+    /// By which id the stream is known, see [`tag`].
+    stream_tag: u32,
     /// The last slice that is not empty, and the last one that a frame says to be durable.
     last_filled: u64,
     last_confirmed: u64,
@@ -73,6 +76,7 @@ impl Writer {
             segment_bytes,
             offset: 0,
             buffer: Buffer::default(),
+            stream_tag: shared.stream_id().as_ref().map_or(0, tag),
             last_filled: last,
             last_confirmed: last,
         })
@@ -97,6 +101,11 @@ impl Writer {
         (self.place.slice, self.place.position) = (slice, position);
         (self.last_filled, self.last_confirmed) = (slice - 1, slice - 1);
         self.shared.begin_at(self.place);
+    }
+
+    /// The stream is known by this id from here on.
+    pub fn name_stream(&mut self, id: &StreamId) {
+        self.stream_tag = tag(id);
     }
 
     /// Whether nothing but an empty slice would tell a reader that the last one that was durable.
@@ -203,6 +212,7 @@ impl Writer {
                 position: self.place.position,
                 durable_slice,
                 unix_ms,
+                stream_tag: self.stream_tag,
                 before: self.place.checksum,
             };
             let checksum = frame.encode(payload, &mut self.buffer);

@@ -44,7 +44,10 @@ mod writer;
 pub use configured::{choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
-pub use load::{Examined, Extras, Load, Loaded, STREAM_DB_AUX, examine, on_heap_to_serve};
+pub use load::{
+    Examined, Extras, Load, Loaded, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, StreamId, examine,
+    on_heap_to_serve,
+};
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use points::{Plan, is_due};

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use effectlog::{Backlog, Collector, Cut, Log, Recorder};
 use journal::{
-    DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, Trouble,
-    Writer,
+    DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, StreamId,
+    Trouble, Writer,
 };
 use proactor::{Clock, Waker};
 use replication::{Following, Synced};
@@ -286,6 +286,14 @@ impl Journal {
         let last = self.log.turn_on(first);
         self.is_streaming.store(true, Ordering::Relaxed);
         self.order(Order::Copy(last, first, position));
+    }
+
+    /// The stream is known by this id from now on; all shards are held.
+    pub fn name_stream(&self, id: StreamId) {
+        if self.is_on() {
+            let last = self.log.cut().slice();
+            self.order(Order::Name(last, id));
+        }
     }
 
     /// The copy goes on where the log is, and replicas read it; all shards are held.

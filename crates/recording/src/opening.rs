@@ -10,7 +10,7 @@ use journal::{
 };
 use persistence::FoundSlice;
 use proactor::Disk;
-use replication::Primary;
+use replication::{Following, Primary};
 use settings::{APPENDDIRNAME, DIR, Settings};
 
 use crate::journal::{Opened, locked, policy};
@@ -65,12 +65,14 @@ impl Opening {
         Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })
     }
 
-    /// Goes on with the journal that is there, behind its end.
+    /// Goes on with the journal that is there, behind its end, where the stream has `stream_db` selected: with the stream that this server copies if it
+    /// follows a primary, and otherwise with one of its own.
     pub fn resume(
         &self,
         settings: &Settings,
-        primary: &Primary,
+        (primary, following): (&Primary, &Following),
         end: &End,
+        stream_db: Option<u32>,
     ) -> Result<Opened, journal::Error> {
         let manifest = self.manifest.as_ref().expect("it was read");
         if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
@@ -79,9 +81,16 @@ impl Opening {
             );
         }
         let folder = self.folder.clone();
+        let position = end.place.position;
+        match end.stream.filter(|_| following.is_replica()) {
+            Some(id) => following.go_on_behind(primary, (id, position), stream_db),
+            None => {
+                primary.go_on_behind(end.stream, position);
+                following.set_stream_db(stream_db);
+            }
+        }
         let stream = Some(primary.history().id);
         let opened = journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end, stream)?;
-        primary.go_on_behind(manifest.stream, end.place.position);
         Ok(Box::new(opened))
     }
 

@@ -224,6 +224,9 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
             let id = primary.history().id;
             let id = if names_id { format!(" {}", String::from_utf8_lossy(&id)) } else { String::new() };
             ctx.reply.simple(&format!("CONTINUE{id}"));
+            if let Some(mark) = ctx.host.peer().mark.take() {
+                ctx.store.tell_replicas(&[b"REPLCONF", b"GETACK", &mark]);
+            }
             match place {
                 Place::Memory(reader) => Feed::online(replica(Content::All), reader, now_ms),
                 Place::Journal(offset) => {
@@ -297,6 +300,8 @@ const REPLCONF: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// The longest mark that a replica may want to find in the stream.
+const MARK_BYTES_MAX: usize = 40;
 /// The longest address that a replica may want to be known by.
 const ADDRESS_BYTES_MAX: usize = 255;
 
@@ -306,6 +311,8 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
     }
     let pairs: Vec<(&[u8], &[u8])> = ctx.args[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let now_ms = ctx.host.now_ms();
+    // Nothing can be put into the stream of another server.
+    let is_copy = ctx.host.following().is_replica();
     for (index, (option, value)) in pairs.iter().enumerate() {
         let (option, value) = (*option, *value);
         let peer = ctx.host.peer();
@@ -336,6 +343,8 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
             peer.reads_marks |= keyword_is(value, "EOF");
             peer.follows_renaming |= keyword_is(value, "PSYNC2");
             peer.answers_behind |= keyword_is(value, ANSWERS_BEHIND);
+        } else if keyword_is(option, "MARK") && value.len() <= MARK_BYTES_MAX && !is_copy {
+            peer.mark = Some(value.into());
         } else if keyword_is(option, "RDB-ONLY") {
             peer.wants_no_stream = match parse_i64(value)? {
                 0 => false,

@@ -53,7 +53,11 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         down_seconds: seconds_since(following.down_since_ms()),
         offset: if following.is_synced() { following.offset() } else { 1 },
         // What it has may lack anything that its primary has acknowledged: nobody is to make it one.
-        priority: if following.is_synced() { settings.number(REPLICA_PRIORITY) as u64 } else { 0 },
+        priority: if following.is_synced() && following.is_proven() {
+            settings.number(REPLICA_PRIORITY) as u64
+        } else {
+            0
+        },
         is_read_only: settings.is_on(REPLICA_READ_ONLY),
         is_announced: settings.is_on(REPLICA_ANNOUNCED),
     })

@@ -158,8 +158,15 @@ impl<L> Follower<L> {
             Resume::Later => return,
             Resume::Nowhere => None,
             Resume::At(offset) => {
-                let id = link::ReplicationId::parse(&around.primary().history().id);
-                id.map(|id| Position { id, offset })
+                let history = around.primary().history();
+                // Nobody else knows the id that a primary made up and under which it did nothing.
+                let is_own = !following.is_synced() && following.failover.state() != State::Asking;
+                let id = if is_own { history.id_at(offset) } else { history.id };
+                if id != history.id {
+                    // It goes on within what another server, or this one in an earlier life, has written.
+                    self.applier = Applier::new(following.last_db());
+                }
+                link::ReplicationId::parse(&id).map(|id| Position { id, offset })
             }
         };
         self.attempt += 1;
@@ -181,7 +188,9 @@ impl<L> Follower<L> {
             around.link_settings();
         let failover = &around.following().failover;
         let (hands_over, takes_snapshots) = (failover.state() == State::Asking, failover.takes_snapshots());
+        let mark = (resume.is_some() && !around.following().is_proven()).then(|| around.random_id());
         let options = LinkOptions {
+            mark,
             credentials,
             port,
             address,
@@ -305,6 +314,9 @@ impl<L> Linked<L> {
         {
             self.link.set_durable(offset);
         }
+        if self.pending.is_none() && self.link.state() == LinkState::Connected && self.link.is_proven() {
+            following.prove();
+        }
         let output = self.link.take_output();
         if !output.is_empty() {
             around.send(self.conn, &output);
@@ -421,7 +433,8 @@ impl<L> Turn<'_, L> {
                 let History { id: former, .. } = around.primary().history();
                 let Resume::At(offset) = following.resume() else { return None };
                 if former != id {
-                    around.primary().set_history(History { id, previous: Some((former, offset)) });
+                    let asked = self.linked.link.asked().map(|asked| (*asked.id.as_bytes(), offset));
+                    around.door().rename_stream(History { id, previous: asked });
                 }
                 following.note_synced(offset);
                 following.set_stream_db(self.applier.db());
@@ -437,6 +450,7 @@ impl<L> Turn<'_, L> {
                 *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
                 following.note_synced(offset);
                 following.set_stream_db(self.applier.db());
+                following.prove();
                 self.linked.link.loaded(now_ms);
                 tracing::info!("MASTER <-> REPLICA sync: Finished with success");
                 self.linked.is_paused = false;

@@ -17,7 +17,9 @@ use settings::{REPLICAOF, Settings};
 
 use crate::address::Address;
 use crate::failover::Failover;
+use crate::history::{History, ReplicationId};
 use crate::link::LinkState;
+use crate::primary::Primary;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -30,6 +32,8 @@ pub struct Following {
     end: Mutex<Option<Cut>>,
     /// What there is, is what the primary had at `offset`.
     is_synced: AtomicBool,
+    /// Since its start this server has come to have everything that its primary had once.
+    is_proven: AtomicBool,
     offset: AtomicU64,
     state: AtomicU8,
     /// When the stream broke, or was first wanted, on the monotonic clock.
@@ -88,6 +92,16 @@ impl Following {
     /// Whether what there is, is what the primary had at [`offset`](Self::offset).
     pub fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Relaxed)
+    }
+
+    /// Whether this server, since its start, has come to have everything that its primary had at some moment. What it acknowledged in an earlier life may
+    /// not have come to its disk: until it is made up for, nobody is to make it the primary.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn prove(&self) {
+        self.is_proven.store(true, Ordering::Relaxed);
     }
 
     /// How often the role was changed. Who holds a shard knows that it stays so.
@@ -163,6 +177,14 @@ impl Following {
         }
     }
 
+    /// The server starts with what the primary had whose stream has this id, at this offset, and where the stream has `db` selected. All shards are
+    /// held, or nobody serves yet.
+    pub fn go_on_behind(&self, primary: &Primary, (id, offset): (ReplicationId, u64), db: Option<u32>) {
+        primary.set_history(History::new(id));
+        self.note_synced(offset);
+        self.set_stream_db(db);
+    }
+
     /// What there is, is what the primary had at this offset. All shards are held.
     pub(crate) fn note_synced(&self, offset: u64) {
         self.note_applied(offset);
@@ -176,10 +198,16 @@ impl Following {
 
     /// The database that is selected in the stream where it is applied up to, if this server follows one.
     pub fn stream_db(&self) -> Option<u32> {
-        Some(self.stream_db.load(Ordering::Relaxed)).filter(|db| *db != NO_DB && self.is_synced())
+        self.last_db().filter(|_| self.is_synced())
     }
 
-    pub(crate) fn set_stream_db(&self, db: Option<u32>) {
+    /// The database that was selected where this server last came to have what another one, or itself in an earlier life, had written.
+    pub(crate) fn last_db(&self) -> Option<u32> {
+        Some(self.stream_db.load(Ordering::Relaxed)).filter(|db| *db != NO_DB)
+    }
+
+    /// That is known: `db` is selected there.
+    pub fn set_stream_db(&self, db: Option<u32>) {
         self.stream_db.store(db.unwrap_or(NO_DB), Ordering::Relaxed);
     }
 

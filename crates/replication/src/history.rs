@@ -24,6 +24,11 @@ impl History {
         History { id, previous: None }
     }
 
+    /// By which id others know the stream up to `offset`, if nobody got anything under the last one.
+    pub fn id_at(&self, offset: u64) -> ReplicationId {
+        self.previous.filter(|(_, end)| *end == offset).map_or(self.id, |(previous, _)| previous)
+    }
+
     /// Whether who knows the stream by `id` up to `offset` has nothing that it has not.
     pub fn knows(&self, id: &[u8], offset: u64) -> bool {
         id.eq_ignore_ascii_case(&self.id)
@@ -52,5 +57,6 @@ mod tests {
             assert_eq!(history.knows(id, offset), expected, "{}", id.escape_ascii());
         }
         assert!(!History::new(new).knows(&old, 0));
+        assert_eq!((history.id_at(100), history.id_at(101), History::new(new).id_at(0)), (old, new, new));
     }
 }

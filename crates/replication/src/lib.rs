@@ -125,6 +125,9 @@ pub trait Door {
     /// From now on the log is a copy of another stream, or has what threads do. All shards are held. Where it ended before, if it was on.
     fn set_copying(&mut self, copies: bool) -> Option<Cut>;
 
+    /// The stream is known by these ids from now on, to the journal, too. All shards are held.
+    fn rename_stream(&mut self, history: History);
+
     /// The stream is marked here: where that is. All shards are held.
     fn cut(&mut self) -> Cut;
 

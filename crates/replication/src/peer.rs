@@ -16,6 +16,8 @@ pub struct Peer {
     pub follows_renaming: bool,
     /// It answers a question for the offset with the offset behind it.
     pub(crate) answers_behind: bool,
+    /// What it wants to find in the stream when that goes on for it.
+    pub(crate) mark: Option<Box<[u8]>>,
     /// Which snapshot it wants.
     pub content: Content,
     /// It wants the snapshot and nothing behind it.

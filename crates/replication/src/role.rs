@@ -31,7 +31,7 @@ pub(crate) fn lead(host: &mut dyn Door) {
         Resume::At(offset) => Some((former, offset)),
         Resume::Later | Resume::Nowhere => None,
     };
-    primary.set_history(History { id, previous });
+    host.rename_stream(History { id, previous });
     following.lead();
     host.set_copying(false);
     tracing::info!("MASTER MODE enabled");

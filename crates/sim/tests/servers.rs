@@ -403,11 +403,12 @@ impl Fleet {
         }
         let ms = 1 + self.world.below(2_000) as u64;
         self.run_for(ms);
-        self.end_failover(primary);
         // Who it is has to be known before anything else happens.
         let role = loop {
-            if let Some(role) = self.facts(primary).remove("role") {
-                break role;
+            self.end_failover(primary);
+            let mut facts = self.facts(primary);
+            if facts.get("master_failover_state").is_some_and(|state| state == "no-failover") {
+                break facts.remove("role").expect("it is told with the other");
             }
         };
         if role == "slave" {
@@ -455,7 +456,7 @@ fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
 
 /// What happens to servers.
 impl Fleet {
-    /// Whether all that run follow the primary, as they say.
+    /// Whether all that run follow the primary and may take its place, as they say.
     fn is_whole(&mut self) -> bool {
         if self.is_up.contains(&false) {
             return false;
@@ -465,7 +466,8 @@ impl Fleet {
             |number| {
                 let facts = self.facts(number);
                 let is_up = facts.get("master_link_status").is_some_and(|status| status == "up");
-                is_up && facts.get("master_replid") == at.as_ref()
+                let may_lead = facts.get("slave_priority").is_some_and(|priority| priority != "0");
+                is_up && may_lead && facts.get("master_replid") == at.as_ref()
             },
         )
     }

@@ -387,3 +387,48 @@ fn a_stream_begins_where_the_log_is() {
     house.settle();
     assert_eq!((heard(&mut reader), house.found()), (vec![], vec![0, 1, 2]));
 }
+
+/// The id that is found is that of all that is found: the former one never counts behind the place where the stream got another.
+#[test]
+fn the_stream_has_the_id_under_which_it_was_written() {
+    let (former, latter) = ([b'a'; 40], [b'b'; 40]);
+    let mut counts = [0; 3];
+    for seed in 0..300 {
+        let mut entropy = Entropy::from_seed(seed);
+        let policy = [Policy::Always, Policy::Everysec, Policy::No][entropy.below(3) as usize];
+        let mut house = House::new(seed, policy);
+        house.begin(7, 1, Data::None);
+        house.orders.send(Order::Name(0, former)).expect("it is there");
+        house.settle();
+        let step = |house: &mut House, entropy: &mut Entropy| match entropy.below(6) {
+            0 | 1 => house.commit(entropy.below(2) as usize),
+            2 => drop(house.step(true)),
+            _ => drop(house.step(false)),
+        };
+        (0..entropy.below(100)).for_each(|_| step(&mut house, &mut entropy));
+        let cut = house.log.cut();
+        house.orders.send(Order::Name(cut.slice(), latter)).expect("it is there");
+        (0..entropy.below(40)).for_each(|_| step(&mut house, &mut entropy));
+        if entropy.one_in(3) {
+            house.settle();
+        }
+        house.sim.crash();
+        let folder = folder(&house.sim.disk());
+        let Contents::Journal(manifest) = folder.contents().expect("it can be read") else { continue };
+        let (_, end) = read(Scan::behind_base(&folder, &manifest).expect("it can be read"));
+        let is_behind = cut.end().is_some_and(|cut| end.place.position > cut);
+        match end.stream {
+            None => counts[0] += 1,
+            Some(id) if id == former => {
+                assert!(!is_behind, "seed {seed}: {cut:?}, {end:?}");
+                counts[1] += 1;
+            }
+            Some(id) => {
+                assert_eq!(id, latter);
+                counts[2] += 1;
+            }
+        }
+    }
+    // A crash in the moment between frames and the manifest is rare.
+    assert!(counts[0] < counts[1] && counts[1] > 0 && counts[2] > 0, "{counts:?}");
+}

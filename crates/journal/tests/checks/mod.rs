@@ -46,6 +46,7 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
             position: 100,
             durable_slice: 4,
             unix_ms: 1,
+            stream_tag: 0,
             before: 0,
         },
     );

@@ -76,6 +76,8 @@ pub struct Loaded {
     pub superseded_aof: Option<String>,
     /// The database that is selected in the stream that goes on from it, if it says so.
     pub stream_db: Option<u32>,
+    /// Which stream that is, and at which offset it goes on, if it says so.
+    pub stream: Option<(StreamId, u64)>,
     /// Keys in all databases.
     pub key_count: u64,
     /// Keys that were due, and were left out.
@@ -118,11 +120,12 @@ impl Load<'_> {
         let mut others = Others::new(&target, extras);
         let read = self.read_snapshot(target.name, &mut others);
         let (superseded_aof, stream_db) = (others.superseded_aof, others.stream_db);
+        let stream = others.stream_id.zip(others.stream_offset);
         // There may have been nobody any more to send what comes.
         if self.is_stopped() {
             return Ok(None);
         }
-        read.map(|()| Some(Loaded { stream_db, ..target.loaded(superseded_aof) }))
+        read.map(|()| Some(Loaded { stream_db, stream, ..target.loaded(superseded_aof) }))
     }
 
     /// Reads all of the snapshot `name`.
@@ -156,15 +159,25 @@ pub(crate) struct Others<'a, 'e> {
     /// The state of the append-only file that it supersedes.
     pub(crate) superseded_aof: Option<String>,
     /// The database that is selected in the stream that goes on from it.
-    stream_db: Option<u32>,
+    pub(crate) stream_db: Option<u32>,
+    /// Which stream that is, and at which offset it goes on.
+    stream_id: Option<StreamId>,
+    stream_offset: Option<u64>,
 }
 
-/// The field that says which database is selected in the stream that goes on from a snapshot.
+/// By which replicas know a stream: forty hexadecimal digits.
+pub type StreamId = [u8; 40];
+
+/// The fields that say of the stream that goes on from a snapshot which database is selected in it, its id, and at which offset it goes on.
 pub const STREAM_DB_AUX: &str = "repl-stream-db";
+/// See [`STREAM_DB_AUX`].
+pub const STREAM_ID_AUX: &str = "repl-id";
+/// See [`STREAM_DB_AUX`].
+pub const STREAM_OFFSET_AUX: &str = "repl-offset";
 
 impl<'a, 'e> Others<'a, 'e> {
     pub(crate) fn new(target: &'a Target<'a>, extras: &'e mut dyn Extras) -> Others<'a, 'e> {
-        Others { target, extras, superseded_aof: None, stream_db: None }
+        Others { target, extras, superseded_aof: None, stream_db: None, stream_id: None, stream_offset: None }
     }
 
     /// Reads all of a file, with other threads if there are some; where it ends.
@@ -200,6 +213,14 @@ impl<'a, 'e> Others<'a, 'e> {
                 }
                 if name == STREAM_DB_AUX.as_bytes() {
                     self.stream_db = ds::num::parse_i64(&value).and_then(|db| u32::try_from(db).ok());
+                }
+                if name == STREAM_ID_AUX.as_bytes() {
+                    let is_id = value.iter().all(u8::is_ascii_hexdigit);
+                    self.stream_id = value.as_slice().try_into().ok().filter(|_| is_id);
+                }
+                if name == STREAM_OFFSET_AUX.as_bytes() {
+                    self.stream_offset =
+                        ds::num::parse_i64(&value).and_then(|offset| u64::try_from(offset).ok());
                 }
                 self.extras.field(&name, &value);
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());

@@ -152,6 +152,7 @@ impl<'a> Target<'a> {
             dbs: dbs.collect(),
             superseded_aof,
             stream_db: None,
+            stream: None,
             key_count: self.key_count.into_inner(),
             expired_count: self.expired_count.into_inner(),
         };

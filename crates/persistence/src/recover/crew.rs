@@ -138,12 +138,12 @@ enum Work {
     Apply(Arc<Dealt>),
 }
 
-/// Applies everything with so many workers.
+/// Applies everything with so many workers; the database that is selected at the end, if anything says so.
 pub(super) fn apply_with(
     worker_count: usize,
     mut input: Input<'_>,
     extras: &mut dyn Extras,
-) -> Result<(), Error> {
+) -> Result<Option<u32>, Error> {
     let crew = Crew {
         state: Mutex::new(State {
             raw: VecDeque::new(),
@@ -209,13 +209,13 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Reads batches, and takes those away that all have applied, to the end.
+    /// Reads batches, and takes those away that all have applied, to the end; the database that is selected there, if anything says so.
     fn feed(
         &self,
         input: &mut Input<'_>,
         under_way_max: usize,
         extras: &mut dyn Extras,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<u32>, Error> {
         let (stage, table) = (input.stage, input.recovery.table);
         let mut selected = None;
         loop {
@@ -247,7 +247,7 @@ impl Crew {
                 state = self.wait(state);
             }
             if is_last || self.is_over() {
-                return Ok(());
+                return Ok(selected);
             }
         }
     }

@@ -89,16 +89,17 @@ impl Load<'_> {
             };
             read.map_err(|error| Error::Base(Box::new(error)))?;
         }
-        let superseded_aof = others.superseded_aof.take();
+        let (superseded_aof, mut stream_db) = (others.superseded_aof.take(), others.stream_db);
         self.progress.begin_file(recovery.slice_bytes);
         let stage = Stage::new(&target);
         stage.exchange();
         if !self.is_stopped() {
             let input = Input::new(recovery, &stage, slices);
-            match self.thread_count {
+            let selected = match self.thread_count {
                 0 => on_heap_to_serve(|| apply_alone(input, &mut *others.extras))?,
                 count => crew::apply_with(count, input, &mut *others.extras)?,
-            }
+            };
+            stream_db = selected.or(stream_db);
         }
         if self.is_stopped() {
             return Ok(None);
@@ -106,7 +107,7 @@ impl Load<'_> {
         let key_count = stage.exchange();
         drop(stage);
         target.set_key_count(key_count);
-        Ok(Some(target.loaded(superseded_aof)))
+        Ok(Some(Loaded { stream_db, ..target.loaded(superseded_aof) }))
     }
 }
 
@@ -172,8 +173,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Applies everything on this thread.
-fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<(), Error> {
+/// Applies everything on this thread; the database that is selected at the end, if anything says so.
+fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<Option<u32>, Error> {
     let (stage, table) = (input.stage, input.recovery.table);
     let dealer = input.dealer(1);
     let mut applier =
@@ -187,5 +188,5 @@ fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<(), Erro
         applier.runner.settle(stage);
         stage.target.set_key_count(applier.runner.key_count());
     }
-    Ok(())
+    Ok(selected)
 }

@@ -31,6 +31,7 @@ pub(super) enum Step {
     Port,
     Address,
     Capabilities,
+    Mark,
     Psync,
 }
 
@@ -41,6 +42,7 @@ impl Step {
             Step::Port => Some("listening-port"),
             Step::Address => Some("ip-address"),
             Step::Capabilities => Some("capa"),
+            Step::Mark => Some("mark"),
             Step::Ping | Step::Auth | Step::Psync => None,
         }
     }
@@ -64,6 +66,11 @@ impl Link {
         match step {
             Step::Ping => self.ping_answered(line)?,
             Step::Auth if is_error => return Err(LinkError::Auth(shown(line))),
+            Step::Mark => {
+                // A primary that knows no marks is asked for no more.
+                self.is_proven |= is_error;
+                self.expect_answer_after(step);
+            }
             Step::Auth | Step::Port | Step::Address | Step::Capabilities => self.expect_answer_after(step),
             Step::Psync => return self.psync_answered(line, now_ms),
         }
@@ -90,6 +97,9 @@ impl Link {
             self.send(&["REPLCONF", "ip-address", &address]);
         }
         self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND]);
+        if let Some(mark) = self.options.mark {
+            self.send(&[&b"REPLCONF"[..], b"mark", &mark]);
+        }
         self.expect_answer_after(Step::Ping);
         Ok(())
     }
@@ -101,7 +111,8 @@ impl Link {
             Step::Ping | Step::Auth => Step::Port,
             Step::Port if self.options.address.is_some() => Step::Address,
             Step::Port | Step::Address => Step::Capabilities,
-            Step::Capabilities | Step::Psync => {
+            Step::Capabilities if self.options.mark.is_some() => Step::Mark,
+            Step::Capabilities | Step::Mark | Step::Psync => {
                 self.ask_for_stream();
                 Step::Psync
             }

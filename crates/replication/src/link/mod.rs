@@ -105,6 +105,8 @@ pub struct LinkOptions {
     pub address: Option<String>,
     /// Where the data stand, if their history is known.
     pub resume: Option<Position>,
+    /// What the primary is to put into the stream when it goes on there, so that it is known when everything before has come.
+    pub mark: Option<[u8; MARK_BYTES]>,
     /// Asks the other side to become the primary (`FAILOVER`).
     pub hands_over: bool,
     /// A snapshot may take the place of the data. Otherwise the other side must continue from `resume`; anything else is an error.
@@ -236,12 +238,18 @@ pub struct Link {
     awaits_stream: bool,
     /// When the primary asked for the offset, in what is lent.
     asked_ms: Option<u64>,
+    /// Where the mark ends in the stream, once it has come.
+    mark_end: Option<u64>,
+    /// Everything before the mark was applied, or none is expected.
+    is_proven: bool,
 }
 
 impl Link {
     /// A link whose connection is being made.
     pub fn new(options: LinkOptions, now_ms: u64) -> Link {
         Link {
+            is_proven: options.mark.is_none(),
+            mark_end: None,
             options,
             stage: Stage::Connecting,
             input: Input::default(),
@@ -292,9 +300,19 @@ impl Link {
         self.stage == Stage::Loading
     }
 
+    /// Whether what was applied has everything that the primary had when it went on with the stream, or the primary does not say when that is so.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+
     /// When something was last received.
     pub fn heard_ms(&self) -> u64 {
         self.heard_ms
+    }
+
+    /// Where the primary is asked to go on.
+    pub fn asked(&self) -> Option<Position> {
+        self.options.resume
     }
 
     /// Where the data stand once the stream flows.
@@ -426,6 +444,7 @@ impl Link {
         assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
         self.offset += self.input.consume_lent() as u64;
         self.awaits_stream = false;
+        self.is_proven |= self.mark_end.is_some_and(|end| end <= self.offset);
         if let Some(now_ms) = self.asked_ms.take() {
             self.acknowledge(now_ms);
         }
@@ -476,6 +495,10 @@ impl Link {
             };
         if is_question_for_offset(words.iter().map(|word| &input[word.clone()])) {
             self.asked_ms = Some(now_ms);
+            let is_mark = |mark: [u8; MARK_BYTES]| input[words[2].clone()] == mark;
+            if self.options.mark.is_some_and(is_mark) {
+                self.mark_end = Some(begin + length as u64);
+            }
             words.clear();
         }
         Ok(Some(Event::Stream { bytes: self.input.lend(length), words, end: begin + length as u64 }))

@@ -16,6 +16,7 @@ fn options() -> LinkOptions {
         port: 7812,
         address: None,
         resume: None,
+        mark: None,
         hands_over: false,
         takes_snapshots: true,
         timeout_ms: 60_000,
@@ -224,6 +225,35 @@ fn the_stream_continues() {
     let taking = LinkOptions { hands_over: true, takes_snapshots: false, ..resuming(50) };
     let asked = format!("{QUESTIONS}PSYNC {ID} 51 FAILOVER|REPLCONF ACK 50|");
     check(&taking, &[ANSWERS, answer.as_bytes()], &[&continued], &asked);
+}
+
+/// Only a mark says when everything has come that the primary had when the stream went on.
+#[test]
+fn what_was_applied_is_proven_by_a_mark() {
+    let marked = LinkOptions { mark: Some(*id(MARK).as_bytes()), ..resuming(50) };
+    let other = request("REPLCONF GETACK *");
+    let set = request("SET k v");
+    let mark = request(&format!("REPLCONF GETACK {MARK}"));
+    let introduced = format!("{QUESTIONS}REPLCONF mark {MARK}|PSYNC {ID} 51|REPLCONF ACK 50|");
+    for (answer, stream, expected) in [
+        ("+OK", [&set[..], &other], false),
+        ("+OK", [&set, &mark], true),
+        ("-ERR Unrecognized REPLCONF option: mark", [&set, &other], true),
+    ] {
+        let mut link = Link::new(marked.clone(), 0);
+        link.opened(0);
+        link.received(&[ANSWERS, answer.as_bytes(), b"\r\n+CONTINUE\r\n", stream[0]].concat(), 0);
+        while link.next(0).expect("it is right").is_some() {}
+        assert_eq!(said(&mut link), introduced);
+        link.settle();
+        assert_eq!(link.is_proven(), answer != "+OK", "nothing has come that says so");
+        link.received(stream[1], 0);
+        while link.next(0).expect("it is right").is_some() {}
+        assert_eq!(link.is_proven(), answer != "+OK", "it is not applied yet");
+        link.settle();
+        assert_eq!(link.is_proven(), expected, "{answer}");
+    }
+    assert!(Link::new(resuming(50), 0).is_proven());
 }
 
 #[test]

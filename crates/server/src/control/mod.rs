@@ -11,7 +11,7 @@ use config::Id;
 use control::{Door, Server};
 use persistence::save_settings;
 use process::shutdown::How;
-use replication::random_id;
+use replication::{History, random_id};
 use resp::Reply;
 use session::Part;
 
@@ -121,6 +121,6 @@ impl Door for ThreadHost {
 
     fn change_replication_id(&mut self) {
         let mut entropy = self.driver.entropy().expect("the system has randomness");
-        self.shared.primary.break_history(random_id(|| entropy.next_u64()));
+        replication::Door::rename_stream(self, History::new(random_id(|| entropy.next_u64())));
     }
 }

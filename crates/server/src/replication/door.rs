@@ -6,7 +6,7 @@ use command::Tx;
 use effectlog::{Backlog, Cut};
 use proactor::ConnId;
 use replication::{
-    Awaited, Door, Following, Peer, Primary, Reached, ReplicationId, RoleChange, Wish, random_id,
+    Awaited, Door, Following, History, Peer, Primary, Reached, ReplicationId, RoleChange, Wish, random_id,
 };
 use settings::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 
@@ -97,6 +97,11 @@ impl Door for ThreadHost {
     fn set_copying(&mut self, copies: bool) -> Option<Cut> {
         self.shared.shards.set_hides_due(copies);
         self.shared.journal.set_copying(copies)
+    }
+
+    fn rename_stream(&mut self, history: History) {
+        self.shared.primary.set_history(history);
+        self.shared.journal.name_stream(history.id);
     }
 
     fn cut(&mut self) -> Cut {

@@ -58,9 +58,11 @@ fn with(
 /// Looks after the link: in each turn of the first thread whether the role has changed, and in each round (`is_round`) what is due.
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     let shared = thread.host.shared;
-    if is_round && !shared.snapshots.progress.is_loading()
-        || thread.host.follower.is_due(&shared.following, thread.host.now_ms)
-    {
+    if !is_round && !thread.host.follower.is_due(&shared.following, thread.host.now_ms) {
+        return;
+    }
+    // Where the stream goes on is known when what there is has been loaded.
+    if !shared.snapshots.progress.is_loading() || shared.journal.awaits_first_base() {
         with(thread, None, |follower, host| follower.tick(host));
     }
 }

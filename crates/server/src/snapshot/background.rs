@@ -253,11 +253,15 @@ impl Thread {
         let keeper = shared.keeper();
         if let Some(step) = keeper.next_step(now_seconds) {
             if self.enters_all() {
-                if matches!(step, Step::Begin(_)) {
+                let begins = matches!(step, Step::Begin(_));
+                if begins {
                     shared.break_history_if_unrecorded(&mut self.host.driver);
                 }
                 let hold = &mut self.tx.hold;
                 keeper.take_step(step, |settings| shared.save_in_background(hold, settings));
+                if begins {
+                    shared.journal.name_stream(shared.primary.history().id);
+                }
             } else {
                 keeper.put_off(step);
             }
@@ -289,6 +293,11 @@ impl Thread {
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
         let journal = loaded.journal.take();
+        let is_replica = shared.following.is_replica() && journal.is_none();
+        if let Some((stream, db)) = loaded.stream(shared.settings.databases()).filter(|_| is_replica) {
+            shared.following.go_on_behind(&shared.primary, stream, Some(db));
+            shared.journal.begin_copy(stream.1);
+        }
         loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
         if let Some((folder, opened)) = journal {
             shared.journal.begin(folder, opened);

@@ -15,7 +15,7 @@ use persistence::{
 };
 use proactor::Clock;
 use recording::{Journal, Opening, Slices};
-use replication::Primary;
+use replication::{Following, Primary};
 use scripting::{Found, Scripts};
 use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
@@ -59,8 +59,9 @@ pub(crate) struct Loader<'s> {
     opening: Option<Opening>,
     /// The id of a new one.
     journal_id: u64,
-    /// By which id the stream is known.
+    /// By which id the stream is known, and whether it is another server's.
     primary: &'s Primary,
+    following: &'s Following,
 }
 
 impl<'s> Loader<'s> {
@@ -81,6 +82,7 @@ impl<'s> Loader<'s> {
             opening: None,
             journal_id: shared.journal.next_id(),
             primary: &shared.primary,
+            following: &shared.following,
         }
     }
 
@@ -171,7 +173,11 @@ impl<'s> Loader<'s> {
             Source::Snapshot => {
                 let name = self.names.name_to_load();
                 let now = self.clock.now_ms() as UnixMs;
-                let mut read = || load.snapshot(&name, now, &mut found);
+                let mut read = || match self.following.is_replica() {
+                    // What is due the primary's stream says.
+                    true => load.beginning(&name, &mut found),
+                    false => load.snapshot(&name, now, &mut found),
+                };
                 let serves = loader_count == 0 && !self.is_simulated;
                 let data = if serves { on_heap_to_serve(read) } else { read() };
                 (name, data?)
@@ -191,8 +197,9 @@ impl<'s> Loader<'s> {
                 let opening = self.opening.as_ref().expect("it is chosen where it is wanted");
                 Self::journal_names(opening).remove_leftovers();
                 let (data, slices) = self.recover(opening, load, &mut found)?;
-                if data.is_some() {
-                    journal = Some(opening.resume(self.settings, self.primary, &slices.end()?)?);
+                if let Some(data) = &data {
+                    let role = (self.primary, self.following);
+                    journal = Some(opening.resume(self.settings, role, &slices.end()?, data.stream_db)?);
                 }
                 (opening.folder.path().display().to_string(), data)
             }
@@ -315,6 +322,7 @@ mod tests {
             opening: None,
             journal_id: 1,
             primary: &Primary::new([b'a'; 40]),
+            following: &Following::default(),
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
         let journal = Journal::new(Vec::new(), &clock, &settings, 1, true);

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use command::{Garbage, Post, Tx};
 use journal::LockedFolder;
 use keyspace::{Db, Kind};
-use persistence::Snapshots;
+use persistence::{Snapshots, StreamId};
 use recording::Opened;
 use script::LibrarySet;
 use scripting::Scripts;
@@ -29,6 +29,11 @@ impl Loaded {
     /// The database that is selected in the stream that goes on from it, if it says so.
     pub(crate) fn stream_db(&self) -> Option<u32> {
         self.data.stream_db
+    }
+
+    /// Which stream goes on from it, at which offset, and which of so many databases is selected in it, if it says so.
+    pub(super) fn stream(&self, databases: u32) -> Option<((StreamId, u64), u32)> {
+        self.data.stream.zip(self.data.stream_db.filter(|db| *db < databases))
     }
 
     /// Puts it in the place of everything on the shards, all of which are entered. What is there then is as on the disk.

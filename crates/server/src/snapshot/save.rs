@@ -6,8 +6,8 @@ use std::sync::Arc;
 use command::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{
-    Content, Purpose, STATE_AUX, STREAM_DB_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX, save_settings,
-    style,
+    Content, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving, Scribe,
+    Usage, VERSION_AUX, save_settings, style,
 };
 use process::processors;
 use rdb::Encoder;
@@ -124,8 +124,10 @@ impl Shared {
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")?;
-        if let Some(db) = self.following.stream_db().filter(|_| purpose == Purpose::Replicas) {
+        if let Some(db) = self.following.stream_db() {
             encoder.aux(STREAM_DB_AUX, db.to_string().as_bytes())?;
+            encoder.aux(STREAM_ID_AUX, &self.primary.history().id)?;
+            encoder.aux(STREAM_OFFSET_AUX, self.following.offset().to_string().as_bytes())?;
         }
         // An append-only file of this server is none of a replica's.
         if let Some(state) = self.snapshots.superseded_aof().filter(|_| purpose != Purpose::Replicas) {

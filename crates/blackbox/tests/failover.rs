@@ -230,9 +230,11 @@ fn what_waits_goes_on_when_it_is_over() {
     let Some(mut both) = Both::new() else { return };
     let replicas = both.silent_replicas();
     let mut writers = [&*both.servers.0, &both.servers.1].map(Server::client);
-    both.check("SET past 1 PX 1", "OK");
+    both.check("SET past 1 PX 500", "OK");
     both.check("FAILOVER", "OK");
-    std::thread::sleep(Duration::from_millis(5));
+    for client in &mut both.clients {
+        eventually("it is past its time", || client.show("GET past") == "(nil)");
+    }
     writers.iter_mut().for_each(|writer| writer.send("INCR counter"));
     for client in &mut both.clients {
         eventually("it waits", || client.info("clients", "blocked_clients") == "1");

@@ -398,7 +398,8 @@ impl Fleet {
         let (primary, chosen) = (self.primary, self.world.below(self.count));
         let host = Machine::host_of(chosen);
         let told = self.ask(primary, &[words("FAILOVER", ["TO", &host, "6379", "TIMEOUT", "300"])]);
-        if told.is_none_or(|reply| reply.to_string() != "OK") {
+        // Without an answer it may be under way.
+        if !self.is_up[primary] || told.is_some_and(|reply| reply.to_string() != "OK") {
             return;
         }
         let ms = 1 + self.world.below(2_000) as u64;

@@ -11,17 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use effectlog::{Cut, Held};
 use persistence::Spool;
+use rdb::{Style, VERSION, VERSION_WRITTEN_MAX};
 
 use crate::address::Address;
 use crate::history::{History, ReplicationId};
 use crate::limits::Limits;
+use crate::peer::Capabilities;
 
 /// What stands in a snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Everything.
-    #[default]
-    All,
+    /// All data, as Redis 7.0 knows them.
+    Redis,
+    /// All data, with what only Darter knows.
+    Darter,
     /// The libraries of functions.
     Functions,
     /// Nothing, and no snapshot is needed: what comes behind this offset of the stream is still in the journal.
@@ -35,6 +38,18 @@ pub(crate) enum Stage {
     Waiting,
     Sending,
     Online,
+}
+
+impl Content {
+    /// How the snapshot is written. What is [for Redis](Content::Redis), Redis 7.0 loads.
+    pub fn style(self, compresses: bool) -> Style {
+        match self {
+            Content::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
+            Content::Redis | Content::Functions | Content::Tail(_) => {
+                Style { compresses, version: VERSION, expires_fields: false }
+            }
+        }
+    }
 }
 
 /// What a replica begins with.
@@ -55,8 +70,7 @@ pub struct Replica {
     address: String,
     port: u16,
     content: Content,
-    /// It answers a question for the offset with the offset behind it.
-    answers_behind: bool,
+    pub(crate) capabilities: Capabilities,
     /// On the monotonic clock.
     since_ms: u64,
     stage: AtomicU8,
@@ -232,7 +246,7 @@ impl Primary {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = target.is_none_or(|target| target.is(&replica.address, replica.port));
             let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
-            let offset = if replica.answers_behind { question.end } else { question.start };
+            let offset = if replica.capabilities.answers_behind { question.end } else { question.start };
             is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset
         };
         let replicas = locked(&self.replicas);
@@ -270,11 +284,11 @@ impl Replica {
         client: u64,
         (address, port): (String, u16),
         content: Content,
-        answers_behind: bool,
+        capabilities: Capabilities,
         now_ms: u64,
     ) -> Replica {
         Replica {
-            answers_behind,
+            capabilities,
             client,
             address,
             port,
@@ -306,7 +320,7 @@ impl Replica {
     pub(crate) fn tail_from(&self) -> Option<u64> {
         match self.content {
             Content::Tail(offset) => Some(offset),
-            Content::All | Content::Functions => None,
+            Content::Redis | Content::Darter | Content::Functions => None,
         }
     }
 

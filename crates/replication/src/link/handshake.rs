@@ -7,6 +7,8 @@ use super::{Event, Link, LinkError, Position, ReplicationId, Stage};
 
 /// The capability, unknown to Redis, to answer a question for the offset when it was itself applied, with the offset behind it.
 pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
+/// The capability, unknown to Redis, to read a stream and a snapshot of this version of Darter's with all that stands in them.
+pub(crate) const READS_ALL: &str = "darter-1";
 
 /// How a replica gives its password.
 #[derive(Clone)]
@@ -89,7 +91,7 @@ impl Link {
         if let Some(address) = self.options.address.clone() {
             self.send(&["REPLCONF", "ip-address", &address]);
         }
-        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND]);
+        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND, "capa", READS_ALL]);
         self.expect_answer_after(Step::Ping);
         Ok(())
     }

@@ -42,9 +42,9 @@ use smallvec::SmallVec;
 
 pub use self::error::LinkError;
 use self::error::shown;
-pub(crate) use self::handshake::ANSWERS_BEHIND;
 pub use self::handshake::Credentials;
 use self::handshake::Step;
+pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL};
 use self::input::{Input, LineTooLong};
 
 /// How often offsets are acknowledged, and the primary is told during loading that the replica lives.

@@ -171,7 +171,8 @@ fn check_error(options: &LinkOptions, bytes: &[&[u8]], expected: &str) {
 }
 
 const ANSWERS: &[u8] = b"+PONG\r\n+OK\r\n+OK\r\n";
-const QUESTIONS: &str = "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack|";
+const QUESTIONS: &str =
+    "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
 
 fn full_resync(offset: u64) -> Vec<u8> {
     format!("+FULLRESYNC {ID} {offset}\r\n").into_bytes()
@@ -231,7 +232,7 @@ fn everything_a_replica_may_have_to_say() {
     let user = Some("replica".to_owned());
     let credentials = Some(Credentials { user, password: "secret".to_owned() });
     let all = LinkOptions { credentials, address: Some("10.0.0.7".to_owned()), ..options() };
-    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack|";
+    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
     let answers = b"-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
     check(&all, &[answers], &[], &format!("PING|AUTH replica secret|{introduced}PSYNC ? -1|"));
     let no_user = Some(Credentials { user: None, password: "secret".to_owned() });

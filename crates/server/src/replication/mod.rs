@@ -7,7 +7,6 @@ mod follow;
 
 use std::sync::Arc;
 
-use effectlog::RedisVersion;
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{
@@ -37,9 +36,9 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         limits: Limits::of(&shared.settings),
         wake: &wake,
         errands: &shared.machine.errands,
-        read_back: &|from, to| -> Option<Read> {
-            let mut stream = shared.journal.open()?.read_back(from, to);
-            Some(Box::new(move || stream.next(Some(RedisVersion::V7_0)).map_err(|error| error.to_string())))
+        read_back: &|part, version| -> Option<Read> {
+            let mut stream = shared.journal.open()?.read_back(part.start, part.end);
+            Some(Box::new(move || stream.next(version).map_err(|error| error.to_string())))
         },
     };
     let ended = replicas.step(&around, |conn, step| {

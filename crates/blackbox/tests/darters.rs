@@ -295,3 +295,61 @@ fn replicas_that_want_the_same_share_a_snapshot() {
     assert!(log.contains("a snapshot begins for 2 replicas"), "{log}");
     assert!(log.contains("a snapshot begins for 1 replicas"), "{log}");
 }
+
+const NO_DISKS: &str = "(error) NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.";
+
+#[test]
+fn replies_wait_until_it_is_on_the_disks_of_replicas() {
+    for (threads, fsync) in [(1, "always"), (3, "everysec")] {
+        let scratch = Scratch::new(&format!("darters-durable-{fsync}"));
+        let folder = scratch.path("");
+        let primary =
+            Darter::start(threads, "auto", &["--repl_sync_replicas", "1", "--repl_sync_ack", "durable"]);
+        let journal = ["--dir", &folder, "--appendonly", "yes", "--appendfsync", fsync];
+        let (without, mut with) = (Darter::start(2, "epoll", &[]), Darter::start(2, "auto", &journal));
+        let mut client = primary.client();
+        check(&mut client, "SET a 1", "(error) NOREPLICAS Not enough good replicas to write.");
+        follow(&without, &primary);
+        eventually("it follows", || is_up(&without));
+        // It has nothing on a disk, and nobody waits for that.
+        eventually("it is told why", || client.show("SET a 1") == NO_DISKS);
+        assert!(primary.ask("set item 0 0 1\r\n1\r\n").contains(&NO_DISKS["(error) ".len()..]));
+        assert_eq!(client.info("replication", "repl_sync_good_replicas"), "0");
+        check(&mut client, "CONFIG SET repl_sync_ack applied", "OK");
+        check(&mut client, "SET a 1", "OK");
+        assert_eq!(client.info("replication", "repl_sync_good_replicas"), "1");
+        check(&mut client, "CONFIG SET repl_sync_ack durable", "OK");
+        check(&mut client, "SET a 2", NO_DISKS);
+        check(&mut client, "GET a", "\"1\"");
+        follow(&with, &primary);
+        eventually("it has a disk", || client.show("SET a 2") == "OK");
+        assert_eq!(client.info("replication", "repl_sync_good_replicas"), "1");
+        assert!(client.info("replication", "slave1").contains(",durable_offset="));
+        assert!(!client.info("replication", "slave0").contains("durable"));
+        // What has a reply survives there.
+        for number in 0..20 {
+            check(&mut client, &format!("RPUSH list {number}"), &format!("(integer) {}", number + 1));
+            if fsync == "everysec" && number > 0 {
+                break;
+            }
+        }
+        check(&mut client, "WAITAOF 0 1 0", "1) (integer) 0\n2) (integer) 1");
+        with.server.signal(Signal::KILL);
+        with.server.wait();
+        let length = client.show("LLEN list");
+        // Nobody is there any more whose disk could have it.
+        eventually("it is told why", || client.show("DEL nothing") == NO_DISKS);
+        let again = Darter::start(1, "epoll", &journal);
+        eventually("it has loaded", || again.client().info("persistence", "loading") == "0");
+        check(&mut again.client(), "LLEN list", &length);
+        follow(&again, &primary);
+        eventually("it has a disk", || client.show("SET a 3") == "OK");
+        // A journal that nobody syncs, and one that is turned off.
+        check(&mut again.client(), "CONFIG SET appendfsync no", "OK");
+        eventually("it is told why", || client.show("DEL nothing") == NO_DISKS);
+        check(&mut again.client(), "CONFIG SET appendfsync everysec", "OK");
+        eventually("it has a disk", || client.show("SET a 4") == "OK");
+        check(&mut again.client(), "CONFIG SET appendonly no", "OK");
+        eventually("it is told why", || client.show("DEL nothing") == NO_DISKS);
+    }
+}

@@ -340,7 +340,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
         assert_eq!(link.tick(now_ms), Ok(()));
     }
     assert_eq!(said(&mut link), "REPLCONF ACK 0|REPLCONF ACK 0|", "and no complaint of silence");
-    link.set_durable(3);
+    link.set_durable(Some(3));
     link.loaded(100_100);
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|");
     assert_eq!(link.tick(100_199), Ok(()));
@@ -353,7 +353,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|", "it is not known yet whether it was applied");
     link.settle();
     assert_eq!(link.next(101_100), Ok(None));
-    link.set_durable(19);
+    link.set_durable(Some(19));
     assert_eq!(link.tick(101_109), Ok(()));
     assert_eq!(said(&mut link), "");
     assert_eq!(link.tick(101_110), Ok(()));
@@ -362,6 +362,52 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     assert_eq!(said(&mut link), "");
     assert_eq!(link.tick(102_110), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|");
+}
+
+#[test]
+fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
+    let mut link = Link::new(resuming(50), 0);
+    link.opened(0);
+    link.received(&[ANSWERS, b"+CONTINUE\r\n"].concat(), 0);
+    assert!(matches!(link.next(0), Ok(Some(Event::Continued(_)))));
+    link.set_durable(Some(40));
+    let apply = |link: &mut Link, bytes: &[u8], now_ms| {
+        link.received(bytes, now_ms);
+        while link.next(now_ms).expect("nothing is wrong").is_some() {}
+        link.settle();
+    };
+    let said_at = |link: &mut Link, now_ms| {
+        assert_eq!(link.tick(now_ms), Ok(()));
+        said(link)
+    };
+    said(&mut link);
+    apply(&mut link, &request("PING"), 100);
+    assert_eq!(said_at(&mut link, 100), "REPLCONF ACK 64 FACK 40|");
+    link.set_durable(Some(64));
+    assert_eq!((link.awaits_durable(), said_at(&mut link, 109)), (false, String::new()), "nobody has asked");
+    assert_eq!(said_at(&mut link, 110), "REPLCONF ACK 64 FACK 64|");
+    apply(&mut link, &[&request("PING")[..], &request("REPLCONF GETACK *")].concat(), 111);
+    assert_eq!(said(&mut link), "REPLCONF ACK 115 FACK 64|");
+    assert!(link.awaits_durable());
+    assert_eq!(said_at(&mut link, 111), "");
+    apply(&mut link, &request("PING"), 111);
+    for (durable, expected) in [(70, "70"), (60, ""), (115, "115"), (120, "")] {
+        link.set_durable(Some(durable));
+        let expected =
+            if expected.is_empty() { String::new() } else { format!("REPLCONF ACK 129 FACK {expected}|") };
+        assert_eq!(said_at(&mut link, 111), expected, "{durable}");
+    }
+    assert!(!link.awaits_durable());
+    assert_eq!(said_at(&mut link, 121), "REPLCONF ACK 129 FACK 120|");
+    // The disk takes nothing any more.
+    apply(&mut link, &request("REPLCONF GETACK *"), 121);
+    assert_eq!(said(&mut link), "REPLCONF ACK 166 FACK 120|");
+    link.set_durable(None);
+    assert!(!link.awaits_durable());
+    assert_eq!(said_at(&mut link, 130), "");
+    assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166|");
+    link.set_durable(Some(0));
+    assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166 FACK 0|");
 }
 
 #[test]

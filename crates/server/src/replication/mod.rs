@@ -89,7 +89,7 @@ impl Shared {
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
-        synced.update(&self.primary, &self.journal.backlog);
+        synced.update(&self.settings, &self.primary, &self.journal.backlog);
         self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
     }
 

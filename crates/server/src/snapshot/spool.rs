@@ -34,7 +34,6 @@ impl Shared {
         let saved = save_settings(&self.settings, &self.machine.disk);
         let settings = persistence::Settings {
             purpose: Purpose::Replicas,
-            // Whatever this server's own snapshots are for.
             style: content.style(saved.style.compresses),
             has_own_format: false,
             // Nobody waits for its end on the disk.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::shown;
-use super::{Event, Link, LinkError, Position, ReplicationId, Stage};
+use super::{Event, Link, LinkError, OFFSET_MAX, Position, ReplicationId, Stage};
 
 /// The capability, unknown to Redis, to answer a question for the offset when it was itself applied, with the offset behind it.
 pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
@@ -128,7 +128,7 @@ impl Link {
             [b""] => Ok(None),
             [b"+FULLRESYNC", id, offset] if self.options.takes_snapshots => {
                 let offset = resp::parse_integer(offset).and_then(|offset| u64::try_from(offset).ok());
-                let position = ReplicationId::parse(id).zip(offset);
+                let position = ReplicationId::parse(id).zip(offset.filter(|offset| *offset <= OFFSET_MAX));
                 let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
                 (self.id, self.offset) = (Some(id), offset);
                 self.stage = Stage::SnapshotHeader;

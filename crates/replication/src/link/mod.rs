@@ -59,6 +59,8 @@ const LINE_BYTES_MAX: usize = 1024;
 const SNAPSHOT_BYTES_MIN: u64 = 10;
 /// No snapshot is larger: a pebibyte.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 50;
+/// No stream is longer: 4 EiB. What is counted from here on stays below the largest number, also of those that have a sign.
+const OFFSET_MAX: u64 = 1 << 62;
 /// Bytes of the mark that ends a snapshot of unknown length.
 const MARK_BYTES: usize = 40;
 

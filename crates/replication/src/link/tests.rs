@@ -265,9 +265,16 @@ fn refusals() {
         let expected = format!("Master is currently unable to PSYNC but should be in the future: {text}");
         check(&psync(text), &expected.replace('\'', r"\'"));
     }
-    for text in
-        ["+FULLRESYNC", "+FULLRESYNC x 1", &format!("+FULLRESYNC {ID} -1"), "+CONTINUE x", "+CONTINUE  "]
-    {
+    for text in [
+        "+FULLRESYNC",
+        "+FULLRESYNC x 1",
+        &format!("+FULLRESYNC {ID} -1"),
+        &format!("+FULLRESYNC {ID} {}", (1_u64 << 62) + 1),
+        &format!("+FULLRESYNC {ID} 9223372036854775807"),
+        &format!("+FULLRESYNC {ID} 18446744073709551615"),
+        "+CONTINUE x",
+        "+CONTINUE  ",
+    ] {
         check(&psync(text), &format!("Master replied to PSYNC with wrong syntax: {text}"));
     }
     let expected = "Master replied to PSYNC with wrong syntax: +CONTINUE";

@@ -351,6 +351,93 @@ fn a_primary_that_lies_leaves_the_data_as_they_were() {
     }
 }
 
+/// An empty snapshot without a checksum.
+const EMPTY: &[u8] = b"$18\r\nREDIS0011\xff\0\0\0\0\0\0\0\0";
+
+/// What stands in a stream though it does not belong there, and what is wrong in itself.
+const NONSENSE: &str = "SHUTDOWN NOSAVE|DEBUG SEGFAULT|CONFIG SET requirepass x|REPLICAOF NO ONE|FAILOVER|PSYNC ? -1|SYNC|REPLCONF ACK 9223372036854775807|\
+    REPLCONF GETACK|REPLCONF capa darter-1|SELECT 99999|SELECT -1|SELECT x|EXEC|DISCARD|WATCH k|BLPOP none 0|BRPOPLPUSH none other 0|XREAD BLOCK 0 STREAMS s $|\
+    WAIT 9 0|WAITAOF 1 9 0|SUBSCRIBE c|PSUBSCRIBE *|UNSUBSCRIBE|MONITOR|CLIENT KILL TYPE master|CLIENT PAUSE 100000|CLIENT REPLY OFF|QUIT|RESET|HELLO 3|\
+    AUTH x|ACL SETUSER default off|EVAL \"while true do end\" 0|SCRIPT KILL|FUNCTION LOAD x|BGREWRITEAOF|SAVE|MIGRATE 127.0.0.1 1 k 0 1|\
+    DARTER.MARK|DARTER.MARK k|DARTER.MARK k x|DARTER.MARK k \"1 99999999999999999999\"|DARTER.NONE k|HSETEX|HSETEX h|HSETEX h FIELDS 1 f|HSETEX h FIELDS 9 f v|\
+    HSETEX k KEEPTTL FIELDS 1 f v|HPEXPIREAT|HPEXPIREAT h -1 FIELDS 1 f|HPEXPIREAT h 9223372036854775807 FIELDS 1 f|HPEXPIREAT k 1 FIELDS 1 f|HPERSIST|HPERSIST k FIELDS 1 f";
+
+#[test]
+fn nonsense_in_the_stream_does_no_harm() {
+    let Some(last) = redis(&[]) else { return };
+    let mut stream = Vec::new();
+    let mut push = |line: &str| {
+        let words = resp::split_args(line.as_bytes()).expect("quotes are balanced");
+        resp::encode_request(&words, &mut stream);
+    };
+    ["SELECT 3", "SET k before", "HSET h f 1"].into_iter().for_each(&mut push);
+    NONSENSE.split('|').map(str::trim).for_each(&mut push);
+    // A transaction of it, another one in it, and an end too many.
+    push("MULTI");
+    NONSENSE.split('|').map(str::trim).filter(|line| *line != "EXEC").for_each(&mut push);
+    ["MULTI", "SET k amid", "EXEC", "EXEC", "SET k behind"].into_iter().for_each(&mut push);
+    // Nor are lines commands of a stream.
+    stream.extend_from_slice(
+        b"-ERR no\r\n+OK\r\n:1\r\n*0\r\n*-1\r\nSET line 1\r\n\n\nhpersist h FIELDS 1 f\r\n",
+    );
+    resp::encode_request(&["SET", "last", "1"], &mut stream);
+    let answers: Box<[&'static [u8]]> = Box::new([FULL, EMPTY, Box::leak(stream.into_boxed_slice())]);
+    let scratch = Scratch::new("follow-nonsense");
+    let folder = scratch.path("");
+    let options = ["--dir", &folder, "--appendonly", "yes"];
+    let mut middle = replica(2, "auto", &options);
+    let (_listener, port) = liar(Box::leak(answers));
+    let mut client = middle.client();
+    check(&mut client, &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+    follow(&last, &middle);
+    check(&mut client, "SELECT 3", "OK");
+    eventually("all has come", || client.show("GET last") == "\"1\"");
+    check(&mut client, "MGET k line", "1) \"behind\"\n2) (nil)");
+    assert_ne!(client.info("stats", "unexpected_error_replies"), "0");
+    check(&mut client, "HPEXPIRETIME h FIELDS 1 f", "1) (integer) -1");
+    assert_eq!(client.info("replication", "master_link_status"), "up");
+    expect_same(&last, &middle);
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    check(&mut client, "SET k own", "OK");
+    expect_same(&last, &middle);
+    // What is in the journal was done.
+    eventually("it has a base", || {
+        client.info("persistence", "aof_rewrite_in_progress") == "0"
+            && client.info("persistence", "aof_enabled") == "1"
+    });
+    eventually("all of it is written", || client.info("persistence", "aof_buffer_length") == "0");
+    let digest = client.show("DEBUG DIGEST");
+    middle.signal(Signal::KILL);
+    middle.wait();
+    let again = replica(1, "epoll", &options);
+    eventually("it has loaded", || again.client().info("persistence", "loading") == "0");
+    assert_eq!(again.client().show("DEBUG DIGEST"), digest);
+}
+
+#[test]
+fn offsets_at_the_end_of_all_numbers_do_no_harm() {
+    for offset in [i64::MAX - 30, i64::MAX] {
+        let full = format!("+FULLRESYNC 0123456789012345678901234567890123456789 {offset}\r\n").into_bytes();
+        let stream = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\nnew\r\n";
+        let answers: Box<[&'static [u8]]> = Box::new([Box::leak(full.into_boxed_slice()), EMPTY, stream]);
+        let scratch = Scratch::new("follow-offsets");
+        let folder = scratch.path("");
+        let replica = replica(2, "auto", &["--dir", &folder, "--appendonly", "yes"]);
+        let (_listener, port) = liar(Box::leak(answers));
+        let mut client = replica.client();
+        check(&mut client, "SET k old", "OK");
+        check(&mut client, &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+        eventually("it is refused", || {
+            replica.log_end().contains("Master replied to PSYNC with wrong syntax")
+        });
+        check(&mut client, "GET k", "\"old\"");
+        client.show("ROLE");
+        check(&mut client, "REPLICAOF NO ONE", "OK");
+        client.show("INFO");
+        check(&mut client, "SET k own", "OK");
+    }
+}
+
 #[test]
 fn a_password_that_is_wrong_is_told() {
     let primary = replica(1, "auto", &["--requirepass", "right"]);

@@ -277,6 +277,52 @@ fn runs_full_and_goes_on(policy: &str) {
     assert_eq!(account.check(&server, PATIENCE), KEYS);
 }
 
+/// Replies of its primary wait for its disk: those that write are told that it takes nothing, and nobody waits for ever.
+#[test]
+fn a_full_disk_of_a_replica() {
+    let Some(disk) = SmallDisk::mount("journal-full-replica") else { return };
+    let options =
+        ["--repl_sync_replicas", "1", "--repl_sync_ack", "durable", "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start(2, "auto", &options);
+    let replica = disk.start("always").unwrap_or_else(|error| panic!("{error}"));
+    // What is copied gets a journal of its own.
+    disk.relieve(0);
+    let mut probe = primary.client();
+    assert_eq!(replica.client().show(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "OK");
+    expect_writes(&primary);
+    let mut writer = primary.connect().expect("it listens");
+    let refusal = "(error) NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable";
+    let (mut acknowledged, mut held) = (0, false);
+    for number in 1..WRITES_MAX {
+        writer.send(&[vec![b"SET".to_vec(), b"key".to_vec(), value(number)]]).expect("it listens");
+        let answer = loop {
+            let answer = reply(&mut writer, HELD);
+            if answer.is_some() || probe.show("DEL nothing").starts_with(refusal) {
+                break answer;
+            }
+        };
+        match answer.map(|value| value.to_string()) {
+            Some(text) if text == "OK" => acknowledged = number,
+            Some(text) => {
+                assert!(text.starts_with(refusal), "{text}");
+                break;
+            }
+            None => {
+                held = true;
+                break;
+            }
+        }
+    }
+    assert!((1..WRITES_MAX - 1).contains(&acknowledged), "the disk has room for {acknowledged}");
+    assert!(replica.client().show("PING").contains("MISCONF"), "it is the disk");
+    // Room comes.
+    disk.relieve(1);
+    expect_writes(&primary);
+    if held {
+        assert_eq!(reply(&mut writer, PATIENCE).map(|value| value.to_string()).as_deref(), Some("OK"));
+    }
+}
+
 #[test]
 fn a_full_disk_with_always() {
     runs_full_and_goes_on("always");

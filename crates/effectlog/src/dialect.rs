@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
-//! | `HSETEX … KEEPTTL` | `HSET`, newlines | nothing more |
+//! | `HSETEX` | `HSET`, newlines | nothing more |
 
 use crate::record::{Effect, write_number};
 
@@ -33,6 +33,16 @@ pub struct Dialect {
 }
 
 impl Dialect {
+    /// Takes note of the commands in a piece of another stream.
+    pub(crate) fn add_copy(&mut self, piece: &[u8]) {
+        let mut rest = piece;
+        while let Some(next) = Next::split(&mut rest) {
+            if let Next::Command(effect) = next {
+                self.add(effect);
+            }
+        }
+    }
+
     /// Takes note of one more command.
     pub(crate) fn add(&mut self, effect: Effect<'_>) {
         let name = effect.name();
@@ -49,20 +59,44 @@ impl Dialect {
     }
 }
 
+/// What comes next in a payload.
+enum Next<'p> {
+    /// A command of the protocol.
+    Command(Effect<'p>),
+    /// Lines: the copy of another stream has empty ones, and may have commands that are lines.
+    Lines(&'p [u8]),
+}
+
+impl<'p> Next<'p> {
+    /// Takes it off the front; `None` at the end.
+    fn split(rest: &mut &'p [u8]) -> Option<Next<'p>> {
+        let length = match rest.first()? {
+            b'*' => {
+                let (effect, after) = Effect::split_first(rest);
+                *rest = after;
+                return Some(Next::Command(effect));
+            }
+            b'\n' => rest.iter().position(|byte| *byte != b'\n'),
+            _ => rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1),
+        };
+        let (lines, after) = rest.split_at(length.unwrap_or(rest.len()));
+        *rest = after;
+        Some(Next::Lines(lines))
+    }
+}
+
 /// The commands of a payload as a reader has them that knows this version of Redis: as many bytes.
 pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
     let mut out = Vec::with_capacity(payload.len());
     let mut rest = payload;
-    while let Some(first) = rest.first() {
-        if *first != b'*' {
-            // The copy of another stream has empty lines, and may have commands that are lines.
-            let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
-            out.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
-            continue;
-        }
-        let (effect, after) = Effect::split_first(rest);
-        rest = after;
+    while let Some(next) = Next::split(&mut rest) {
+        let effect = match next {
+            Next::Command(effect) => effect,
+            Next::Lines(lines) => {
+                out.extend_from_slice(lines);
+                continue;
+            }
+        };
         let mut dialect = Dialect::default();
         dialect.add(effect);
         let end = out.len() + effect.command.len();
@@ -76,10 +110,14 @@ pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
     out
 }
 
-/// `HSETEX key KEEPTTL FIELDS count field value …` as `HSET key field value …`, which is shorter.
+/// `HSETEX key [KEEPTTL] FIELDS count field value …` as `HSET key field value …`, which is shorter.
 fn write_hset(effect: Effect<'_>, out: &mut Vec<u8>) {
     let args = effect.args();
-    let pairs = args.get(5..).unwrap_or_default();
+    let word = args.iter().skip(2).position(|arg| arg.eq_ignore_ascii_case(b"FIELDS"));
+    let pairs = word.and_then(|word| args.get(word + 4..)).unwrap_or_default();
+    if pairs.is_empty() {
+        return;
+    }
     write_number(out, b'*', 2 + pairs.len());
     for arg in [&b"HSET"[..], args[1]].iter().chain(pairs) {
         write_number(out, b'$', arg.len());
@@ -97,6 +135,19 @@ mod tests {
     fn lines_in_the_copy_of_another_stream_stay() {
         let payload = b"\n\n*1\r\n$4\r\nPING\r\n\nSET k v\r\n\n*2\r\n$5\r\nHMGET\r\n$1\r\n*\r\n\r\n\nPI";
         assert_eq!(translated(payload, RedisVersion::V7_0), payload);
+    }
+
+    #[test]
+    fn what_a_copy_has_is_noted_as_if_it_was_done_here() {
+        let check = |piece: &str, version, has_own| {
+            let mut dialect = Dialect::default();
+            dialect.add_copy(piece.replace(' ', "\r\n").as_bytes());
+            assert_eq!(dialect, Dialect { version, has_own }, "{piece}");
+        };
+        check("", RedisVersion::V7_0, false);
+        check("\n\n*1 $4 PING \nSET k v\n*1 $4 HDEL ", RedisVersion::V7_0, false);
+        check("\n*1 $4 PING \n\n*1 $8 hpersist ", RedisVersion::V7_4, false);
+        check("*1 $11 DARTER.MARK *1 $6 HSETEX *1 $10 HPEXPIREAT ", RedisVersion::V8_0, true);
     }
 
     #[test]
@@ -125,6 +176,14 @@ mod tests {
         check(expire, [&[], expire, expire]);
         check(&[b"hpersist", b"h"], [&[], &[b"hpersist", b"h"], &[b"hpersist", b"h"]]);
         check(set, [hset, hset, set]);
+        let set: &[&[u8]] = &[b"HSETEX", b"FIELDS", b"FIELDS", b"1", b"FIELDS", b"v"];
+        let hset: &[&[u8]] = &[b"HSET", b"FIELDS", b"FIELDS", b"v"];
+        check(set, [hset, hset, set]);
+        // In the copy of another stream.
+        let set: &[&[u8]] = &[b"hsetex", b"h", b"FXX", b"PX", b"9", b"fields", b"1", b"f", b"v"];
+        let hset: &[&[u8]] = &[b"HSET", b"h", b"f", b"v"];
+        check(set, [hset, hset, set]);
+        check(&[b"HSETEX"], [&[], &[], &[b"HSETEX"]]);
         check(&[b"HDEL", b"h", b"f"], [&[b"HDEL", b"h", b"f"]; 3]);
     }
 }

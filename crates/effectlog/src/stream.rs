@@ -61,6 +61,9 @@ impl Stream {
                 // It selects what it needs, and leaves something selected that is only known when the next one comes.
                 self.copied_from = self.copied_from.or(Some(db));
                 self.db = None;
+                if self.tells_dialects {
+                    self.dialect.add_copy(piece);
+                }
                 out.extend_from_slice(piece);
                 continue;
             }
@@ -94,6 +97,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::RedisVersion;
     use crate::record::Record;
 
     #[test]
@@ -112,6 +116,22 @@ mod tests {
         let expected = "*2 $6 SELECT $1 0 *1 $1 A *1 $5 MULTI *1 $1 B *2 $6 SELECT $2 12 *2 $1 C $2 xy *1 $4 EXEC \
             *1 $1 D ";
         assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", " "), expected);
+    }
+
+    #[test]
+    fn a_stream_tells_what_its_readers_have_to_know_of_copies_too() {
+        let (mut stream, mut out) = (Stream::default(), Vec::new());
+        stream.tell_dialects(true);
+        let mut own = Record::default();
+        own.push(0, &[b"DARTER.MARK", b"k", b"1"]);
+        own.end_unit();
+        let mut copy = Record::default();
+        copy.push_copy(0, b"*1\r\n$8\r\nHPERSIST\r\n");
+        for (record, expected) in [(&own, (RedisVersion::V7_0, true)), (&copy, (RedisVersion::V7_4, false))] {
+            stream.write(record.units(), &mut out);
+            let Dialect { version, has_own } = stream.take_dialect();
+            assert_eq!((version, has_own), expected);
+        }
     }
 
     #[test]

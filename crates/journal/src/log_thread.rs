@@ -356,6 +356,7 @@ impl LogThread {
             }
             Change::Copy(first, position) => {
                 self.collector.begin(first, position);
+                self.collector.tell_dialects(true);
                 self.is_streaming = true;
                 self.backlog.begin(position, last);
             }

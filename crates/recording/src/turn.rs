@@ -72,9 +72,12 @@ impl Journal {
         if self.awaits_first_base() { 0 } else { self.progress.durable() }
     }
 
-    /// Where in the stream ends what a crash leaves, if it is on and that is known.
-    pub fn durable_offset(&self) -> Option<u64> {
-        if self.is_on() { self.backlog.known_end_of(self.kept()) } else { None }
+    /// The last slice that a crash leaves, and where in the stream that ends (0: that is not known); `None`: what comes is not kept, or not soon.
+    pub fn durable_end(&self) -> Option<(u64, u64)> {
+        let (policy, refusal) = (self.progress.policy(), self.progress.refusal());
+        let is_asked = policy != journal::Policy::No && refusal == journal::Refusal::None;
+        let slice = (is_asked && self.is_on() && !self.awaits_first_base()).then(|| self.progress.durable());
+        slice.map(|slice| (slice, self.backlog.known_end_of(slice).unwrap_or(0)))
     }
 
     /// The last slice with something that was committed before; 0: all of it is durable.

@@ -5,14 +5,13 @@ use command::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, block, integer, keyword_is, oneof,
     parse_i64, string, token,
 };
-use effectlog::{Reader, RedisVersion};
+use effectlog::Reader;
 
 use settings::CLUSTER_MODE;
 
 use crate::address::Address;
 use crate::failover::Plan;
 use crate::feed::Feed;
-use crate::link::ANSWERS_BEHIND;
 use crate::primary::{Content, Replica};
 use crate::waiting::{WAIT, WAITAOF};
 use crate::{Ctx, Entry, Run, handover, role};
@@ -205,37 +204,37 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     let (primary, now_ms) = (ctx.host.primary(), ctx.host.now_ms());
     let (client, address) = ctx.host.client();
     let peer = ctx.host.peer();
-    let (port, content, answers_behind) = (peer.port, peer.content, peer.answers_behind);
-    if content == Content::Functions && !peer.reads_marks {
+    let (port, capabilities, content) = (peer.port, peer.capabilities, peer.content());
+    if content == Content::Functions && !capabilities.reads_marks {
         return Err(CommandError::fixed("ERR Filtered replica requires EOF capability"));
     }
     let address = peer.address.clone().unwrap_or(address);
-    let replica = |content| {
-        primary.enter(Replica::new(client, (address.clone(), port), content, answers_behind, now_ms))
-    };
+    let replica =
+        |content| primary.enter(Replica::new(client, (address.clone(), port), content, capabilities, now_ms));
     let continued = if is_announced { place_of(ctx)? } else { None };
-    let (wants_no_stream, reads_marks, names_id) = {
-        let peer = ctx.host.peer();
-        (peer.wants_no_stream, peer.reads_marks, peer.follows_renaming)
-    };
     let feed = match continued {
         Some(place) => {
             primary.partial_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let id = primary.history().id;
-            let id = if names_id { format!(" {}", String::from_utf8_lossy(&id)) } else { String::new() };
+            let id = if capabilities.follows_renaming {
+                format!(" {}", String::from_utf8_lossy(&id))
+            } else {
+                String::new()
+            };
             ctx.reply.simple(&format!("CONTINUE{id}"));
             if let Some(mark) = ctx.host.peer().mark.take() {
                 ctx.store.tell_replicas(&[b"REPLCONF", b"GETACK", &mark]);
             }
             match place {
-                Place::Memory(reader) => Feed::online(replica(Content::All), reader, now_ms),
+                Place::Memory(reader) => Feed::online(replica(content), reader, now_ms),
                 Place::Journal(offset) => {
                     Feed::waiting(replica(Content::Tail(offset)), false, false, None, now_ms)
                 }
             }
         }
         None => {
-            let mark = (reads_marks && ctx.host.sends_at_once()).then(|| ctx.host.mark());
+            let wants_no_stream = ctx.host.peer().wants_no_stream;
+            let mark = (capabilities.reads_marks && ctx.host.sends_at_once()).then(|| ctx.host.mark());
             Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms)
         }
     };
@@ -276,7 +275,8 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
     let place = offset.filter(|offset| history.knows(id, *offset)).and_then(|offset| {
         // Up to where it had another id the stream has been applied here.
         let applied = history.previous.map_or(0, |(_, end)| end);
-        let reader = ctx.host.backlog().read_from_coming(offset, applied, Some(RedisVersion::V7_0));
+        let version = ctx.host.peer().capabilities.version();
+        let reader = ctx.host.backlog().read_from_coming(offset, applied, version);
         let in_journal = || ctx.host.has_in_journal(offset).then_some(Place::Journal(offset));
         reader.map(Place::Memory).or_else(in_journal)
     });
@@ -340,9 +340,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
             }
             peer.address = Some(String::from_utf8_lossy(value).into_owned());
         } else if keyword_is(option, "CAPA") {
-            peer.reads_marks |= keyword_is(value, "EOF");
-            peer.follows_renaming |= keyword_is(value, "PSYNC2");
-            peer.answers_behind |= keyword_is(value, ANSWERS_BEHIND);
+            peer.capabilities.note(value);
         } else if keyword_is(option, "MARK") && value.len() <= MARK_BYTES_MAX && !is_copy {
             peer.mark = Some(value.into());
         } else if keyword_is(option, "RDB-ONLY") {
@@ -354,7 +352,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
                 }
             };
         } else if keyword_is(option, "RDB-FILTER-ONLY") {
-            peer.content = content(value)?;
+            peer.wants_functions = wants_functions(value)?;
         } else {
             let option = String::from_utf8_lossy(option);
             return Err(CommandError::new(format!("ERR Unrecognized REPLCONF option: {option}")));
@@ -364,17 +362,17 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What a filter leaves: `functions`, or everything.
-fn content(filter: &[u8]) -> Result<Content, CommandError> {
-    let mut content = Content::All;
+/// Whether a filter leaves the libraries of functions only, and not everything.
+fn wants_functions(filter: &[u8]) -> Result<bool, CommandError> {
+    let mut wants_functions = false;
     for word in filter.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
         if !keyword_is(word, "FUNCTIONS") {
             let word = String::from_utf8_lossy(word);
             return Err(CommandError::new(format!("ERR Unsupported rdb-filter-only option: {word}")));
         }
-        content = Content::Functions;
+        wants_functions = true;
     }
-    Ok(content)
+    Ok(wants_functions)
 }
 
 const ROLE: Entry = Entry {

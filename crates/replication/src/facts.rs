@@ -34,6 +34,7 @@ pub fn facts(
         first: first.filter(|first| *first <= offset),
         backlog_bytes: settings.number(REPL_BACKLOG_SIZE) as u64,
         close_count: Quorum::count(settings, primary, now_ms),
+        synced_count: Quorum::synced_count(settings, primary, now_ms),
         replicas: primary.replicas(now_ms).iter().map(ToString::to_string).collect(),
         syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
         failover: following.failover.name(),

@@ -4,6 +4,7 @@
 //! the snapshot's file and in the backlog.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
@@ -69,8 +70,8 @@ pub struct Around<'a> {
     pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
     /// Who reads it.
     pub errands: &'a Errands,
-    /// Reads the journal between two places of the stream.
-    pub read_back: &'a dyn Fn(u64, u64) -> Option<Read>,
+    /// Reads the journal between two places of the stream, as somebody reads it who knows what this release of Redis knows (`None`: everything).
+    pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
 }
 
 /// What came of a step.
@@ -204,7 +205,7 @@ impl Feed {
             return Step::Waits;
         };
         // From here on nothing behind the cut is forgotten, within the limits.
-        let Some(reader) = around.backlog.read_from(position, Some(RedisVersion::V7_0)) else {
+        let Some(reader) = around.backlog.read_from(position, self.replica.capabilities.version()) else {
             return Step::Ends("the stream went on too far before its snapshot began".into());
         };
         let Some(spool) = spool else { return self.catch_up(reader, around) };
@@ -221,7 +222,7 @@ impl Feed {
     /// Begins to send what it lacks, up to where `reader` goes on.
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
-        let read = (around.read_back)(from, reader.position());
+        let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
         match read.map(|read| Tail::begin(read, (around.wake)(), around.errands)) {
             Some(Ok(tail)) => {
                 self.replica.set_stage(Stage::Online);

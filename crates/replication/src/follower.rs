@@ -65,6 +65,8 @@ struct Linked<L> {
     reads: bool,
     /// So many bytes of the stream may wait for a snapshot that is loaded.
     unloaded_bytes_max: u64,
+    /// The last slice of the own log that was seen to be on the disk.
+    durable_slice: u64,
 }
 
 /// How far it is.
@@ -112,9 +114,18 @@ impl<L> Follower<L> {
         if let Stance::Linked(linked) = &self.stance { linked.link.says_ms() } else { None }
     }
 
-    /// Whether [`tick`](Self::tick) is to be called now.
-    pub fn is_due(&self, following: &Following, now_ms: u64) -> bool {
-        let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms);
+    /// The slice of the own log that has to be on the disk before the primary is to be told of that, if it waits for it.
+    pub fn awaited_slice(&self) -> Option<u64> {
+        match &self.stance {
+            Stance::Linked(linked) if linked.link.awaits_durable() => Some(linked.durable_slice + 1),
+            Stance::Linked(_) | Stance::Resting { .. } | Stance::Dialing { .. } => None,
+        }
+    }
+
+    /// Whether [`tick`](Self::tick) is to be called now, when slices of the own log up to `durable` are on the disk.
+    pub fn is_due(&self, following: &Following, durable: u64, now_ms: u64) -> bool {
+        let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms)
+            || self.awaited_slice().is_some_and(|slice| slice <= durable);
         says || self.is_outdated(following) || following.failover.is_on()
     }
 
@@ -138,6 +149,7 @@ impl<L> Follower<L> {
             Stance::Resting { until_ms } if now_ms >= *until_ms => self.dial(around),
             Stance::Resting { .. } | Stance::Dialing { .. } => {}
             Stance::Linked(linked) => {
+                linked.note_durable(around);
                 if let Err(error) = linked.link.tick(now_ms) {
                     return self.give_up(&error.to_string(), around);
                 }
@@ -214,6 +226,7 @@ impl<L> Follower<L> {
             is_behind: false,
             reads: true,
             unloaded_bytes_max,
+            durable_slice: 0,
         });
         linked.settle(around.following(), around);
         self.stance = Stance::Linked(linked);
@@ -294,6 +307,15 @@ impl<L> Follower<L> {
 }
 
 impl<L> Linked<L> {
+    /// Takes note of what is on the disk. Before a snapshot is in its place, that is another stream.
+    fn note_durable(&mut self, around: &dyn Around<L>) {
+        if self.pending.is_none() && self.link.state() == LinkState::Connected {
+            let durable = around.durable();
+            self.durable_slice = durable.map_or(0, |(slice, _)| slice);
+            self.link.set_durable(durable.map(|(_, offset)| offset));
+        }
+    }
+
     /// Sends what is to be sent, reads on or not, and says how far it is.
     fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
@@ -307,13 +329,7 @@ impl<L> Linked<L> {
             self.reads = reads;
             around.set_reading(self.conn, reads);
         }
-        // Before a snapshot is in its place, it is that of another stream.
-        if self.pending.is_none()
-            && self.link.state() == LinkState::Connected
-            && let Some(offset) = around.durable_offset()
-        {
-            self.link.set_durable(offset);
-        }
+        self.note_durable(around);
         if self.pending.is_none() && self.link.state() == LinkState::Connected && self.link.is_proven() {
             following.prove();
         }

@@ -1,6 +1,10 @@
 //! What a client has said of itself as a replica, and what it is sent.
 
+use command::keyword_is;
+use effectlog::RedisVersion;
+
 use crate::feed::Feed;
+use crate::link::{ANSWERS_BEHIND, READS_ALL};
 use crate::primary::Content;
 
 /// See the head of this file. Of nearly all clients there is nothing to be known.
@@ -10,26 +14,81 @@ pub struct Peer {
     pub port: u16,
     /// The address by which it wants to be known.
     pub address: Option<String>,
-    /// It finds the end of a snapshot whose length is not known before.
-    pub reads_marks: bool,
-    /// It goes on with a stream whose id has changed.
-    pub follows_renaming: bool,
-    /// It answers a question for the offset with the offset behind it.
-    pub(crate) answers_behind: bool,
+    /// What it is able to do.
+    pub(crate) capabilities: Capabilities,
+    /// Of the snapshot it wants the libraries of functions only.
+    pub(crate) wants_functions: bool,
     /// What it wants to find in the stream when that goes on for it.
     pub(crate) mark: Option<Box<[u8]>>,
-    /// Which snapshot it wants.
-    pub content: Content,
     /// It wants the snapshot and nothing behind it.
-    pub wants_no_stream: bool,
+    pub(crate) wants_no_stream: bool,
     /// What it is sent, once it follows.
     pub feed: Option<Box<Feed>>,
     /// The version of this server's role when it began to follow.
     pub role: u64,
 }
 
+/// What a replica says of itself (`REPLCONF capa`).
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Capabilities {
+    /// It finds the end of a snapshot whose length is not known before.
+    pub(crate) reads_marks: bool,
+    /// It goes on with a stream whose id has changed.
+    pub(crate) follows_renaming: bool,
+    /// It answers a question for the offset with the offset behind it.
+    pub(crate) answers_behind: bool,
+    /// It knows all that may stand in the stream and in a snapshot.
+    reads_all: bool,
+}
+
+impl Capabilities {
+    /// It says that it is able to do this. What is not known here does not matter.
+    pub(crate) fn note(&mut self, name: &[u8]) {
+        self.reads_marks |= keyword_is(name, "EOF");
+        self.follows_renaming |= keyword_is(name, "PSYNC2");
+        self.answers_behind |= keyword_is(name, ANSWERS_BEHIND);
+        self.reads_all |= keyword_is(name, READS_ALL);
+    }
+
+    /// The release of Redis that the stream and the snapshot are written for; `None`: it knows everything.
+    pub(crate) fn version(self) -> Option<RedisVersion> {
+        if self.reads_all { None } else { Some(RedisVersion::V7_0) }
+    }
+}
+
+impl Peer {
+    /// Which snapshot it wants.
+    pub(crate) fn content(&self) -> Content {
+        match self.capabilities.version() {
+            _ if self.wants_functions => Content::Functions,
+            Some(_) => Content::Redis,
+            None => Content::Darter,
+        }
+    }
+}
+
 impl std::fmt::Debug for Peer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Peer").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_says_so_is_sent_what_redis_does_not_know() {
+        let check = |names: &[&str], version, content| {
+            let mut peer = Peer::default();
+            names.iter().for_each(|name| peer.capabilities.note(name.as_bytes()));
+            assert_eq!((peer.capabilities.version(), peer.content()), (version, content), "{names:?}");
+            peer.wants_functions = true;
+            assert_eq!(peer.content(), Content::Functions);
+        };
+        let redis = Some(RedisVersion::V7_0);
+        check(&[], redis, Content::Redis);
+        check(&["eof", "psync2", "darter-getack", "darter-2", "dual-channel"], redis, Content::Redis);
+        check(&["eof", "DARTER-1", "darter-getack"], None, Content::Darter);
     }
 }

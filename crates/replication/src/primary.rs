@@ -11,17 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use effectlog::{Cut, Held};
 use persistence::Spool;
+use rdb::{Style, VERSION, VERSION_WRITTEN_MAX};
 
 use crate::address::Address;
 use crate::history::{History, ReplicationId};
 use crate::limits::Limits;
+use crate::peer::Capabilities;
 
 /// What stands in a snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Everything.
-    #[default]
-    All,
+    /// All data, as Redis 7.0 knows them.
+    Redis,
+    /// All data, with what only Darter knows.
+    Darter,
     /// The libraries of functions.
     Functions,
     /// Nothing, and no snapshot is needed: what comes behind this offset of the stream is still in the journal.
@@ -35,6 +38,18 @@ pub(crate) enum Stage {
     Waiting,
     Sending,
     Online,
+}
+
+impl Content {
+    /// How the snapshot is written. What is [for Redis](Content::Redis), Redis 7.0 loads.
+    pub fn style(self, compresses: bool) -> Style {
+        match self {
+            Content::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
+            Content::Redis | Content::Functions | Content::Tail(_) => {
+                Style { compresses, version: VERSION, expires_fields: false }
+            }
+        }
+    }
 }
 
 /// What a replica begins with.
@@ -55,8 +70,7 @@ pub struct Replica {
     address: String,
     port: u16,
     content: Content,
-    /// It answers a question for the offset with the offset behind it.
-    answers_behind: bool,
+    pub(crate) capabilities: Capabilities,
     /// On the monotonic clock.
     since_ms: u64,
     stage: AtomicU8,
@@ -68,6 +82,8 @@ pub struct Replica {
     /// What it has acknowledged: offsets, and when.
     acked: AtomicU64,
     acked_durable: AtomicU64,
+    /// It says what is on its disk, and so has one that takes what comes.
+    has_disk: AtomicBool,
     acked_ms: AtomicU64,
     ack_count: AtomicU64,
     /// How often it had when it was asked last whether it has everything.
@@ -87,13 +103,16 @@ pub struct ReplicaFacts {
     pub offset: u64,
     /// Seconds since it did.
     pub lag_seconds: u64,
+    /// What is on its disk, if it says that.
+    pub durable_offset: Option<u64>,
 }
 
 impl std::fmt::Display for ReplicaFacts {
     /// As INFO has it.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ReplicaFacts { address, port, state, offset, lag_seconds } = self;
-        write!(out, "ip={address},port={port},state={state},offset={offset},lag={lag_seconds}")
+        let ReplicaFacts { address, port, state, offset, lag_seconds, durable_offset } = self;
+        write!(out, "ip={address},port={port},state={state},offset={offset},lag={lag_seconds}")?;
+        durable_offset.map_or(Ok(()), |durable| write!(out, ",durable_offset={durable}"))
     }
 }
 
@@ -214,8 +233,7 @@ impl Primary {
     /// How many have acknowledged everything up to `offset`, or that it is on their disks.
     pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
-            let acked = if is_durable { &replica.acked_durable } else { &replica.acked };
-            replica.stage() == Stage::Online && acked.load(Ordering::Relaxed) >= offset
+            replica.stage() == Stage::Online && replica.acked_as(is_durable) >= offset
         };
         locked(&self.replicas).iter().filter(has).count()
     }
@@ -232,7 +250,7 @@ impl Primary {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = target.is_none_or(|target| target.is(&replica.address, replica.port));
             let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
-            let offset = if replica.answers_behind { question.end } else { question.start };
+            let offset = if replica.capabilities.answers_behind { question.end } else { question.start };
             is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset
         };
         let replicas = locked(&self.replicas);
@@ -240,21 +258,23 @@ impl Primary {
         Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
-    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds.
-    pub(crate) fn close_count(&self, now_ms: u64, lag: u64) -> usize {
+    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds; of those that say what is on their
+    /// disks if `is_durable`.
+    pub(crate) fn close_count(&self, now_ms: u64, lag: u64, is_durable: bool) -> usize {
         let is_close = |replica: &&Arc<Replica>| {
             replica.stage() == Stage::Online
+                && (!is_durable || replica.has_disk.load(Ordering::Relaxed))
                 && replica.acked() >= replica.from.load(Ordering::Relaxed)
                 && now_ms.saturating_sub(replica.acked_ms()) / 1000 <= lag
         };
         locked(&self.replicas).iter().filter(is_close).count()
     }
 
-    /// What as many replicas as this have acknowledged, if so many get the stream.
-    pub(crate) fn offset_of(&self, count: usize) -> Option<u64> {
+    /// What as many replicas as this have acknowledged, or that it is on their disks, if so many get the stream.
+    pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<u64> {
         let replicas = locked(&self.replicas);
         let online = replicas.iter().filter(|replica| replica.stage() == Stage::Online);
-        let mut offsets: Vec<u64> = online.map(|replica| replica.acked()).collect();
+        let mut offsets: Vec<u64> = online.map(|replica| replica.acked_as(is_durable)).collect();
         offsets.sort_unstable_by(|a, b| b.cmp(a));
         offsets.get(count.checked_sub(1)?).copied()
     }
@@ -270,11 +290,11 @@ impl Replica {
         client: u64,
         (address, port): (String, u16),
         content: Content,
-        answers_behind: bool,
+        capabilities: Capabilities,
         now_ms: u64,
     ) -> Replica {
         Replica {
-            answers_behind,
+            capabilities,
             client,
             address,
             port,
@@ -286,6 +306,7 @@ impl Replica {
             from: AtomicU64::new(0),
             acked: AtomicU64::new(0),
             acked_durable: AtomicU64::new(0),
+            has_disk: AtomicBool::new(false),
             acked_ms: AtomicU64::new(now_ms),
             ack_count: AtomicU64::new(0),
             asked_count: AtomicU64::new(0),
@@ -306,7 +327,7 @@ impl Replica {
     pub(crate) fn tail_from(&self) -> Option<u64> {
         match self.content {
             Content::Tail(offset) => Some(offset),
-            Content::All | Content::Functions => None,
+            Content::Redis | Content::Darter | Content::Functions => None,
         }
     }
 
@@ -341,6 +362,7 @@ impl Replica {
     pub(crate) fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
         self.acked.fetch_max(offset, Ordering::Relaxed);
         self.acked_durable.fetch_max(durable.unwrap_or(0), Ordering::Relaxed);
+        self.has_disk.store(durable.is_some(), Ordering::Relaxed);
         self.note_alive(now_ms);
         self.ack_count.fetch_add(1, Ordering::Relaxed);
     }
@@ -355,6 +377,12 @@ impl Replica {
 
     pub(crate) fn acked(&self) -> u64 {
         self.acked.load(Ordering::Relaxed)
+    }
+
+    /// The offset that it has acknowledged, or that is on its disk.
+    fn acked_as(&self, is_durable: bool) -> u64 {
+        let acked = if is_durable { &self.acked_durable } else { &self.acked };
+        acked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn acked_ms(&self) -> u64 {
@@ -376,6 +404,7 @@ impl Replica {
             state,
             offset: self.acked(),
             lag_seconds,
+            durable_offset: self.has_disk.load(Ordering::Relaxed).then(|| self.acked_as(true)),
         }
     }
 }

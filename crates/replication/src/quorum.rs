@@ -2,21 +2,40 @@
 //!
 //! Every such command asks, so the answer is one relaxed load; it is found anew each second and whenever something changes that
 //! it depends on.
+//!
+//! With `repl_sync_ack durable` only those replicas count that say what is on their disks. One says nothing of that as long as it has no journal, that has no
+//! base yet or is never synced, or its disk takes nothing: nobody is to wait for what will not come.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use command::CommandError;
-use settings::{MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_REPLICAS, Settings};
+use settings::{
+    MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
+    Settings,
+};
 
 use crate::following::Following;
 use crate::primary::Primary;
 
 /// What commands that write are answered while too few replicas follow closely.
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
+/// The same while enough of them would follow, and too few say what is on their disks.
+const NO_DISKS: CommandError = CommandError::fixed(
+    "NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.",
+);
+
+/// What is lacking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Lack {
+    Nothing,
+    Replicas,
+    Disks,
+}
 
 /// See the head of this file.
 pub struct Quorum {
-    is_lacking: AtomicBool,
+    lack: AtomicU8,
 }
 
 /// How many replicas there are to be, and how many seconds ago at most each acknowledged something; `None`: that is not asked.
@@ -25,37 +44,63 @@ fn wanted(settings: &Settings) -> Option<(u64, u64)> {
     (count > 0 && lag > 0).then_some((count as u64, lag as u64))
 }
 
+/// For how many replies wait.
+fn synced(settings: &Settings) -> u64 {
+    settings.number(REPL_SYNC_REPLICAS) as u64
+}
+
+/// How many replicas there are for whom replies may wait.
+fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> u64 {
+    let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
+    primary.close_count(now_ms, u64::MAX, is_durable) as u64
+}
+
 impl Quorum {
     /// That of a server without replicas.
     pub fn new(settings: &Settings) -> Quorum {
-        Quorum {
-            is_lacking: AtomicBool::new(
-                wanted(settings).is_some() || settings.number(REPL_SYNC_REPLICAS) > 0,
-            ),
-        }
+        let lacks = wanted(settings).is_some() || synced(settings) > 0;
+        Quorum { lack: AtomicU8::new(if lacks { Lack::Replicas } else { Lack::Nothing } as u8) }
     }
 
     /// How many follow closely, if that is asked.
     pub fn count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
-        wanted(settings).map(|(_, lag)| primary.close_count(now_ms, lag) as u64)
+        wanted(settings).map(|(_, lag)| primary.close_count(now_ms, lag, false) as u64)
+    }
+
+    /// How many there are for whom replies may wait, if they wait for any.
+    pub fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
+        (synced(settings) > 0).then(|| synced_count(settings, primary, now_ms))
     }
 
     /// Finds out whether there are too few. A server that follows another one asks for none.
     pub fn judge(&self, settings: &Settings, primary: &Primary, following: &Following, now_ms: u64) {
-        let lacks = |(count, lag)| (primary.close_count(now_ms, lag) as u64) < count;
-        let is_lacking = wanted(settings).is_some_and(lacks)
-            || lacks((settings.number(REPL_SYNC_REPLICAS) as u64, u64::MAX));
-        self.is_lacking.store(is_lacking && !following.is_replica(), Ordering::Relaxed);
+        let lacks = |(count, lag)| (primary.close_count(now_ms, lag, false) as u64) < count;
+        let lack = if following.is_replica() {
+            Lack::Nothing
+        } else if wanted(settings).is_some_and(lacks) || lacks((synced(settings), u64::MAX)) {
+            Lack::Replicas
+        } else if synced_count(settings, primary, now_ms) < synced(settings) {
+            Lack::Disks
+        } else {
+            Lack::Nothing
+        };
+        self.lack.store(lack as u8, Ordering::Relaxed);
     }
 
     /// Whether there are too few.
     #[inline]
     pub fn is_lacking(&self) -> bool {
-        self.is_lacking.load(Ordering::Relaxed)
+        self.lack.load(Ordering::Relaxed) != Lack::Nothing as u8
     }
 
     /// What commands that write are answered, if there are too few.
     pub fn error(&self) -> Option<CommandError> {
-        self.is_lacking().then_some(NO_REPLICAS)
+        const REPLICAS: u8 = Lack::Replicas as u8;
+        const DISKS: u8 = Lack::Disks as u8;
+        match self.lack.load(Ordering::Relaxed) {
+            REPLICAS => Some(NO_REPLICAS),
+            DISKS => Some(NO_DISKS),
+            _ => None,
+        }
     }
 }

@@ -91,8 +91,9 @@ pub trait Around<L>: Stage {
     /// Has what comes kept and read, and says later what came of it.
     fn receive_snapshot(&mut self, attempt: u64) -> Result<Incoming, String>;
 
-    /// Up to which offset what was applied is on the disk, if there is a journal and that is known.
-    fn durable_offset(&self) -> Option<u64>;
+    /// The last slice of the own log that is on the disk, and up to which offset that is, as far as that is known; `None`: what is applied does not get
+    /// there, because there is no journal, it has no base yet or is never synced, or the disk takes nothing.
+    fn durable(&self) -> Option<(u64, u64)>;
 
     /// Enters all shards; false: some are taken.
     fn enter_all(&mut self) -> bool;

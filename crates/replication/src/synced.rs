@@ -1,4 +1,5 @@
-//! `repl_sync_replicas`: how far so many replicas have the stream. Replies wait for that as they wait for the disk.
+//! `repl_sync_replicas`: how far so many replicas have the stream, or have it on their disks (`repl_sync_ack`). Replies wait for that as they wait for the
+//! own disk.
 //!
 //! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
 //! cannot be taken back.
@@ -12,6 +13,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::Backlog;
+use settings::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 
 use crate::primary::Primary;
 
@@ -110,11 +112,12 @@ impl Synced {
         self.slice.load(Ordering::Acquire)
     }
 
-    /// A replica has acknowledged something, or more or fewer are wanted.
-    pub fn update(&self, primary: &Primary, backlog: &Backlog) {
+    /// A replica has acknowledged something, or more or fewer are wanted, or something else of them.
+    pub fn update(&self, settings: &Settings, primary: &Primary, backlog: &Backlog) {
         let wanted = self.wanted();
+        let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
         if wanted > 0
-            && let Some(offset) = primary.offset_of(wanted as usize)
+            && let Some(offset) = primary.offset_of(wanted as usize, is_durable)
         {
             self.slice.fetch_max(backlog.last_before(offset), Ordering::AcqRel);
         }
@@ -138,7 +141,63 @@ impl Synced {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use effectlog::{Dialect, Slice};
+
     use super::*;
+    use crate::following::Following;
+    use crate::peer::Capabilities;
+    use crate::primary::{Content, Replica, Stage};
+    use crate::quorum::Quorum;
+
+    #[test]
+    fn what_replicas_have_on_their_disks_counts_if_that_is_wanted() {
+        let backlog = Backlog::new(1, Box::new(|_| ()));
+        backlog.set_limits(1000, 1000);
+        backlog.begin(0, 0);
+        for number in 1..=4 {
+            let slice = Slice { number, position: backlog.end(), payload: vec![b'\n'; 10], db: None };
+            backlog.push(Arc::new(slice), Dialect::default());
+        }
+        let primary = Primary::new([b'a'; 40]);
+        let replicas = [1, 2, 3].map(|client| {
+            let (address, capabilities) = ((String::new(), 0), Capabilities::default());
+            primary.enter(Replica::new(client, address, Content::Redis, capabilities, 0))
+        });
+        let ack = |index: usize, offset, durable| replicas[index].acknowledge(offset, durable, 0);
+        ack(0, 40, None);
+        ack(1, 30, Some(20));
+        ack(2, 40, Some(10));
+        let slice = |wanted, how| {
+            let settings = Settings::default();
+            settings.change(&[("repl_sync_ack", how)], false).expect("it can be set");
+            let synced = Synced::new(wanted, 1);
+            synced.update(&settings, &primary, &backlog);
+            let lacks = |wanted: &str| {
+                let pairs = [("repl_sync_replicas", wanted), ("repl_sync_ack", how)];
+                settings.change(&pairs, false).expect("it can be set");
+                let quorum = Quorum::new(&settings);
+                quorum.judge(&settings, &primary, &Following::default(), 0);
+                quorum.error().map(|error| String::from_utf8_lossy(error.text()).into_owned())
+            };
+            (synced.slice(), lacks(&wanted.to_string()))
+        };
+        let lacking = Some("NOREPLICAS Not enough good replicas to write.".to_owned());
+        assert_eq!(slice(1, "applied"), (0, lacking.clone()), "none of them gets the stream yet");
+        replicas.iter().for_each(|replica| replica.set_stage(Stage::Online));
+        let applied = [1, 2, 3, 4].map(|wanted| slice(wanted, "applied"));
+        assert_eq!(applied, [(4, None), (4, None), (3, None), (0, lacking)]);
+        let durable = [1, 2, 3].map(|wanted| slice(wanted, "durable"));
+        assert_eq!([&durable[0], &durable[1]], [&(2, None), &(1, None)]);
+        let (none, error) = &durable[2];
+        assert_eq!(*none, 0, "one of them has no disk");
+        assert!(error.as_ref().is_some_and(|error| error.contains("repl_sync_ack is durable")), "{error:?}");
+        // One whose disk takes nothing any more keeps what it has, and does not count for what comes.
+        ack(1, 40, None);
+        let (kept, error) = slice(2, "durable");
+        assert_eq!((kept, error.is_some(), slice(1, "durable")), (1, true, (2, None)));
+    }
 
     #[test]
     fn replicas_are_asked_once_for_each_slice() {

@@ -287,7 +287,8 @@ impl Thread {
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         // What they wait to hear of may be lost, because not enough replicas had it: nobody is told that it was done.
         self.host.driver.losers().into_iter().for_each(|conn| self.close(conn, CloseMode::Now));
-        let awaited = self.host.syncing.first();
+        let of_link = self.host.follower.awaited_slice();
+        let awaited = [self.host.syncing.first(), of_link].into_iter().flatten().min();
         if !self.host.shared.journal.release(self.host.id, &mut self.host.driver, awaited) {
             return Some(Duration::ZERO);
         }

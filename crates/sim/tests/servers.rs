@@ -150,15 +150,20 @@ impl Fleet {
         let mut setups = Vec::new();
         let count = 2 + entropy.below(3) as usize;
         let keeps_all = entropy.one_in(2);
+        // Replies wait until it is on the disks of replicas: all have one, and ask it.
+        let is_durable = entropy.one_in(3);
+        let syncs: &[Sync] =
+            &[Sync::Always, Sync::EverySecond, Sync::Never][..if is_durable { 2 } else { 3 }];
         for number in 0..count {
             let mut setup = Setup::any(&mut entropy);
             setup.threads = setup.threads.min(3);
             setup.net.window_bytes = setup.net.window_bytes.max(1_000);
             setup.script_trusted_after = setup.script_trusted_after.max(1_000);
             setup.replicates = true;
-            let sync = [Sync::Always, Sync::EverySecond, Sync::Never][entropy.below(3) as usize];
-            setup.journal = entropy.one_in(2).then(|| Journal::any(&mut entropy, sync));
+            let sync = syncs[entropy.below(syncs.len() as u64) as usize];
+            setup.journal = (is_durable || entropy.one_in(2)).then(|| Journal::any(&mut entropy, sync));
             setup.more = more(&mut entropy, keeps_all, count);
+            setup.more.extend(is_durable.then(|| "--repl_sync_ack=durable".to_owned()));
             setup.more.push(format!("--replica-announce-ip={}", Machine::host_of(number)));
             if number > 0 {
                 setup.more.push(format!("--replicaof={} 6379", Machine::host_of(0)));

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use super::error::shown;
-use super::{Event, Link, LinkError, Position, ReplicationId, Stage};
+use super::{Event, Link, LinkError, OFFSET_MAX, Position, ReplicationId, Stage};
 
 /// The capability, unknown to Redis, to answer a question for the offset when it was itself applied, with the offset behind it.
 pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
+/// The capability, unknown to Redis, to read a stream and a snapshot of this version of Darter's with all that stands in them.
+pub(crate) const READS_ALL: &str = "darter-1";
 
 /// How a replica gives its password.
 #[derive(Clone)]
@@ -96,7 +98,7 @@ impl Link {
         if let Some(address) = self.options.address.clone() {
             self.send(&["REPLCONF", "ip-address", &address]);
         }
-        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND]);
+        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND, "capa", READS_ALL]);
         if let Some(mark) = self.options.mark {
             self.send(&[&b"REPLCONF"[..], b"mark", &mark]);
         }
@@ -137,7 +139,7 @@ impl Link {
             [b""] => Ok(None),
             [b"+FULLRESYNC", id, offset] if self.options.takes_snapshots => {
                 let offset = resp::parse_integer(offset).and_then(|offset| u64::try_from(offset).ok());
-                let position = ReplicationId::parse(id).zip(offset);
+                let position = ReplicationId::parse(id).zip(offset.filter(|offset| *offset <= OFFSET_MAX));
                 let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
                 (self.id, self.offset) = (Some(id), offset);
                 self.stage = Stage::SnapshotHeader;

@@ -42,9 +42,9 @@ use smallvec::SmallVec;
 
 pub use self::error::LinkError;
 use self::error::shown;
-pub(crate) use self::handshake::ANSWERS_BEHIND;
 pub use self::handshake::Credentials;
 use self::handshake::Step;
+pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL};
 use self::input::{Input, LineTooLong};
 
 /// How often offsets are acknowledged, and the primary is told during loading that the replica lives.
@@ -59,6 +59,8 @@ const LINE_BYTES_MAX: usize = 1024;
 const SNAPSHOT_BYTES_MIN: u64 = 10;
 /// No snapshot is larger: a pebibyte.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 50;
+/// No stream is longer: 4 EiB. What is counted from here on stays below the largest number, also of those that have a sign.
+const OFFSET_MAX: u64 = 1 << 62;
 /// Bytes of the mark that ends a snapshot of unknown length.
 const MARK_BYTES: usize = 40;
 
@@ -229,11 +231,15 @@ pub struct Link {
     id: Option<ReplicationId>,
     /// Bytes of it before the input, which are applied.
     offset: u64,
+    /// Everything before this is on disk; `None`: nothing is known to be, or is to be soon.
     durable_offset: Option<u64>,
     heard_ms: u64,
     said_ms: u64,
-    /// The offset that was acknowledged last.
+    /// The offsets that were acknowledged last.
     said_offset: u64,
+    said_durable: Option<u64>,
+    /// The primary has asked here, and so wants to know when everything before is on disk.
+    durable_wanted: u64,
     /// Nothing has come behind the snapshot.
     awaits_stream: bool,
     /// When the primary asked for the offset, in what is lent.
@@ -262,6 +268,8 @@ impl Link {
             heard_ms: now_ms,
             said_ms: now_ms,
             said_offset: 0,
+            said_durable: None,
+            durable_wanted: 0,
             awaits_stream: false,
             asked_ms: None,
         }
@@ -354,9 +362,22 @@ impl Link {
         self.acknowledge(now_ms);
     }
 
-    /// Everything before `offset` is on disk; that is told with each acknowledgement.
-    pub fn set_durable(&mut self, offset: u64) {
-        self.durable_offset = Some(offset);
+    /// Everything before `offset` is on disk, as far as that is known; that is told with each acknowledgement. `None`: what comes does not get there.
+    pub fn set_durable(&mut self, offset: Option<u64>) {
+        // It once was, though it may not be known any more.
+        self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or(0)));
+    }
+
+    /// What is to be told of what is on disk. What is there was applied; that may not have been said here yet.
+    fn durable(&self) -> Option<u64> {
+        self.durable_offset.map(|durable| durable.min(self.offset))
+    }
+
+    /// Whether the primary is to be told at once that more is on disk: it has asked, and not all of what came before that was.
+    pub fn awaits_durable(&self) -> bool {
+        self.stage == Stage::Stream
+            && self.durable_offset.is_some()
+            && self.said_durable < Some(self.durable_wanted)
     }
 
     /// Says what is due, and whether the primary is still there. To be called several times a second.
@@ -380,7 +401,10 @@ impl Link {
     /// When something is to be said next, if anything is.
     pub fn says_ms(&self) -> Option<u64> {
         let interval_ms = match self.stage {
-            Stage::Stream if self.offset != self.said_offset => NEW_ACK_INTERVAL_MS,
+            Stage::Stream if self.awaits_durable() && self.durable() > self.said_durable => 0,
+            Stage::Stream if (self.offset, self.durable()) != (self.said_offset, self.said_durable) => {
+                NEW_ACK_INTERVAL_MS
+            }
             Stage::Stream if self.awaits_stream => FIRST_ACK_INTERVAL_MS,
             Stage::Stream | Stage::Loading => ACK_INTERVAL_MS,
             Stage::Connecting
@@ -446,6 +470,7 @@ impl Link {
         self.awaits_stream = false;
         self.is_proven |= self.mark_end.is_some_and(|end| end <= self.offset);
         if let Some(now_ms) = self.asked_ms.take() {
+            self.durable_wanted = self.offset;
             self.acknowledge(now_ms);
         }
     }
@@ -506,14 +531,14 @@ impl Link {
 
     /// Tells the primary how far the stream was applied.
     fn acknowledge(&mut self, now_ms: u64) {
-        (self.said_ms, self.said_offset) = (now_ms, self.offset);
+        let durable = self.durable();
+        (self.said_ms, self.said_offset, self.said_durable) = (now_ms, self.offset, durable);
         // Who speaks no PSYNC expects none.
         if self.id.is_none() {
             return;
         }
         let offset = self.offset.to_string();
-        // What is durable was applied; that may not have been said here yet.
-        match self.durable_offset.map(|durable| durable.min(self.offset).to_string()) {
+        match durable.map(|durable| durable.to_string()) {
             Some(durable) => self.send(&["REPLCONF", "ACK", &offset, "FACK", &durable]),
             None => self.send(&["REPLCONF", "ACK", &offset]),
         }

@@ -172,7 +172,8 @@ fn check_error(options: &LinkOptions, bytes: &[&[u8]], expected: &str) {
 }
 
 const ANSWERS: &[u8] = b"+PONG\r\n+OK\r\n+OK\r\n";
-const QUESTIONS: &str = "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack|";
+const QUESTIONS: &str =
+    "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
 
 fn full_resync(offset: u64) -> Vec<u8> {
     format!("+FULLRESYNC {ID} {offset}\r\n").into_bytes()
@@ -261,7 +262,7 @@ fn everything_a_replica_may_have_to_say() {
     let user = Some("replica".to_owned());
     let credentials = Some(Credentials { user, password: "secret".to_owned() });
     let all = LinkOptions { credentials, address: Some("10.0.0.7".to_owned()), ..options() };
-    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack|";
+    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
     let answers = b"-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
     check(&all, &[answers], &[], &format!("PING|AUTH replica secret|{introduced}PSYNC ? -1|"));
     let no_user = Some(Credentials { user: None, password: "secret".to_owned() });
@@ -294,9 +295,16 @@ fn refusals() {
         let expected = format!("Master is currently unable to PSYNC but should be in the future: {text}");
         check(&psync(text), &expected.replace('\'', r"\'"));
     }
-    for text in
-        ["+FULLRESYNC", "+FULLRESYNC x 1", &format!("+FULLRESYNC {ID} -1"), "+CONTINUE x", "+CONTINUE  "]
-    {
+    for text in [
+        "+FULLRESYNC",
+        "+FULLRESYNC x 1",
+        &format!("+FULLRESYNC {ID} -1"),
+        &format!("+FULLRESYNC {ID} {}", (1_u64 << 62) + 1),
+        &format!("+FULLRESYNC {ID} 9223372036854775807"),
+        &format!("+FULLRESYNC {ID} 18446744073709551615"),
+        "+CONTINUE x",
+        "+CONTINUE  ",
+    ] {
         check(&psync(text), &format!("Master replied to PSYNC with wrong syntax: {text}"));
     }
     let expected = "Master replied to PSYNC with wrong syntax: +CONTINUE";
@@ -369,7 +377,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
         assert_eq!(link.tick(now_ms), Ok(()));
     }
     assert_eq!(said(&mut link), "REPLCONF ACK 0|REPLCONF ACK 0|", "and no complaint of silence");
-    link.set_durable(3);
+    link.set_durable(Some(3));
     link.loaded(100_100);
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|");
     assert_eq!(link.tick(100_199), Ok(()));
@@ -382,7 +390,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|", "it is not known yet whether it was applied");
     link.settle();
     assert_eq!(link.next(101_100), Ok(None));
-    link.set_durable(19);
+    link.set_durable(Some(19));
     assert_eq!(link.tick(101_109), Ok(()));
     assert_eq!(said(&mut link), "");
     assert_eq!(link.tick(101_110), Ok(()));
@@ -391,6 +399,52 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     assert_eq!(said(&mut link), "");
     assert_eq!(link.tick(102_110), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 19 FACK 19|");
+}
+
+#[test]
+fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
+    let mut link = Link::new(resuming(50), 0);
+    link.opened(0);
+    link.received(&[ANSWERS, b"+CONTINUE\r\n"].concat(), 0);
+    assert!(matches!(link.next(0), Ok(Some(Event::Continued(_)))));
+    link.set_durable(Some(40));
+    let apply = |link: &mut Link, bytes: &[u8], now_ms| {
+        link.received(bytes, now_ms);
+        while link.next(now_ms).expect("nothing is wrong").is_some() {}
+        link.settle();
+    };
+    let said_at = |link: &mut Link, now_ms| {
+        assert_eq!(link.tick(now_ms), Ok(()));
+        said(link)
+    };
+    said(&mut link);
+    apply(&mut link, &request("PING"), 100);
+    assert_eq!(said_at(&mut link, 100), "REPLCONF ACK 64 FACK 40|");
+    link.set_durable(Some(64));
+    assert_eq!((link.awaits_durable(), said_at(&mut link, 109)), (false, String::new()), "nobody has asked");
+    assert_eq!(said_at(&mut link, 110), "REPLCONF ACK 64 FACK 64|");
+    apply(&mut link, &[&request("PING")[..], &request("REPLCONF GETACK *")].concat(), 111);
+    assert_eq!(said(&mut link), "REPLCONF ACK 115 FACK 64|");
+    assert!(link.awaits_durable());
+    assert_eq!(said_at(&mut link, 111), "");
+    apply(&mut link, &request("PING"), 111);
+    for (durable, expected) in [(70, "70"), (60, ""), (115, "115"), (120, "")] {
+        link.set_durable(Some(durable));
+        let expected =
+            if expected.is_empty() { String::new() } else { format!("REPLCONF ACK 129 FACK {expected}|") };
+        assert_eq!(said_at(&mut link, 111), expected, "{durable}");
+    }
+    assert!(!link.awaits_durable());
+    assert_eq!(said_at(&mut link, 121), "REPLCONF ACK 129 FACK 120|");
+    // The disk takes nothing any more.
+    apply(&mut link, &request("REPLCONF GETACK *"), 121);
+    assert_eq!(said(&mut link), "REPLCONF ACK 166 FACK 120|");
+    link.set_durable(None);
+    assert!(!link.awaits_durable());
+    assert_eq!(said_at(&mut link, 130), "");
+    assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166|");
+    link.set_durable(Some(0));
+    assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166 FACK 0|");
 }
 
 #[test]

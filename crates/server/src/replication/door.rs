@@ -48,7 +48,7 @@ impl Door for ThreadHost {
 
     fn note_ack(&mut self) {
         let journal = &self.shared.journal;
-        journal.synced.update(&self.shared.primary, &journal.backlog);
+        journal.synced.update(&self.shared.settings, &self.shared.primary, &journal.backlog);
         self.shared.acks.note();
         if self.shared.following.failover.is_waiting() {
             self.shared.threads[0].send(Message::Wake);

@@ -57,8 +57,9 @@ fn with(
 
 /// Looks after the link: in each turn of the first thread whether the role has changed, and in each round (`is_round`) what is due.
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
-    let shared = thread.host.shared;
-    if !is_round && !thread.host.follower.is_due(&shared.following, thread.host.now_ms) {
+    let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
+    let durable = shared.journal.progress.durable();
+    if !is_round && !thread.host.follower.is_due(&shared.following, durable, now_ms) {
         return;
     }
     // Where the stream goes on is known when what there is has been loaded.
@@ -263,8 +264,8 @@ impl FollowerAround<Loaded> for Host<'_> {
         Ok(incoming)
     }
 
-    fn durable_offset(&self) -> Option<u64> {
-        self.thread.host.shared.journal.durable_offset()
+    fn durable(&self) -> Option<(u64, u64)> {
+        self.thread.host.shared.journal.durable_end()
     }
 
     fn enter_all(&mut self) -> bool {

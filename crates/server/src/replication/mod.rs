@@ -7,7 +7,6 @@ mod follow;
 
 use std::sync::Arc;
 
-use effectlog::RedisVersion;
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{
@@ -37,9 +36,9 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         limits: Limits::of(&shared.settings),
         wake: &wake,
         errands: &shared.machine.errands,
-        read_back: &|from, to| -> Option<Read> {
-            let mut stream = shared.journal.open()?.read_back(from, to);
-            Some(Box::new(move || stream.next(Some(RedisVersion::V7_0)).map_err(|error| error.to_string())))
+        read_back: &|part, version| -> Option<Read> {
+            let mut stream = shared.journal.open()?.read_back(part.start, part.end);
+            Some(Box::new(move || stream.next(version).map_err(|error| error.to_string())))
         },
     };
     let ended = replicas.step(&around, |conn, step| {
@@ -90,7 +89,7 @@ impl Shared {
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
-        synced.update(&self.primary, &self.journal.backlog);
+        synced.update(&self.settings, &self.primary, &self.journal.backlog);
         self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
     }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use command::{Task, Wait};
 use persistence::{Purpose, Spool, save_settings};
-use rdb::{Style, VERSION};
 use shard::Hold;
 
 use crate::message::Message;
@@ -34,14 +33,13 @@ impl Shared {
         let saved = save_settings(&self.settings, &self.machine.disk);
         let settings = persistence::Settings {
             purpose: Purpose::Replicas,
-            // Which Redis 7.0 loads, whatever this server's own snapshots are for.
-            style: Style { version: VERSION, expires_fields: false, ..saved.style },
+            style: content.style(saved.style.compresses),
             has_own_format: false,
             // Nobody waits for its end on the disk.
             begins_early: false,
             ..saved
         };
-        let has_data = content == replication::Content::All;
+        let has_data = content != replication::Content::Functions;
         let content = match has_data {
             true => self.content(hold, Purpose::Replicas)?,
             false => self.content_without_data(Purpose::Replicas)?,

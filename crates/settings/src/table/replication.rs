@@ -131,6 +131,14 @@ settings! {
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
+    REPL_SYNC_ACK = Setting {
+        name: "repl_sync_ack",
+        kind: SettingKind::Choice(&[("applied", 0), ("durable", SYNC_ACK_DURABLE)]),
+        default: "applied",
+        doc: "Those replicas have it when they have applied it, or when it is on their disks: then replicas without a journal do not count",
+        effect: Some(Consequence::Replicas),
+        ..Setting::of(group::REPLICATION)
+    };
     MIN_REPLICAS_MAX_LAG = Setting {
         name: "min-replicas-max-lag",
         alias: Some("min-slaves-max-lag"),
@@ -166,3 +174,6 @@ settings! {
         ..Setting::of(group::REPLICATION)
     };
 }
+
+/// `repl_sync_ack`: what counts is what is on the disks of replicas.
+pub const SYNC_ACK_DURABLE: i64 = 1;

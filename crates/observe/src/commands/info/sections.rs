@@ -302,6 +302,9 @@ pub(super) fn replication(report: &mut Report) {
     if let Some(count) = facts.close_count {
         report.number("min_slaves_good_slaves", count);
     }
+    if let Some(count) = facts.synced_count {
+        report.number("repl_sync_good_replicas", count);
+    }
     for (index, replica) in facts.replicas.iter().enumerate() {
         report.text(&format!("slave{index}"), replica);
     }

@@ -297,8 +297,9 @@ fn liar(answers: &'static [&'static [u8]]) -> (TcpListener, u16) {
 
 fn lie(mut stream: TcpStream, answers: &[&[u8]]) -> std::io::Result<()> {
     let (mut heard, mut piece) = (Vec::new(), [0; 4096]);
-    let mut hear = |stream: &mut TcpStream, heard: &mut Vec<u8>, word: &str| {
-        while !String::from_utf8_lossy(heard).contains(word) {
+    let has = |heard: &[u8], word: &str| String::from_utf8_lossy(heard).contains(word);
+    let mut hear = |stream: &mut TcpStream, heard: &mut Vec<u8>, words: [&str; 2]| {
+        while !words.iter().any(|word| has(heard, word)) {
             match stream.read(&mut piece)? {
                 0 => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
                 count => heard.extend_from_slice(&piece[..count]),
@@ -306,11 +307,15 @@ fn lie(mut stream: TcpStream, answers: &[&[u8]]) -> std::io::Result<()> {
         }
         Ok(())
     };
-    hear(&mut stream, &mut heard, "PING")?;
+    hear(&mut stream, &mut heard, ["PING"; 2])?;
     stream.write_all(b"+PONG\r\n")?;
-    hear(&mut stream, &mut heard, "capa")?;
+    hear(&mut stream, &mut heard, ["capa"; 2])?;
     stream.write_all(b"+OK\r\n+OK\r\n")?;
-    hear(&mut stream, &mut heard, "PSYNC")?;
+    hear(&mut stream, &mut heard, ["PSYNC", "mark"])?;
+    if has(&heard, "mark") {
+        stream.write_all(b"+OK\r\n")?;
+        hear(&mut stream, &mut heard, ["PSYNC"; 2])?;
+    }
     for answer in answers {
         stream.write_all(answer)?;
     }
@@ -376,10 +381,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     push("MULTI");
     NONSENSE.split('|').map(str::trim).filter(|line| *line != "EXEC").for_each(&mut push);
     ["MULTI", "SET k amid", "EXEC", "EXEC", "SET k behind"].into_iter().for_each(&mut push);
-    // Nor are lines commands of a stream.
-    stream.extend_from_slice(
-        b"-ERR no\r\n+OK\r\n:1\r\n*0\r\n*-1\r\nSET line 1\r\n\n\nhpersist h FIELDS 1 f\r\n",
-    );
+    stream.extend_from_slice(b"*0\r\n*-1\r\n\n\n");
     resp::encode_request(&["SET", "last", "1"], &mut stream);
     let answers: Box<[&'static [u8]]> = Box::new([FULL, EMPTY, Box::leak(stream.into_boxed_slice())]);
     let scratch = Scratch::new("follow-nonsense");
@@ -392,7 +394,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     follow(&last, &middle);
     check(&mut client, "SELECT 3", "OK");
     eventually("all has come", || client.show("GET last") == "\"1\"");
-    check(&mut client, "MGET k line", "1) \"behind\"\n2) (nil)");
+    check(&mut client, "GET k", "\"behind\"");
     assert_ne!(client.info("stats", "unexpected_error_replies"), "0");
     check(&mut client, "HPEXPIRETIME h FIELDS 1 f", "1) (integer) -1");
     assert_eq!(client.info("replication", "master_link_status"), "up");
@@ -412,6 +414,23 @@ fn nonsense_in_the_stream_does_no_harm() {
     let again = replica(1, "epoll", &options);
     eventually("it has loaded", || again.client().info("persistence", "loading") == "0");
     assert_eq!(again.client().show("DEBUG DIGEST"), digest);
+}
+
+/// Nobody knows what else is wrong: it does not go on behind that, but begins anew.
+#[test]
+fn a_line_in_the_stream_is_no_command() {
+    for line in [&b"SET k v\r\n"[..], b"-NOPERM no\r\n", b"+OK\r\n"] {
+        let answers: Box<[&'static [u8]]> = Box::new([FULL, EMPTY, line]);
+        let (_listener, port) = liar(Box::leak(answers));
+        let replica = replica(2, "auto", &[]);
+        let mut client = replica.client();
+        check(&mut client, &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+        eventually("it has begun anew", || {
+            let log = replica.log_end();
+            log.contains("Receiving inline protocol from master") && log.matches("Full resync").count() > 1
+        });
+        check(&mut client, "GET k", "(nil)");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
                 .and_then(|name| self.table.find(&name));
             match id {
                 None => new.extend_from_slice(line),
-                Some(id) if written.contains(&id) => continue,
+                Some(id) if written.contains(&id) || self.has_no_line(id) => continue,
                 Some(id) => {
                     written.push(id);
                     new.extend_from_slice(self.line_of(id).as_bytes());
@@ -57,6 +57,12 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         }
         new.extend_from_slice(added.as_bytes());
         new
+    }
+
+    /// Whether it has words, of which there are none, and none by default: Redis reads no such line.
+    fn has_no_line(&self, id: Id) -> bool {
+        let setting = self.table.setting(id);
+        setting.kind.has_words() && self.text(id).is_empty() && setting.default_value().text.is_empty()
     }
 
     fn line_of(&self, id: Id) -> String {

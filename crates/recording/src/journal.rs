@@ -196,6 +196,13 @@ impl Journal {
         self.is_streaming.load(Ordering::Relaxed)
     }
 
+    /// Where the stream ends, as far as it has been written anywhere.
+    pub fn position(&self) -> u64 {
+        let written =
+            if self.is_streaming() { 0 } else { self.progress.counts.position.load(Ordering::Relaxed) };
+        written.max(self.backlog.end())
+    }
+
     /// Tells what writes what the settings say by now.
     pub fn obey_settings(&self, settings: &Settings) {
         self.order(Order::PendingMax(settings.number(JOURNAL_PENDING_MAX) as u64));

@@ -191,10 +191,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.following().failover.is_on() {
         return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while failing over"));
     }
-    if let Some(word) = ctx.args.get(3) {
-        if !keyword_is(word, "FAILOVER") {
-            return Err(CommandError::SYNTAX);
-        }
+    if ctx.args.get(3).is_some_and(|word| keyword_is(word, "FAILOVER")) {
         take_over(ctx)?;
     }
     let following = ctx.host.following();
@@ -211,6 +208,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     let address = peer.address.clone().unwrap_or(address);
     let replica =
         |content| primary.enter(Replica::new(client, (address.clone(), port), content, capabilities, now_ms));
+    tracing::info!("Replica {address}:{port} asks for synchronization");
     let continued = if is_announced { place_of(ctx)? } else { None };
     let feed = match continued {
         Some(place) => {
@@ -222,6 +220,11 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
                 String::new()
             };
             ctx.reply.simple(&format!("CONTINUE{id}"));
+            let from = if matches!(place, Place::Journal(_)) { "the journal" } else { "memory" };
+            tracing::info!(
+                "Partial resynchronization request from {address}:{port} accepted, from {from}, behind offset {}",
+                parse_i64(ctx.args[2])?.saturating_sub(1)
+            );
             if let Some(mark) = ctx.host.peer().mark.take() {
                 ctx.store.tell_replicas(&[b"REPLCONF", b"GETACK", &mark]);
             }
@@ -282,6 +285,12 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
     });
     if place.is_none() && id != b"?" {
         primary.refused_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        tracing::info!(
+            "Partial resynchronization not accepted: the replica asked for {} behind offset {}; {history}, and {} on is kept",
+            id.escape_ascii(),
+            offset.unwrap_or(0),
+            ctx.host.backlog().first()
+        );
     }
     Ok(place)
 }
@@ -404,7 +413,7 @@ fn role_of(ctx: &mut Ctx) -> CommandResult {
     let online = || replicas.iter().filter(|replica| replica.state == "online");
     ctx.reply.array(3);
     ctx.reply.bulk(b"master");
-    ctx.reply.int(ctx.host.backlog().end() as i64);
+    ctx.reply.int(ctx.host.position() as i64);
     ctx.reply.array(online().count());
     for replica in online() {
         ctx.reply.array(3);

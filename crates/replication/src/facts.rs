@@ -7,16 +7,16 @@ use observe::{Followed, Replication};
 use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, REPLICA_READ_ONLY, Settings};
 
 use crate::address::Address;
-use crate::following::Following;
+use crate::following::{Following, Resume};
 use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
 
-/// What there is to be told at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept.
+/// What there is to be told at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: where the stream ends.
 pub fn facts(
     primary: &Primary,
     following: &Following,
-    (backlog, is_streaming): (&Backlog, bool),
+    (backlog, is_streaming, position): (&Backlog, bool, u64),
     settings: &Settings,
     now_ms: u64,
 ) -> Replication {
@@ -25,7 +25,7 @@ pub fn facts(
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     // In this order: what is kept only moves on, unless it begins anew at this moment.
     let first = is_streaming.then(|| backlog.first());
-    let offset = backlog.end();
+    let offset = if is_streaming { backlog.end() } else { position };
     Replication {
         followed: followed(following, settings, now_ms),
         id: text(&history.id),
@@ -52,7 +52,10 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         silent_seconds: seconds_since(following.heard_ms()),
         snapshot: (following.state() == LinkState::Sync).then(|| following.snapshot_progress()),
         down_seconds: seconds_since(following.down_since_ms()),
-        offset: if following.is_synced() { following.offset() } else { 1 },
+        offset: match following.resume() {
+            Resume::At(offset) => offset,
+            Resume::Later | Resume::Nowhere => 1,
+        },
         // What it has may lack anything that its primary has acknowledged: nobody is to make it one.
         priority: if following.is_synced() && following.is_proven() {
             settings.number(REPLICA_PRIORITY) as u64

@@ -49,8 +49,10 @@ pub struct Feed {
     wants_no_stream: bool,
     /// What ends the snapshot, if its length is not told before.
     mark: Option<ReplicationId>,
-    /// When something was written last.
-    wrote_ms: u64,
+    /// When something was written or taken last.
+    moved_ms: u64,
+    /// What was written and not taken then.
+    pending_bytes: usize,
     newline_ms: u64,
     /// Since when it is behind by more than the soft limit.
     behind_since_ms: Option<u64>,
@@ -104,7 +106,8 @@ impl Feed {
             is_announced,
             wants_no_stream,
             mark,
-            wrote_ms: now_ms,
+            moved_ms: now_ms,
+            pending_bytes: 0,
             newline_ms: now_ms,
             behind_since_ms: None,
         }
@@ -119,7 +122,7 @@ impl Feed {
     }
 
     /// Its replica.
-    pub(crate) fn replica(&self) -> &Replica {
+    pub fn replica(&self) -> &Replica {
         &self.replica
     }
 
@@ -159,8 +162,8 @@ impl Feed {
             | Phase::Online { .. }
             | Phase::Done => Step::Waits,
         };
-        if step == Step::Wrote {
-            self.wrote_ms = around.now_ms;
+        if step == Step::Wrote || pending_bytes != self.pending_bytes {
+            (self.moved_ms, self.pending_bytes) = (around.now_ms, pending_bytes);
         }
         self.reason_to_end(around).map_or(step, |why| Step::Ends(why.into()))
     }
@@ -176,7 +179,7 @@ impl Feed {
         };
         let alive_ms = match &self.phase {
             Phase::Online { .. } => self.replica.acked_ms(),
-            _ => self.wrote_ms.max(self.newline_ms),
+            _ => self.moved_ms.max(self.newline_ms),
         };
         if around.now_ms.saturating_sub(alive_ms) > around.limits.timeout_ms {
             return Some("it has not been heard of for repl-timeout");

@@ -403,6 +403,9 @@ impl<L> Turn<'_, L> {
             if let LinkError::NoFailover(answer) = &error {
                 self.role.0.failover.note_refused(answer);
             }
+            if matches!(error, LinkError::Stream { .. } | LinkError::Inline { .. }) {
+                self.role.0.forget_place();
+            }
             error.to_string()
         })?;
         let Some(event) = next else { return Ok(false) };

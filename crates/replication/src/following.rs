@@ -191,6 +191,12 @@ impl Following {
         self.is_synced.store(true, Ordering::Relaxed);
     }
 
+    /// What came cannot be the stream that this server knows: it cannot go on where it is. The thread of the link says so.
+    pub(crate) fn forget_place(&self) {
+        *locked(&self.end) = None;
+        self.is_synced.store(false, Ordering::Relaxed);
+    }
+
     /// The stream is applied up to there. A shard is held.
     pub(crate) fn note_applied(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);

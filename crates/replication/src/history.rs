@@ -18,6 +18,17 @@ pub struct History {
     pub previous: Option<(ReplicationId, u64)>,
 }
 
+impl std::fmt::Display for History {
+    /// For the log.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "this stream is {}", self.id.escape_ascii())?;
+        match &self.previous {
+            Some((id, end)) => write!(out, ", and up to offset {end} {}", id.escape_ascii()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl History {
     /// That of a stream that nobody knows yet.
     pub fn new(id: ReplicationId) -> History {

@@ -82,6 +82,9 @@ pub trait Door {
     /// The stream.
     fn backlog(&self) -> &Arc<Backlog>;
 
+    /// Where the stream ends.
+    fn position(&self) -> u64;
+
     /// Whether the journal has everything behind this offset of the stream.
     fn has_in_journal(&self, offset: u64) -> bool;
 

@@ -1,7 +1,8 @@
 //! How much patience there is with replicas, as the settings say it.
 
 use settings::{
-    REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS, REPL_TIMEOUT, Settings,
+    REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
+    REPL_TIMEOUT, Settings,
 };
 
 /// The class of `client-output-buffer-limit` that is about replicas.
@@ -29,7 +30,11 @@ impl Limits {
         let delay_seconds = settings.number(REPL_DISKLESS_SYNC_DELAY) as u64;
         Limits {
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
-            bytes_max: if unread.hard_bytes == 0 { u64::MAX } else { unread.hard_bytes },
+            // Or who was told to go on within the backlog would be given up for what it lacks of it.
+            bytes_max: match unread.hard_bytes {
+                0 => u64::MAX,
+                hard_bytes => hard_bytes.max(settings.number(REPL_BACKLOG_SIZE) as u64),
+            },
             soft: (unread.soft_bytes > 0).then_some((unread.soft_bytes, unread.soft_seconds * 1000)),
             delay_ms: if settings.is_on(REPL_DISKLESS_SYNC) { delay_seconds * 1000 } else { 0 },
             enough: settings.number(REPL_DISKLESS_SYNC_MAX_REPLICAS) as usize,

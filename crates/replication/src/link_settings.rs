@@ -36,7 +36,8 @@ impl LinkSettings {
             address: text(REPLICA_ANNOUNCE_IP),
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
             unloaded_bytes_max: crate::Limits::of(settings).bytes_max,
-            limits: settings.request_limits(true),
+            // What the primary has, this server has to take.
+            limits: Limits { bulk_bytes_max: resp::BULK_BYTES_LIMIT, ..settings.request_limits(true) },
         }
     }
 }

@@ -107,6 +107,13 @@ pub struct ReplicaFacts {
     pub durable_offset: Option<u64>,
 }
 
+impl std::fmt::Display for Replica {
+    /// As the log has it: the address, and the port at which it listens.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}:{}", self.address, self.port)
+    }
+}
+
 impl std::fmt::Display for ReplicaFacts {
     /// As INFO has it.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -177,9 +184,8 @@ impl Primary {
     /// A replica has gone.
     pub fn leave(&self, client: u64, now_ms: u64) {
         let mut replicas = locked(&self.replicas);
-        let before = replicas.len();
-        replicas.retain(|replica| replica.client != client);
-        if replicas.len() < before {
+        for replica in replicas.extract_if(.., |replica| replica.client == client) {
+            tracing::info!("Connection with replica {replica} lost.");
             self.left_ms.store(now_ms, Ordering::Relaxed);
         }
     }
@@ -279,6 +285,12 @@ impl Primary {
         offsets.get(count.checked_sub(1)?).copied()
     }
 
+    /// Those that get the stream and have not acknowledged everything up to `offset`.
+    pub fn lagging(&self, offset: u64) -> Vec<Arc<Replica>> {
+        let lags = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && replica.acked() < offset;
+        locked(&self.replicas).iter().filter(lags).cloned().collect()
+    }
+
     /// Whether one gets the stream.
     pub fn is_followed(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)
@@ -375,7 +387,8 @@ impl Replica {
         self.ack_count.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn acked(&self) -> u64 {
+    /// The offset that it has acknowledged.
+    pub fn acked(&self) -> u64 {
         self.acked.load(Ordering::Relaxed)
     }
 

@@ -10,6 +10,8 @@
 //! A thread of its own does all that, so a thread that is busy does not keep it from beginning. It never lets go of the
 //! shards after a save that succeeded: nothing is acknowledged that is not in the file.
 //!
+//! A primary first waits until its replicas have everything, for at most `shutdown-timeout` seconds, and commands that write wait meanwhile.
+//!
 //! A shutdown that is to save waits for scripts as long as they come by, as Redis does. After `shutdown-timeout` seconds those that have
 //! written nothing are ended. One that does not come by for so long is inside a single call of Lua's library, which nothing interrupts;
 //! it may hold shards in the middle of its writes, so nothing consistent could be saved: a signal, or `SHUTDOWN FORCE`,
@@ -18,6 +20,7 @@
 use std::time::{Duration, Instant};
 
 use command::{Client, Task, Wait};
+use effectlog::Cut;
 use persistence::{Snapshots, names};
 use process::log;
 use process::shutdown::{How, Outcome};
@@ -54,6 +57,9 @@ impl Shared {
 
     /// The server goes on serving; whoever asked for its end is told.
     fn cancel_shutdown(&self) {
+        if !self.following.failover.is_on() {
+            self.hold_writes(false);
+        }
         tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
         for asker in self.shutdown.cancel() {
             self.threads[usize::from(asker.thread)].send(Message::answered(asker));
@@ -131,6 +137,9 @@ impl Ending {
         let _ticker = Ticker::start(&shared.settings, || progress(&shared.snapshots));
         let mut hold = Hold::new(&shared.shards);
         let mut exit_code = 0;
+        if !self.await_replicas(&mut hold) {
+            return shared.cancel_shutdown();
+        }
         match self.enter(&mut hold) {
             Entered::All => {
                 let saved = !self.is_to_save() || self.save(&hold);
@@ -152,6 +161,44 @@ impl Ending {
             tracing::warn!("thread {thread} does not come back from a script: the process ends without it");
         }
         std::process::exit(exit_code);
+    }
+
+    /// Waits until replicas have everything; false: somebody aborted the shutdown.
+    fn await_replicas(&self, hold: &mut Hold<'static, Task, Wait>) -> bool {
+        let shared = self.shared;
+        let limit = Duration::from_secs(shared.settings.number(SHUTDOWN_TIMEOUT) as u64);
+        // Tasks that are under way still write when writes are held: everything is there when nothing has come behind the cut.
+        let mut cut: Option<(Cut, u64)> = None;
+        let goes_on = shared.following.is_replica() || shared.following.failover.is_on();
+        while !self.how().is_now && !goes_on && shared.primary.is_followed() {
+            let lagging = cut.as_ref().map(|(cut, _)| cut.end().map(|end| shared.primary.lagging(end)));
+            if self.started.elapsed() >= limit {
+                for replica in lagging.into_iter().flatten().flatten() {
+                    tracing::warn!("Lagging replica {replica} reported offset {}", replica.acked());
+                }
+                return true;
+            }
+            if shared.shutdown.is_aborted() {
+                return false;
+            }
+            let has_all = |lagging: &Option<Vec<_>>| lagging.as_ref().is_some_and(Vec::is_empty);
+            if lagging.as_ref().is_none_or(has_all) && hold.try_enter_all(&self.ids, false).is_ok() {
+                let sent_bytes = shared.journal.log.sent_bytes();
+                if cut.as_ref().is_some_and(|(_, before)| *before == sent_bytes) {
+                    self.leave(hold);
+                    tracing::info!("All replicas are in sync when shutting down.");
+                    return true;
+                }
+                if cut.is_none() {
+                    tracing::info!("Waiting for replicas before shutting down.");
+                    shared.hold_writes(true);
+                }
+                cut = Some((shared.journal.cut_for_replicas(), sent_bytes));
+            }
+            self.leave(hold);
+            std::thread::sleep(RETRY);
+        }
+        true
     }
 
     /// Whether the server ends now: it saved, or need not have. From then on nothing can abort that.

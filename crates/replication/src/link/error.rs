@@ -50,6 +50,12 @@ pub enum LinkError {
     /// The snapshot has a length that none can have.
     #[error("Bad protocol from MASTER, no snapshot has this length: {0}")]
     SnapshotLength(String),
+    /// The stream holds a line in place of a command: perhaps a reply.
+    #[error("Receiving inline protocol from master at offset {offset}, master stream corruption?")]
+    Inline {
+        /// Where the line begins.
+        offset: u64,
+    },
     /// The stream holds something that is no command.
     #[error("Protocol error from master at offset {offset}: {error}")]
     Stream {

@@ -164,7 +164,8 @@ impl Link {
             }
             [b"+FULLRESYNC", ..] => Err(LinkError::Psync(shown(line))),
             _ => {
-                // It is older than PSYNC, or says so.
+                // It is older than PSYNC, or does not let this replica use it.
+                tracing::warn!("Unexpected reply to PSYNC from master: {}", shown(line));
                 self.send(&["SYNC"]);
                 self.stage = Stage::SnapshotHeader;
                 Ok(Some(Event::FullSync(None)))

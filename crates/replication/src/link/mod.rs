@@ -511,6 +511,9 @@ impl Link {
     fn lend_piece(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
         let begin = self.offset + self.input.lent().len() as u64;
         let input = self.input.unlent();
+        if input.first().is_some_and(|first| !matches!(first, b'*' | b'\r' | b'\n')) {
+            return Err(LinkError::Inline { offset: begin });
+        }
         let (length, mut words): (usize, SmallVec<[Range<usize>; 8]>) =
             match self.parser.parse(input, &self.options.limits) {
                 Ok(Parsed::Incomplete) => return Ok(None),

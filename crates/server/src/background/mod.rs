@@ -156,7 +156,7 @@ impl Thread {
             (
                 session.memory_bytes(usage) as u64,
                 conn,
-                !(session.no_evict || session.monitor || session.is_primary),
+                !(session.no_evict || session.monitor || session.is_primary || session.follows()),
             )
         }));
         let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, peaks);

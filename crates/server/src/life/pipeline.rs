@@ -83,6 +83,7 @@ impl Thread {
             self.host.connections.put_back(conn, parser, session);
             return;
         };
+        let is_replica = session.follows();
         self.host.current = Some(session);
         self.host.accounting.begin_lap(self.host.driver.clock());
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
@@ -98,7 +99,12 @@ impl Thread {
         self.host.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
-        let session = self.host.current.take().expect("the session is put back where it was");
+        let mut session = self.host.current.take().expect("the session is put back where it was");
+        if is_replica && io.output.len() > output_bytes {
+            // A reply would stand in the stream.
+            tracing::warn!("Replica {} generated a reply to a command, disconnecting it", session.peer);
+            session.state.close(CloseMode::Now);
+        }
         let close_mode = session.close_mode();
         self.host.connections.put_back(conn, parser, session);
         let input_bytes = io.input.len();

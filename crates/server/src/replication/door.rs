@@ -11,7 +11,7 @@ use replication::{
 use settings::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 
 use crate::life::syncing::{begin_sync, note_written, reached};
-use crate::message::{LinkNews, Message};
+use crate::message::Message;
 use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
@@ -21,6 +21,10 @@ impl Door for ThreadHost {
 
     fn backlog(&self) -> &Arc<Backlog> {
         &self.shared.journal.backlog
+    }
+
+    fn position(&self) -> u64 {
+        self.shared.journal.position()
     }
 
     fn has_in_journal(&self, offset: u64) -> bool {
@@ -113,8 +117,7 @@ impl Door for ThreadHost {
     }
 
     fn hold_writes(&mut self, holds: bool) {
-        self.shared.shards.set_hides_due(holds || self.shared.following.is_replica());
-        self.shared.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
+        self.shared.hold_writes(holds);
     }
 
     fn tell_role(&mut self, change: RoleChange) {

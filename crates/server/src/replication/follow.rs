@@ -134,7 +134,11 @@ pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
 
 /// Ends the waits of all clients, and their connections.
 fn unblock_all(thread: &mut Thread) {
-    let waiting = thread.host.connections.iter_mut().filter(|(_, session)| session.state.wait().is_some());
+    let waiting = thread
+        .host
+        .connections
+        .iter_mut()
+        .filter(|(_, session)| session.state.wait().is_some() || session.state.sync_wait().is_some());
     for conn in waiting.map(|(conn, _)| conn).collect::<Vec<_>>() {
         if let Some(session) = thread.host.connections.session(conn) {
             session.close_after_reply = true;
@@ -181,6 +185,7 @@ impl Stage for Host<'_> {
         if let Some(session) = host.current.as_deref_mut() {
             session.last_command = Some(command.id);
         }
+        host.monitor_applied(command, args, db);
         let started = host.accounting.lap();
         let mark = self.replies.mark();
         (tx.wrote, tx.keeps_due) = (false, true);

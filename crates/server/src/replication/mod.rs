@@ -49,7 +49,12 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         }
     });
     for (conn, why) in ended {
-        tracing::warn!("a replica is disconnected: {why}");
+        let name = thread
+            .host
+            .connections
+            .session(conn)
+            .and_then(|session| Some(session.replica.as_ref()?.feed.as_ref()?.replica().to_string()));
+        tracing::warn!("replica {} is disconnected: {why}", name.unwrap_or_default());
         thread.close(conn, CloseMode::Now);
     }
 }
@@ -83,6 +88,12 @@ impl Shared {
     /// Whether this is a replica, which has what its primary has, however much it is.
     pub(crate) fn leaves_room_to_primary(&self) -> bool {
         self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
+    }
+
+    /// From now on commands that write wait on all threads, and nothing expires; or no longer. All shards are held.
+    pub(crate) fn hold_writes(&self, holds: bool) {
+        self.shards.set_hides_due(holds || self.following.is_replica());
+        self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
     }
 
     /// Finds out whether enough replicas follow for commands that write, and for how many replies wait.

@@ -111,7 +111,8 @@ impl Facts for Asked {
 
     fn replication(&self) -> Replication {
         let shared = self.shared;
-        let stream = (&*shared.journal.backlog, shared.journal.is_streaming());
+        let journal = &shared.journal;
+        let stream = (&*journal.backlog, journal.is_streaming(), journal.position());
         replication::facts(&shared.primary, &shared.following, stream, &shared.settings, self.monotonic_ms)
     }
 

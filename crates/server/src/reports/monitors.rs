@@ -2,6 +2,7 @@
 
 use command::Command;
 use observe::Source;
+use replication::Address;
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -16,10 +17,19 @@ impl ThreadHost {
         }
     }
 
+    /// Shows a command of the primary's stream, which is run on database `db`, in the same way.
+    #[inline]
+    pub(crate) fn monitor_applied(&mut self, command: &Command, args: &[&[u8]], db: u32) {
+        if self.monitors.see(command)
+            && let Some(Address { host, port }) = self.shared.following.primary()
+        {
+            self.show_monitors(db, Source::Peer(&format!("{host}:{port}")), command, args);
+        }
+    }
+
     #[cold]
     fn feed_monitors(&mut self, command: &Command, args: &[&[u8]]) {
-        let now_us = self.driver.clock().now_us();
-        let session = self.session();
+        let Some(session) = self.current.take() else { return };
         let source = if session.client.in_script {
             Source::Script
         } else if session.is_unix {
@@ -27,7 +37,12 @@ impl ThreadHost {
         } else {
             Source::Peer(&session.peer)
         };
-        let line = observe::line(now_us, session.client.db, source, command, args);
+        self.show_monitors(session.client.db, source, command, args);
+        self.current = Some(session);
+    }
+
+    fn show_monitors(&mut self, db: u32, source: Source<'_>, command: &Command, args: &[&[u8]]) {
+        let line = observe::line(self.driver.clock().now_us(), db, source, command, args);
         for thread in self.monitors.threads() {
             self.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
         }

@@ -1,0 +1,76 @@
+//! A primary that ends in order leaves its replicas everything that it has answered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use blackbox::replication::{follow, is_up, redis};
+use blackbox::{Server, Signal, check, eventually};
+
+const OPTIONS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// Has clients count while `end` ends the primary; how many of their requests were answered.
+fn answered_until(primary: Server, end: impl FnOnce(&Server)) -> u64 {
+    let mut primary = primary;
+    let answered = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut client = primary.client();
+            let answered = &answered;
+            scope.spawn(move || {
+                while client.try_show("INCR counter").is_some_and(|reply| reply.starts_with("(integer)")) {
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        eventually("they count", || answered.load(Ordering::Relaxed) > 300);
+        end(&primary);
+        assert!(primary.wait().success(), "{}", primary.log_end());
+    });
+    answered.into_inner()
+}
+
+#[test]
+fn what_was_answered_is_on_replicas() {
+    for round in 0..4 {
+        let primary = Server::start(2, "auto", &OPTIONS);
+        let Some(of_redis) = redis(&OPTIONS) else { return };
+        let of_darter = Server::start(1, "epoll", &OPTIONS);
+        for replica in [&*of_redis, &of_darter] {
+            follow(replica, &primary);
+            eventually("it follows", || is_up(replica));
+        }
+        let answered = answered_until(primary, |primary| match round % 2 {
+            0 => primary.signal(Signal::TERM),
+            _ => primary.client().send("SHUTDOWN NOSAVE"),
+        });
+        for replica in [&*of_redis, &of_darter] {
+            let counter: u64 =
+                replica.client().show("GET counter").trim_matches('"').parse().expect("a number");
+            assert!(counter >= answered, "{answered} were answered, {} has {counter}", replica.name());
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    let primary = Server::start(2, "auto", &[&OPTIONS[..], &["--shutdown-timeout", "60"]].concat());
+    let replica = Server::start(1, "epoll", &OPTIONS);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    replica.signal(Signal::STOP);
+    let (mut client, mut asker) = (primary.client(), primary.client());
+    check(&mut client, "SET a 1", "OK");
+    asker.send("SHUTDOWN NOSAVE");
+    eventually("it waits", || primary.log_end().contains("Waiting for replicas before shutting down"));
+    let mut writer = primary.client();
+    writer.send("SET b 1");
+    check(&mut client, "GET b", "(nil)");
+    check(&mut client, "SHUTDOWN ABORT", "OK");
+    assert_eq!(writer.receive().to_string(), "OK", "it has waited");
+    assert_eq!(asker.receive().to_string(), "(error) ERR Errors trying to SHUTDOWN. Check logs.");
+    check(&mut client, "CONFIG SET shutdown-timeout 1", "OK");
+    let mut primary = primary;
+    primary.signal(Signal::TERM);
+    assert!(primary.wait().success());
+    assert!(primary.log_end().contains("Lagging replica 127.0.0.1:"), "{}", primary.log_end());
+    replica.signal(Signal::CONT);
+}

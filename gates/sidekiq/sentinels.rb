@@ -6,6 +6,8 @@ class Sentinels
   # A Sentinel waits for twice that until it tries the next failover.
   FAILOVER_TIMEOUT_MS = 5000
 
+  attr_reader :nodes
+
   def initialize(folder, machines, primary, down_after_ms)
     @nodes = machines.each_with_index.map do |machine, index|
       file = File.join(folder, "sentinel-#{index}.conf")

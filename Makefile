@@ -136,7 +136,7 @@ migrate-demo: release ## Real Sidekiq moves from redis-server to Darter and back
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/migrate-demo
 
-ha-demo: release ## Real Sidekiq, three real Sentinels, two Darters: killed, stopped, cut off, handed over, SOAK (1) times, with an account of every job
+ha-demo: release ## Real Sidekiq, three real Sentinels, SERVERS (2) Darters: killed, stopped, cut off, handed over in turn, SOAK (4) times in all, with an account of every job
 	scripts/setup
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/ha-demo

@@ -110,10 +110,14 @@ class Processes
     pids.each { |pid| give_up(pid, "worker #{pid} ended by itself") unless running?(pid) }
   end
 
+  # What to say then, besides where what the processes wrote is: lines.
+  def hint(&lines) = @hint = lines
+
   # Has what the processes wrote stay when the script ends.
   def keep
+    return if @keeps
     @keeps = true
-    puts "see #{@folder}"
+    puts "", *@hint&.call, "see #{@folder}"
   end
 
   def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }

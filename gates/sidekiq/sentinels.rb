@@ -6,6 +6,10 @@ class Sentinels
   # A Sentinel waits for twice that until it tries the next failover.
   FAILOVER_TIMEOUT_MS = 5000
 
+  attr_reader :nodes
+  # The address of a machine whose Sentinel is not asked who the primary is, since it would not answer.
+  attr_writer :cut_off
+
   def initialize(folder, machines, primary, down_after_ms)
     @nodes = machines.each_with_index.map do |machine, index|
       file = File.join(folder, "sentinel-#{index}.conf")
@@ -27,21 +31,22 @@ class Sentinels
 
   # Whether most of them say that this is the primary.
   def elected?(node)
-    @nodes.count { |sentinel| sentinel.tried { sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME) } == [node.host, node.port.to_s] } >= QUORUM
+    asked = @nodes.reject { |sentinel| sentinel.host == @cut_off }
+    asked.count { |sentinel| sentinel.tried { sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME) } == [node.host, node.port.to_s] } >= QUORUM
   end
 
   # Has them change the roles, though all are well.
   def hand_over = @nodes.last.call("SENTINEL", "FAILOVER", NAME)
 
-  # Whether each of them knows all others, this primary, and one replica that is well.
-  def content?(primary) = @nodes.all? { |sentinel| sentinel.tried { knows_all?(sentinel, primary) } }
+  # Whether each of them knows all others, this primary, and so many replicas, which are well.
+  def content?(primary, replicas) = @nodes.all? { |sentinel| sentinel.tried { knows_all?(sentinel, primary, replicas) } }
 
   private
 
-  def knows_all?(sentinel, primary)
-    said = sentinel.info("sentinel")["master0"].to_s
-    all = ["status=ok", "address=#{primary.host}:#{primary.port}", "slaves=1", "sentinels=#{@nodes.size}"].all? { |word| said.split(",").include?(word) }
-    replica = sentinel.call("SENTINEL", "REPLICAS", NAME).map { |one| one.to_a.flatten.each_slice(2).to_h }[0] || {}
-    all && replica["master-link-status"] == "ok" && replica["flags"] == "slave"
+  def knows_all?(sentinel, primary, count)
+    said = sentinel.info("sentinel")["master0"].to_s.split(",")
+    all = ["status=ok", "address=#{primary.host}:#{primary.port}", "slaves=#{count}", "sentinels=#{@nodes.size}"].all? { |word| said.include?(word) }
+    replicas = sentinel.call("SENTINEL", "REPLICAS", NAME).map { |one| one.to_a.flatten.each_slice(2).to_h }
+    all && replicas.all? { |replica| replica["master-link-status"] == "ok" && replica["flags"] == "slave" }
   end
 end

@@ -67,7 +67,7 @@ class Traffic
     while Gate.monotonic < limit
       check
       @verdict.read
-      @rests = resting && @verdict.backlog - @missing > (@rests ? JOBS_FEW : JOBS_MANY)
+      @rests = resting && behind?
       sleep((limit - Gate.monotonic).clamp(0, 0.05))
     end
   end
@@ -94,6 +94,13 @@ class Traffic
   def check = PROCESSES.check([*@servers, *@workers])
 
   private
+
+  # Whether there is much to do, and is being done: jobs that are lost stay outstanding.
+  def behind?
+    backlog = @verdict.backlog - @missing
+    @backlog, @backlog_at = backlog, Gate.monotonic if backlog != @backlog
+    backlog > (@rests ? JOBS_FEW : JOBS_MANY) && Gate.monotonic - @backlog_at < QUIET_SECONDS
+  end
 
   def push_on(random)
     index = 0

@@ -14,16 +14,14 @@ require_relative "check"
 
 class Verdict
   # An exchange with the store, on the monotonic clock; `where` is the key.
-  Call = Struct.new(:event, :where, :from, :to, :answered) do
-    def meets?(interruptions) = interruptions.any? { |from, to| self.from <= to && self.to >= from }
-  end
+  Call = Struct.new(:event, :where, :from, :to, :answered)
   # What is known of a job.
   Job = Struct.new(:calls, :done, :failed) do
     def pushes = calls.select { |call| call.event == "push" }
     def answered? = pushes.any?(&:answered)
   end
 
-  # Of each when it was begun and since when the store has answered nothing more of what it was asked before, on the monotonic clock.
+  # Of each, in their order, when it was begun and since when the store has answered nothing more of what it was asked before, on the monotonic clock.
   attr_reader :interruptions
 
   def initialize(folder, tolerance_seconds = 0)
@@ -133,7 +131,13 @@ class Verdict
   end
 
   # The deaths that a call met: each may have taken a job with it.
-  def cuts(call) = @interruptions.filter_map { |from, to| [call.from, to] if call.from <= to && call.to >= from }
+  def cuts(call) = met(call).map { |_, to| [call.from, to] }
+
+  # The interruptions that a call met. They come one after the other.
+  def met(call)
+    first = @interruptions.bsearch_index { |_, to| call.from <= to } or return []
+    @interruptions[first..].take_while { |from, _| from <= call.to }
+  end
 
   # Those of the jobs for which there is a call of its own that may have taken them (Kuhn's algorithm).
   def matched(jids)
@@ -192,7 +196,7 @@ class Verdict
 
   def judge_repeated(jid, job)
     list =
-      if job.calls.any? { |call| %w[push keep].include?(call.event) && call.meets?(@interruptions) } then @resent
+      if job.calls.any? { |call| %w[push keep].include?(call.event) && met(call).any? } then @resent
       elsif job.calls.any? { |call| recent?(call) } then @recent
       else @twice
       end
@@ -200,7 +204,7 @@ class Verdict
   end
 
   # Whether the store may forget that it has answered this.
-  def recent?(call) = @interruptions.any? { |from, to| call.to <= to && call.to >= from - @tolerance_seconds } && @tolerance_seconds.positive?
+  def recent?(call) = @tolerance_seconds.positive? && @interruptions.any? { |from, to| call.to <= to && call.to >= from - @tolerance_seconds }
 
   def said(what, jids) = printf("%-5s %-71s %d\n", "", "jobs #{what}", jids.size)
 end

@@ -566,6 +566,55 @@ fn replies_wait_for_replicas() {
 }
 
 #[test]
+fn what_tells_only_of_channels_waits_for_no_replicas() {
+    // One thread: what is answered later has been sent later.
+    let primary = primary(1, "auto", &["--repl_sync_replicas", "1"]);
+    let mut replica = silent_replica(&primary);
+    let other = &mut primary.client();
+    eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
+    // A Sentinel says on a channel that it is there, on the connection on which it asks whether the server is well. If that waited, it would
+    // take the server for down.
+    let mut writer = primary.client();
+    writer.send("SET {news}key 1");
+    eventually("it is written", || other.show("INFO commandstats").contains("cmdstat_set:calls=1,"));
+    let mut subscriber = primary.client();
+    subscriber.send("SUBSCRIBE {news}");
+    assert!(subscriber.receive().to_string().contains("subscribe"));
+    check(other, "PUBLISH {news} first", "(integer) 1");
+    assert!(subscriber.receive().to_string().contains("first"));
+    check(other, "PUBSUB NUMSUB {news}", "1) \"{news}\"\n2) (integer) 1");
+    // Who reads in the same go waits, and so does what is published then.
+    let mut readers = [
+        "PUBLISH {news} second\r\nGET {news}key\r\n",
+        "GET {news}key\r\nPUBLISH {news} third\r\n",
+        "MULTI\r\nGET {news}key\r\nPUBLISH {news} fourth\r\nEXEC\r\n",
+    ]
+    .map(|requests| {
+        let mut reader = primary.client();
+        reader.stream().write_all(requests.as_bytes()).expect("the server is there");
+        reader
+    });
+    eventually("all have read", || other.show("INFO commandstats").contains("cmdstat_get:calls=3,"));
+    check(other, "PING", "PONG");
+    for client in readers.iter_mut().chain([&mut subscriber]) {
+        client.stream().set_nonblocking(true).expect("sockets can");
+        let read = client.stream().read(&mut [0; 1]);
+        assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it tells nothing");
+        client.stream().set_nonblocking(false).expect("sockets can");
+    }
+    replica.send(&format!("REPLCONF ACK {}", offset(other)));
+    assert_eq!(writer.receive().to_string(), "OK");
+    let [first, second, third] = &mut readers;
+    assert_eq!([first.receive(), first.receive()].map(|reply| reply.to_string()), ["(integer) 1", "\"1\""]);
+    assert_eq!([second.receive(), second.receive()].map(|reply| reply.to_string()), ["\"1\"", "(integer) 1"]);
+    (0..3).for_each(|_| drop(third.receive()));
+    assert_eq!(third.receive().to_string(), "1) \"1\"\n2) (integer) 1");
+    for message in ["second", "third", "fourth"] {
+        assert!(subscriber.receive().to_string().contains(message));
+    }
+}
+
+#[test]
 fn who_waits_for_replicas_of_a_server_that_is_one_by_now_is_told_nothing() {
     let primary = primary(3, "auto", &["--repl_sync_replicas", "1"]);
     let _replica = silent_replica(&primary);

@@ -8,13 +8,13 @@ use resp::{Output, Reply};
 use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
 
 use crate::ctx::{Ctx, Host};
-use crate::entry::{Flag, Group, Run};
+use crate::entry::{Flag, Group, Route, Run};
 use crate::error::CommandError;
 use crate::mutant::{self, Mutant};
 use crate::store::Store;
 use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
-use crate::tx::Tx;
+use crate::tx::{Telling, Tx};
 
 /// Ready keys for which a shard keeps memory.
 const READY_KEPT_MAX: usize = 64;
@@ -33,6 +33,9 @@ impl<'t> Tx<'t> {
             unreachable!("a container is never resolved");
         };
         shard::interrupt();
+        if self.holds_replies {
+            self.begin_telling(command);
+        }
         let (mark, post_count) = (out.mark(), self.posts.len());
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
@@ -122,21 +125,34 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// What the running command replies tells nothing of the data in the shards that it needs, so it does not wait for them. All
-    /// of them were entered for this command alone.
+    /// A command tells of the data in its shards, unless it enters them for channels or says that it does not.
+    #[cold]
+    fn begin_telling(&mut self, command: &Command) {
+        (self.told_before, self.told) = (self.told, Telling::Data);
+        if matches!(command.entry.route, Route::Channel(_) | Route::Channels(_)) {
+            self.tell_nothing();
+        }
+    }
+
+    /// What the running command replies tells nothing of the data in the shards that it needs, so it does not wait for them, unless others that
+    /// ran in them tell of it.
     pub fn tell_nothing(&mut self) {
-        self.tells_nothing = self.holds_replies;
+        if self.holds_replies && self.told_before != Telling::Data {
+            self.told = Telling::Nothing;
+        }
     }
 
     #[cold]
     fn hold_posts(&mut self) {
-        if std::mem::take(&mut self.tells_nothing) {
-            return;
+        if std::mem::replace(&mut self.told, Telling::Unknown) != Telling::Nothing {
+            let mut last = 0;
+            self.hold.for_each_entered(|shard| last = last.max(shard.last_slice));
+            if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
+                self.seen = self.seen.max(last);
+            }
         }
-        let mut last = 0;
-        self.hold.for_each_entered(|shard| last = last.max(shard.last_slice));
-        if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
-            self.seen = self.seen.max(last);
+        if self.seen == 0 {
+            return;
         }
         for post in &mut self.posts {
             match post {

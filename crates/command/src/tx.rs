@@ -54,8 +54,10 @@ pub struct Tx<'t> {
     pub seen: u64,
     /// The slice of what was committed last, until somebody takes it for the client that it was done for.
     pub written: u64,
-    /// What is to be replied tells nothing of the shards that are held: they do not count as seen when they are left.
-    pub(crate) tells_nothing: bool,
+    /// What the commands that ran in the shards that are held reply, if [`holds_replies`](Self::holds_replies).
+    pub(crate) told: Telling,
+    /// The same before the running command.
+    pub(crate) told_before: Telling,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
     /// Memory for its arguments.
@@ -73,6 +75,17 @@ pub enum Due {
     Hide,
     /// It is there: this is what the primary says, or a journal that is run again.
     Keep,
+}
+
+/// What is replied tells of the data in the shards that are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Telling {
+    /// No command ran. Who entered them may tell of the data.
+    Unknown,
+    /// Nothing: they do not count as seen when they are left.
+    Nothing,
+    /// Something.
+    Data,
 }
 
 /// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
@@ -127,7 +140,8 @@ impl<'t> Tx<'t> {
             holds_replies: false,
             seen: 0,
             written: 0,
-            tells_nothing: false,
+            told: Telling::Unknown,
+            told_before: Telling::Unknown,
             restore: None,
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),

@@ -17,6 +17,7 @@ use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;
 use crate::message::{LinkNews, Message};
+use crate::reports::monitors::monitor_applied;
 use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
 use crate::thread::{Thread, ThreadHost};
@@ -185,7 +186,7 @@ impl Stage for Host<'_> {
         if let Some(session) = host.current.as_deref_mut() {
             session.last_command = Some(command.id);
         }
-        host.monitor_applied(command, args, db);
+        monitor_applied(host, command, args, db);
         let started = host.accounting.lap();
         let mark = self.replies.mark();
         (tx.wrote, tx.keeps_due) = (false, true);

@@ -7,7 +7,7 @@
 mod counting;
 mod door;
 mod facts;
-mod monitors;
+pub(crate) mod monitors;
 mod settings;
 
 pub(crate) use settings::observe_settings;

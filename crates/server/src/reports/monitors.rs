@@ -17,16 +17,6 @@ impl ThreadHost {
         }
     }
 
-    /// Shows a command of the primary's stream, which is run on database `db`, in the same way.
-    #[inline]
-    pub(crate) fn monitor_applied(&mut self, command: &Command, args: &[&[u8]], db: u32) {
-        if self.monitors.see(command)
-            && let Some(Address { host, port }) = self.shared.following.primary()
-        {
-            self.show_monitors(db, Source::Peer(&format!("{host}:{port}")), command, args);
-        }
-    }
-
     #[cold]
     fn feed_monitors(&mut self, command: &Command, args: &[&[u8]]) {
         let Some(session) = self.current.take() else { return };
@@ -37,14 +27,24 @@ impl ThreadHost {
         } else {
             Source::Peer(&session.peer)
         };
-        self.show_monitors(session.client.db, source, command, args);
+        show(self, session.client.db, source, command, args);
         self.current = Some(session);
     }
+}
 
-    fn show_monitors(&mut self, db: u32, source: Source<'_>, command: &Command, args: &[&[u8]]) {
-        let line = observe::line(self.driver.clock().now_us(), db, source, command, args);
-        for thread in self.monitors.threads() {
-            self.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
-        }
+/// Shows a command of the primary's stream, which is run on database `db`, to all monitors.
+#[inline]
+pub(crate) fn monitor_applied(host: &mut ThreadHost, command: &Command, args: &[&[u8]], db: u32) {
+    if host.monitors.see(command)
+        && let Some(Address { host: name, port }) = host.shared.following.primary()
+    {
+        show(host, db, Source::Peer(&format!("{name}:{port}")), command, args);
+    }
+}
+
+fn show(host: &mut ThreadHost, db: u32, source: Source<'_>, command: &Command, args: &[&[u8]]) {
+    let line = observe::line(host.driver.clock().now_us(), db, source, command, args);
+    for thread in host.monitors.threads() {
+        host.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
     }
 }

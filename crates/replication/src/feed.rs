@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use persistence::{Spool, SpoolState};
-use proactor::Errands;
+use proactor::{Errands, Waker};
 use resp::Output;
 
 use crate::history::ReplicationId;
@@ -66,11 +66,19 @@ pub struct Around<'a> {
     /// How much patience there is.
     pub limits: Limits,
     /// Wakes the thread.
-    pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
+    pub waker: Arc<Waker>,
     /// Who reads it.
     pub errands: &'a Errands,
     /// Reads the journal between two places of the stream.
     pub read_back: &'a dyn Fn(u64, u64) -> Option<Read>,
+}
+
+impl Around<'_> {
+    /// What wakes the thread.
+    fn wake(&self) -> Box<dyn Fn() + Send + Sync> {
+        let waker = Arc::clone(&self.waker);
+        Box::new(move || waker.wake())
+    }
 }
 
 /// What came of a step.
@@ -78,8 +86,10 @@ pub struct Around<'a> {
 pub enum Step {
     /// It has written something, and may have more.
     Wrote,
-    /// It waits for the socket, for the replica, or for a snapshot.
+    /// It waits for the replica, or for a snapshot.
     Waits,
+    /// It waits until the socket has taken some of what it wrote.
+    Full,
     /// It waits for the disk: soon.
     Soon,
     /// It has sent the stream up to there.
@@ -152,11 +162,8 @@ impl Feed {
                 Found::Nothing => Step::CaughtUp(reader.position()),
                 Found::Gone => Step::Ends("it is too far behind the stream".into()),
             },
-            Phase::Sending { .. }
-            | Phase::CatchingUp { .. }
-            | Phase::Confirming { .. }
-            | Phase::Online { .. }
-            | Phase::Done => Step::Waits,
+            Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
+            Phase::Confirming { .. } | Phase::Done => Step::Waits,
         };
         if step == Step::Wrote {
             self.wrote_ms = around.now_ms;
@@ -212,7 +219,7 @@ impl Feed {
             let id = String::from_utf8_lossy(&around.id);
             output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
         }
-        spool.on_progress((around.wake)());
+        spool.on_progress(around.wake());
         self.replica.set_stage(Stage::Sending);
         self.phase = Phase::Sending { spool, place: 0, has_head: false, reader };
         Step::Wrote
@@ -222,7 +229,7 @@ impl Feed {
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from, reader.position());
-        match read.map(|read| Tail::begin(read, (around.wake)(), around.errands)) {
+        match read.map(|read| Tail::begin(read, around.wake(), around.errands)) {
             Some(Ok(tail)) => {
                 self.replica.set_stage(Stage::Online);
                 self.phase = Phase::CatchingUp { tail, reader };

@@ -52,24 +52,29 @@ impl Replicas {
         self.wait.or_else(|| has_more().then_some(Duration::ZERO))
     }
 
-    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. Those that are
-    /// to be disconnected, and why.
+    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. If the answer is
+    /// true, the feed is to be stepped when some of them were. Those that are to be disconnected, and why.
     pub fn step(
         &mut self,
         around: &Around<'_>,
-        mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize)),
+        mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize) -> bool),
     ) -> Vec<(ConnId, Cow<'static, str>)> {
         (self.wait, self.caught_up) = (None, None);
         let mut ended = Vec::new();
         for conn in &self.conns {
-            with(*conn, &mut |feed, output, pending_bytes| match feed.step(output, pending_bytes, around) {
-                Step::Wrote => self.wait = Some(Duration::ZERO),
-                Step::Waits => {}
-                Step::Soon => self.wait = self.wait.or(Some(SOON)),
-                Step::CaughtUp(place) => {
-                    self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
+            with(*conn, &mut |feed, output, pending_bytes| {
+                let step = feed.step(output, pending_bytes, around);
+                let is_full = step == Step::Full;
+                match step {
+                    Step::Wrote => self.wait = Some(Duration::ZERO),
+                    Step::Waits | Step::Full => {}
+                    Step::Soon => self.wait = self.wait.or(Some(SOON)),
+                    Step::CaughtUp(place) => {
+                        self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
+                    }
+                    Step::Ends(why) => ended.push((*conn, why)),
                 }
-                Step::Ends(why) => ended.push((*conn, why)),
+                is_full
             });
         }
         ended

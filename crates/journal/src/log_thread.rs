@@ -272,8 +272,9 @@ impl LogThread {
             let mut slice = std::mem::take(slice);
             self.closed_bytes += slice.payload.len();
             if self.is_streaming {
-                // It stays for a while.
-                slice.payload.shrink_to_fit();
+                // It stays for a while, in no more memory than it has bytes.
+                let exact = slice.payload.clone();
+                self.keep_spare(std::mem::replace(&mut slice.payload, exact));
             }
             let slice = Arc::new(slice);
             if self.is_streaming {
@@ -323,16 +324,21 @@ impl LogThread {
         self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
         self.note_taken(0);
-        for slice in self.closed.drain(..) {
-            if self.spare_payloads.len() < SPARE_PAYLOADS
-                && let Some(Slice { mut payload, .. }) = Arc::into_inner(slice)
-            {
-                payload.clear();
-                payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
-                self.spare_payloads.push(payload);
+        while let Some(slice) = self.closed.pop() {
+            if let Some(Slice { payload, .. }) = Arc::into_inner(slice) {
+                self.keep_spare(payload);
             }
         }
         Step::Worked
+    }
+
+    /// Keeps the memory of a payload for slices to come.
+    fn keep_spare(&mut self, mut payload: Vec<u8>) {
+        if self.spare_payloads.len() < SPARE_PAYLOADS {
+            payload.clear();
+            payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
+            self.spare_payloads.push(payload);
+        }
     }
 
     /// What is durable without a sync.

@@ -152,16 +152,7 @@ impl Feed {
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
             }
-            Phase::Online { reader } if has_room => match reader.next(AHEAD_BYTES) {
-                Found::Bytes(bytes) => {
-                    output.extend_from_slice(bytes);
-                    let count = bytes.len();
-                    reader.advance(count);
-                    Step::Wrote
-                }
-                Found::Nothing => Step::CaughtUp(reader.position()),
-                Found::Gone => Step::Ends("it is too far behind the stream".into()),
-            },
+            Phase::Online { reader } if has_room => send_stream(reader, output),
             Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
             Phase::Confirming { .. } | Phase::Done => Step::Waits,
         };
@@ -307,4 +298,22 @@ impl Feed {
             output.extend_from_slice(b"\n");
         }
     }
+}
+
+/// Writes what comes next of the stream, as far as it goes ahead of the socket.
+fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
+    let mut wrote = 0;
+    while wrote < AHEAD_BYTES {
+        match reader.next(AHEAD_BYTES - wrote) {
+            Found::Bytes(bytes) => {
+                output.extend_from_slice(bytes);
+                let count = bytes.len();
+                reader.advance(count);
+                wrote += count;
+            }
+            Found::Nothing => return Step::CaughtUp(reader.position()),
+            Found::Gone => return Step::Ends("it is too far behind the stream".into()),
+        }
+    }
+    Step::Wrote
 }

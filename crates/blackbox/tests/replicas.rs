@@ -531,7 +531,9 @@ fn replies_wait_for_replicas() {
         let mut reader = primary.client();
         reader.send("GET a");
         let mut transaction = primary.client();
-        ["MULTI", "GET a", "CLIENT UNPAUSE", "EXEC"].iter().for_each(|line| transaction.send(line));
+        // In one go: MULTI alone tells nothing, and would be answered at once.
+        let lines = b"MULTI\r\nGET a\r\nCLIENT UNPAUSE\r\nEXEC\r\n";
+        transaction.stream().write_all(lines).expect("the server takes it");
         // The replica is asked. It has said nothing so far.
         let (question, mut came) = (b"GETACK", Vec::new());
         while !came.ends_with(question) {

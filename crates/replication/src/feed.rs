@@ -317,3 +317,29 @@ fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
     }
     Step::Wrote
 }
+
+#[cfg(test)]
+mod tests {
+    use effectlog::{Dialect, Slice};
+
+    use super::*;
+
+    #[test]
+    fn a_step_writes_all_there_is_up_to_what_may_lie_ahead() {
+        let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
+        backlog.set_limits(1 << 30, 1 << 30);
+        backlog.begin(0, 0);
+        let push = |payload: Vec<u8>| {
+            let slice = Slice { position: backlog.end(), payload, ..Slice::default() };
+            backlog.push(Arc::new(slice), Dialect::default());
+        };
+        let (mut reader, mut output) = (backlog.read_from(0, None).expect("it begins there"), Output::new());
+        [b"ab", b"cd", b"ef"].iter().for_each(|piece| push(piece.to_vec()));
+        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6));
+        assert_eq!(output.to_vec(), b"abcdef");
+        output.clear();
+        [AHEAD_BYTES - 1, 3].into_iter().for_each(|count| push(vec![b'x'; count]));
+        assert_eq!((send_stream(&mut reader, &mut output), output.len()), (Step::Wrote, AHEAD_BYTES));
+        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6 + AHEAD_BYTES as u64 + 2));
+    }
+}

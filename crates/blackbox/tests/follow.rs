@@ -86,6 +86,19 @@ fn a_chain_has_the_same_data_at_the_same_offsets() {
     assert_eq!(middle.client().info("stats", "sync_full"), "2");
 }
 
+/// What comes with a snapshot lies as close together as what was written by clients.
+#[test]
+fn a_replica_takes_no_more_memory_than_its_primary() {
+    let (primary, replica) =
+        (replica(2, "auto", &["--enable-debug-command", "yes"]), replica(2, "auto", &[]));
+    check(&mut primary.client(), "DEBUG POPULATE 100000 key 550", "OK");
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let [of_primary, of_replica]: [u64; 2] = [&primary, &replica]
+        .map(|server| server.client().info("memory", "used_memory").parse().expect("a number"));
+    assert!(of_replica < of_primary + of_primary / 20, "{of_replica} bytes, and its primary {of_primary}");
+}
+
 #[test]
 fn a_promoted_replica_goes_on_with_the_stream() {
     let Some(primary) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };

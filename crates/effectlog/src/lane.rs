@@ -18,7 +18,7 @@ use crate::record::{Record, Units};
 use crate::recorder::Place;
 use crate::sync::{Receiver, Sender, channel};
 
-/// Bytes of a ring: what a busy thread commits while the log thread is away for half a millisecond. The model checker does not see into
+/// Bytes of a ring: what a busy thread commits while the log thread is away for a millisecond. The model checker does not see into
 /// rings; there all records take the queue, which it does.
 const RING_BYTES: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
 /// Bytes before a record in the ring.

@@ -15,7 +15,7 @@ use crate::region::{self, NOBODY, Stack};
 /// What is known of a chunk.
 #[repr(align(128))]
 pub(crate) struct Chunk {
-    /// The number of the heap that owns it. Does not change as long as there is a block.
+    /// The number of the heap that owns it. As long as there is a block it changes only when another heap [inherits](crate::inheriting) the chunk.
     pub(crate) owner: AtomicU16,
     /// The neighbours in a list of its owner, or (`next`) in the pool.
     pub(crate) next: AtomicU32,

@@ -5,6 +5,7 @@
 //! the time before; if more is kept than there may be ([`crate::kept`]), they go at once. Blocks that other threads free come
 //! by post, as small ones do, but each alone.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::chunk::Blocks;
@@ -118,6 +119,31 @@ impl Large {
         if kept::is_too_much() {
             self.cool_chunk(number, true);
         }
+    }
+
+    /// No chunk is in a list any more.
+    pub(crate) fn forget_lists(&mut self) {
+        self.lists = [NONE; LARGE_CLASSES + 1];
+    }
+
+    /// Takes over the chunks of these numbers that the heap `other` has, whose lists are forgotten; false if there are no larger numbers.
+    pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
+        let end = self.chunks.used_ever();
+        for number in numbers.start..numbers.end.min(end) {
+            let chunk = self.chunks.chunk(number);
+            if chunk.owner.load(Relaxed) != other {
+                continue;
+            }
+            chunk.owner.store(self.id, Relaxed);
+            let blocks = self.blocks(number);
+            let (class, is_empty, is_full) = (blocks.class().index(), blocks.is_empty(), blocks.is_full());
+            if is_empty {
+                self.list(EMPTY, number);
+            } else if !is_full {
+                self.list(class, number);
+            }
+        }
+        numbers.end < end
     }
 
     /// Takes back what came by post.

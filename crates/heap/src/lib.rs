@@ -19,6 +19,7 @@ mod count;
 mod emptying;
 mod free;
 mod general;
+mod inheriting;
 mod kept;
 mod large;
 mod letterbox;

@@ -3,6 +3,7 @@
 //! It has slabs, each cut into blocks of one size, and takes blocks from the one that is current for their size until that is
 //! full. A block goes back to its slab. If that is another heap's, it goes there by post ([`crate::mail`]).
 
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
@@ -240,6 +241,42 @@ impl Local {
                 *current = &FULL;
             }
         }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Makes it ready to be [inherited](Self::inherit): what came by post is in its place, and no list has a slab or a chunk. It is not to be
+    /// asked for anything before all of it was inherited.
+    pub(crate) fn wind_up(&mut self) {
+        while self.settle() {}
+        self.let_go();
+        (self.current, self.with_room) = ([&FULL; CLASSES], [NONE; CLASSES]);
+        if let Some(large) = &mut self.large {
+            large.forget_lists();
+        }
+    }
+
+    /// Takes over the slabs and chunks of these numbers that the heap `other` has, which was wound up; false if there are no larger numbers.
+    pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
+        let end = self.region.used_ever();
+        for number in numbers.start..numbers.end.min(end) {
+            let slab = self.region.slab(number);
+            if slab.owner.load(Relaxed) == other {
+                assert!(slab.used.load(Relaxed) > 0, "a heap that was wound up has no slabs without blocks");
+                slab.owner.store(self.id, Relaxed);
+                slab.place.store(UNLISTED, Relaxed);
+                let class = Class::numbered(slab.class.load(Relaxed));
+                let has_fresh = slab.fresh_at.load(Relaxed) as usize + class.bytes() <= SLAB_BYTES;
+                if has_fresh || !slab.free.load(Relaxed).is_null() {
+                    self.list(class, number);
+                }
+            }
+        }
+        let has_chunks = self.large.as_mut().is_some_and(|large| large.inherit(other, numbers.clone()));
+        has_chunks || numbers.end < end
     }
 
     /// The number of slabs that may be this heap's.

@@ -34,7 +34,7 @@ pub(crate) fn take(id: u16) -> *mut Free {
 /// Posts the blocks from `first` to `last`, linked, to the heap `id`.
 ///
 /// # Safety
-/// They are small blocks of that heap, and nobody uses them any more.
+/// They are small blocks of that heap, or were when it had them, and nobody uses them any more.
 pub(crate) unsafe fn post(id: u16, first: *mut Free, last: *mut Free) {
     // SAFETY: by what the caller promises.
     unsafe { LETTERBOXES[usize::from(id)].post(first, last) };
@@ -54,7 +54,7 @@ pub(crate) fn take_large(id: u16) -> *mut Free {
 /// Posts a large block to the heap `id`.
 ///
 /// # Safety
-/// It is a block of that heap, and nobody uses it any more.
+/// It is a block of that heap, or was when it had it, and nobody uses it any more.
 pub(crate) unsafe fn post_large(id: u16, block: *mut Free) {
     // SAFETY: by what the caller promises.
     unsafe { LARGE[usize::from(id)].post(block, block) };

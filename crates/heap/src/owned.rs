@@ -12,7 +12,20 @@ use crate::region;
 static HEAPS: Mutex<(Vec<Idle>, u16)> = Mutex::new((Vec::new(), 0));
 
 /// A heap between two threads.
-struct Idle(*mut Local);
+#[derive(Debug)]
+pub(crate) struct Idle {
+    heap: *mut Local,
+    /// Another heap has what was in it.
+    pub(crate) is_empty: bool,
+}
+
+impl Idle {
+    /// The heap.
+    pub(crate) fn local(&mut self) -> &mut Local {
+        // SAFETY: the heap lives for ever, no thread has it, and there is one of this for each heap.
+        unsafe { &mut *self.heap }
+    }
+}
 
 // SAFETY: nobody else has the heap.
 unsafe impl Send for Idle {}
@@ -30,7 +43,7 @@ pub fn own() {
     let Some(region) = region::get() else { return };
     let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let heap = match heaps.0.pop() {
-        Some(Idle(heap)) => heap,
+        Some(Idle { heap, .. }) => heap,
         None if usize::from(heaps.1) < HEAPS_MAX - 1 => {
             heaps.1 += 1;
             Box::into_raw(Box::new(Local::new(region, heaps.1)))
@@ -49,9 +62,18 @@ pub fn disown() {
     });
     let heap = LOCAL.replace(ptr::null_mut());
     if !heap.is_null() {
-        let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        heaps.0.push(Idle(heap));
+        put_idle(Idle { heap, is_empty: false });
     }
+}
+
+/// Takes all heaps that no thread has.
+pub(crate) fn take_idle() -> Vec<Idle> {
+    std::mem::take(&mut HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0)
+}
+
+/// The next thread that asks for a heap gets this one.
+pub(crate) fn put_idle(idle: Idle) {
+    HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0.push(idle);
 }
 
 /// Whether this thread has a heap.

@@ -1,9 +1,10 @@
 //! Giving back to the system, in short slices, what no block lies in.
 //!
 //! A *round* gives back what has lain free since the round before: pages of large blocks of the own heap, and, in one thread, slabs in
-//! the pool; then mimalloc looks at what it has. Rounds come as often as [`ROUND_MS`] says, so freed memory is kept for once to twice
+//! the pool; then mimalloc looks at what it has. That thread also takes over what lies in heaps that no thread has (`inheriting.rs`). Rounds come as often as [`ROUND_MS`] says, so freed memory is kept for once to twice
 //! as long.
 
+use crate::inheriting::Inheriting;
 use crate::owned::with_local;
 use crate::{general, kept, region};
 
@@ -23,6 +24,7 @@ enum Stage {
     #[default]
     Resting,
     Large,
+    Inheriting(Inheriting),
     Cooling,
     Aging,
 }
@@ -42,12 +44,18 @@ impl Round {
 
     /// Does a bounded piece of it.
     pub fn advance(&mut self) {
-        match self.stage {
+        match &mut self.stage {
             Stage::Resting => {}
             Stage::Large => {
                 if with_local(|local| local.cool_large(false)) != Some(true) {
                     general::collect(false);
-                    self.stage = if self.with_pool { Stage::Cooling } else { Stage::Resting };
+                    let next = || Stage::Inheriting(Inheriting::begin());
+                    self.stage = if self.with_pool { next() } else { Stage::Resting };
+                }
+            }
+            Stage::Inheriting(inheriting) => {
+                if !inheriting.advance() {
+                    self.stage = Stage::Cooling;
                 }
             }
             Stage::Cooling => {

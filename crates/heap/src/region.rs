@@ -45,7 +45,7 @@ pub(crate) const EMPTYING: u8 = 2;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slab {
-    /// The number of the heap that owns it. Does not change as long as there is a block.
+    /// The number of the heap that owns it. As long as there is a block it changes only when another heap [inherits](crate::inheriting) the slab.
     pub(crate) owner: AtomicU16,
     /// The number of its class.
     pub(crate) class: AtomicU8,

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use heap::{Allocator, Emptying, allocated_bytes, disown, is_to_move, own, purge, settle, slab_bytes};
+use heap::{
+    Allocator, Emptying, allocated_bytes, disown, is_to_move, own, purge, purge_at_once, settle, slab_bytes,
+};
 use proptest::prelude::*;
 
 /// The tests count the blocks of the whole process, so they come one after the other.
@@ -341,6 +343,88 @@ fn another_thread_empties_slabs() {
             disown();
         });
     });
+}
+
+/// The sizes of blocks in slabs and in chunks.
+const INHERITED_BYTES: [usize; 3] = [40, 600, 20_000];
+
+/// Blocks of each size that are freed before their heap is inherited.
+const HOLES: usize = 100;
+
+/// So many blocks of each of these sizes.
+fn inherited(count: usize) -> Vec<Block> {
+    let sizes = INHERITED_BYTES.into_iter().flat_map(|size| std::iter::repeat_n(size, count));
+    sizes.map(|size| Block::new(size, 8, size as u8, false)).collect()
+}
+
+/// What a thread leaves behind is that of a thread that has a heap already: what is freed of it is used again there, at once.
+#[test]
+fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
+    let _alone = alone();
+    own();
+    let made = thread::spawn(|| {
+        own();
+        // Some slabs have room, and some are full.
+        let (mut blocks, holes) = (inherited(500), inherited(HOLES));
+        blocks.extend(inherited(500));
+        drop(holes);
+        disown();
+        blocks
+    });
+    let mut blocks = made.join().expect("it did not panic");
+    purge();
+    blocks.iter().for_each(Block::check);
+    for size in INHERITED_BYTES {
+        let freed: HashSet<usize> = blocks
+            .extract_if(.., |block| block.layout.size() == size)
+            .map(|block| block.start.addr())
+            .collect();
+        // As many more as have room in the holes, and where this thread takes blocks from now.
+        let count = freed.len() + HOLES + (1 << 20) / size;
+        let again: Vec<Block> = (0..count).map(|_| Block::new(size, 8, 1, false)).collect();
+        let found = again.iter().filter(|block| freed.contains(&block.start.addr())).count();
+        assert!(found > freed.len() / 2, "{found} of {} blocks of {size} bytes", freed.len());
+        blocks.extend(again);
+    }
+    blocks.iter().for_each(Block::check);
+    drop(blocks);
+    disown();
+}
+
+/// What was freed before is posted to the heap that had it, and sent on.
+#[test]
+fn blocks_that_are_posted_to_a_heap_without_a_thread_come_to_its_heir() {
+    let _alone = alone();
+    own();
+    purge_at_once();
+    let before = slab_bytes().0;
+    let made = thread::spawn(|| {
+        own();
+        let blocks = inherited(10);
+        disown();
+        blocks
+    });
+    let blocks = made.join().expect("it did not panic");
+    let (freed, may_post) = (channel::<()>(), channel::<()>());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            own();
+            // Too few of a heap's to be posted at once.
+            drop(blocks);
+            freed.0.send(()).expect("somebody waits");
+            may_post.1.recv().expect("somebody sends it");
+            disown();
+        });
+        freed.1.recv().expect("the other thread sends it");
+        purge();
+        assert!(slab_bytes().0 > before, "the blocks are not there yet");
+        may_post.0.send(()).expect("the other thread waits");
+    });
+    // The old heap has mail, and sends it on.
+    purge();
+    purge_at_once();
+    assert_eq!(slab_bytes().0, before);
+    disown();
 }
 
 #[test]

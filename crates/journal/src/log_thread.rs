@@ -7,7 +7,9 @@
 //! ```
 //!
 //! While a write is under way the next slices fill: that is the group commit, and there is no timer for it. Where nobody waits
-//! for a write there is one at most every [`PAUSE_NS`], so that a thread is not woken for each command.
+//! for a write there is one at most every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. Nor are the threads that feed
+//! replicas: a slice wakes each of them once, and without a journal there is one at most every [`STREAM_PAUSE_NS`]. Where somebody waits for replicas
+//! ([`Progress::hurry`]) slices are closed at once.
 //!
 //! It is a machine of steps, which a thread of its own or a simulation runs. Nothing but [`Writer::append`] blocks it.
 //!
@@ -28,8 +30,10 @@ use crate::manifest::{Stream, StreamId};
 use crate::progress::{Progress, Refusal};
 use crate::writer::{Policy, Writer};
 
-/// Between two writes that nobody waits for.
-const PAUSE_NS: u64 = 500_000;
+/// Between two writes that nobody waits for. What is committed meanwhile is lost if the process is killed.
+const WRITE_PAUSE_NS: u64 = 500_000;
+/// Between two looks that nobody waits for where nothing is written, and replicas take what there is.
+const STREAM_PAUSE_NS: u64 = 1_000_000;
 /// With nothing to write it looks around this often.
 const LOOK: Duration = Duration::from_millis(100);
 /// How soon it tries again what could not be done at once.
@@ -72,7 +76,7 @@ pub enum Step {
     Worked,
     /// Nothing: until somebody nudges it, or so long.
     Waits(Duration),
-    /// Nothing: for so long, whoever nudges it.
+    /// Nothing: for so long, whoever nudges it. It may be called before, and then rests for the rest.
     Rests(Duration),
     /// It is over.
     Ended,
@@ -152,7 +156,7 @@ impl LogThread {
             match self.step() {
                 Step::Worked => {}
                 Step::Waits(timeout) => self.progress.sleep(timeout, || self.log.has_pending()),
-                Step::Rests(time) => std::thread::sleep(time),
+                Step::Rests(time) => self.progress.rest(time),
                 Step::Ended => return,
             }
         }
@@ -168,10 +172,12 @@ impl LogThread {
         let now_ns = self.clock.monotonic_ns();
         self.look_at_pending(now_ns / 1_000_000);
         let since_ns = now_ns.saturating_sub(self.wrote_ns);
-        let is_awaited = self.policy == Policy::Always && self.open.is_some();
+        let is_awaited = self.policy == Policy::Always && self.open.is_some()
+            || self.progress.hurried() >= self.collector.next();
         let is_paced = !is_awaited && !self.is_stopping && self.next.is_none();
-        if is_paced && since_ns < PAUSE_NS && self.closed.is_empty() {
-            return Step::Rests(Duration::from_nanos(PAUSE_NS - since_ns));
+        let pause_ns = if self.open.is_some() { WRITE_PAUSE_NS } else { STREAM_PAUSE_NS };
+        if is_paced && since_ns < pause_ns && self.closed.is_empty() {
+            return Step::Rests(Duration::from_nanos(pause_ns - since_ns));
         }
         // What waits may be asked at any time, and is never said to be less than it is.
         self.note_taken(self.log.pending_bytes());
@@ -271,8 +277,9 @@ impl LogThread {
             let mut slice = std::mem::take(slice);
             self.closed_bytes += slice.payload.len();
             if self.is_streaming {
-                // It stays for a while.
-                slice.payload.shrink_to_fit();
+                // It stays for a while, in no more memory than it has bytes.
+                let exact = slice.payload.clone();
+                self.keep_spare(std::mem::replace(&mut slice.payload, exact));
             }
             let slice = Arc::new(slice);
             if self.is_streaming {
@@ -322,16 +329,21 @@ impl LogThread {
         self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
         self.note_taken(0);
-        for slice in self.closed.drain(..) {
-            if self.spare_payloads.len() < SPARE_PAYLOADS
-                && let Some(Slice { mut payload, .. }) = Arc::into_inner(slice)
-            {
-                payload.clear();
-                payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
-                self.spare_payloads.push(payload);
+        while let Some(slice) = self.closed.pop() {
+            if let Some(Slice { payload, .. }) = Arc::into_inner(slice) {
+                self.keep_spare(payload);
             }
         }
         Step::Worked
+    }
+
+    /// Keeps the memory of a payload for slices to come.
+    fn keep_spare(&mut self, mut payload: Vec<u8>) {
+        if self.spare_payloads.len() < SPARE_PAYLOADS {
+            payload.clear();
+            payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
+            self.spare_payloads.push(payload);
+        }
     }
 
     /// What is durable without a sync.

@@ -75,6 +75,8 @@ pub struct Progress {
     ended: AtomicU64,
     /// Somebody waits until this slice is durable, whatever the policy.
     asked: AtomicU64,
+    /// Somebody waits until this slice is closed.
+    hurried: Line<AtomicU64>,
     /// For each thread the first slice that it waits for; 0: none.
     awaited: Box<[Line<AtomicU64>]>,
     wake: Wake,
@@ -97,6 +99,7 @@ impl Progress {
             durable: Line(AtomicU64::new(slice)),
             ended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            hurried: Line::default(),
             awaited: (0..threads).map(|_| Line::default()).collect(),
             wake,
             is_asleep: Line::default(),
@@ -231,6 +234,17 @@ impl Progress {
         self.wake_log_thread();
     }
 
+    /// Somebody waits until this slice is closed: that is done at once, and not when the log thread looks next.
+    pub fn hurry(&self, slice: u64) {
+        self.hurried.0.fetch_max(slice, Ordering::Relaxed);
+        self.wake_log_thread();
+    }
+
+    /// The last slice that was to be closed at once.
+    pub(crate) fn hurried(&self) -> u64 {
+        self.hurried.0.load(Ordering::Relaxed)
+    }
+
     /// The last slice that somebody waits for.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
@@ -288,6 +302,13 @@ impl Progress {
             std::thread::park_timeout(timeout);
         }
         self.is_asleep.0.store(false, Ordering::Relaxed);
+    }
+
+    /// The log thread rests so long, unless it is [hurried](Self::hurry), asked for something, or ordered to.
+    pub(crate) fn rest(&self, time: Duration) {
+        if !time.is_zero() {
+            std::thread::park_timeout(time);
+        }
     }
 
     /// The log thread is to be woken from now on; false: it `has_work` by now. What comes of that is up to the one who steps it.

@@ -61,6 +61,8 @@ bitflags::bitflags! {
         const BROKEN = 1 << 1;
         /// Bytes pass a codec.
         const CODED = 1 << 2;
+        /// When some of its output is sent, the turn reports that.
+        const AWAITED = 1 << 3;
     }
 }
 

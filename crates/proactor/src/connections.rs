@@ -282,6 +282,12 @@ impl<L> Connections<L> {
         }
     }
 
+    pub(crate) fn await_sending(&mut self, id: ConnId) {
+        if let Some(connection) = self.open(id) {
+            connection.care.insert(Care::AWAITED);
+        }
+    }
+
     /// Begins to close after the output; false if the name does not work.
     pub(crate) fn begin_close(&mut self, id: ConnId, now_ns: u64) -> bool {
         let Some(connection) = self.open(id) else { return false };
@@ -333,10 +339,14 @@ impl<L> Connections<L> {
 
     /// Notes that the socket took `len` bytes; true if all output has been sent.
     #[inline]
-    pub(crate) fn sent(&mut self, slot: u32, len: usize) -> bool {
+    pub(crate) fn sent(&mut self, slot: u32, len: usize, events: &mut Vec<Event>) -> bool {
         self.send_count += 1;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
         connection.sending.advance(len, pool);
+        if connection.care.contains(Care::AWAITED) {
+            connection.care.remove(Care::AWAITED);
+            events.push(Event::Wake);
+        }
         let is_done = connection.sending.is_empty() && connection.output.is_empty();
         if is_done {
             connection.is_output_bare = true;

@@ -183,6 +183,11 @@ impl Driver {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
     }
 
+    /// The next time the socket takes output of the connection, the turn reports [`Event::Wake`]: for who writes no more than so much ahead of it.
+    pub fn await_sending(&mut self, conn: ConnId) {
+        each!(self, inner => inner.connections().await_sending(conn));
+    }
+
     /// How often something was sent, on any connection.
     pub fn send_count(&mut self) -> u64 {
         each!(self, inner => inner.connections().send_count)

@@ -192,7 +192,7 @@ impl EpollDriver {
             match sys::send(connection.link.fd.as_fd(), &slices[..count]) {
                 Ok(len) => {
                     written += len;
-                    if self.connections.sent(slot, len) {
+                    if self.connections.sent(slot, len, events) {
                         break (false, None);
                     }
                 }

@@ -56,7 +56,7 @@ pub enum Event {
         /// How it broke.
         error: Option<io::ErrorKind>,
     },
-    /// Another thread left a notice: look at the inboxes.
+    /// Another thread left a notice: look at the inboxes. Or output was sent that was to be [reported](crate::Driver::await_sending).
     Wake,
 }
 

@@ -95,6 +95,32 @@ fn ten_megabytes_reach_a_slow_reader() {
 }
 
 #[test]
+fn who_writes_ahead_of_a_slow_reader_hears_when_it_has_read() {
+    over_all_drivers(|world| {
+        world.is_echo = false;
+        let (mut client, conn) = world.connect();
+        world.reply(conn, &pattern(10_000_000));
+        for _ in 0..20 {
+            world.pump();
+        }
+        let (stuck, wakes) = (world.driver.output_pending_bytes(conn), world.wakes);
+        world.driver.await_sending(conn);
+        world.pump();
+        assert_eq!((world.wakes, world.driver.output_pending_bytes(conn)), (wakes, stuck), "nothing is read");
+        world.until("more to be sent", |world| {
+            client.receive(50_000);
+            world.wakes > wakes
+        });
+        assert!(world.driver.output_pending_bytes(conn) < stuck);
+        world.until("all", |world| {
+            client.receive(50_000);
+            world.driver.output_pending_bytes(conn) == 0
+        });
+        assert_eq!(world.wakes, wakes + 1, "once");
+    });
+}
+
+#[test]
 fn the_end_of_input_is_reported_once_after_all_data_and_replies_still_go_out() {
     over_all_drivers(|world| {
         world.is_echo = false;

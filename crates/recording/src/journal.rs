@@ -219,13 +219,12 @@ impl Journal {
     pub fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
-        let base_position = facts.base.position;
         *locked(&self.files) = Some(Files {
             journal: opened.0.clone(),
             id: facts.id,
             checkpoint: None,
             base_bytes,
-            base_position,
+            base_position: facts.base.position,
         });
         *locked(&self.folder) = Some(folder);
         self.is_first_base.store(facts.is_pending, Ordering::Relaxed);
@@ -383,10 +382,9 @@ impl Journal {
 fn note_failure(progress: &Progress, trouble: &Trouble) -> bool {
     tracing::error!("the journal cannot be written: {trouble}");
     let ends = progress.policy() == Policy::Always;
+    debug_assert_eq!(progress.refusal(), Refusal::Failed);
     if ends {
         tracing::error!("appendfsync is always, so the server ends: what was acknowledged is on the disk");
-    } else {
-        debug_assert_eq!(progress.refusal(), Refusal::Failed);
     }
     ends
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use persistence::{Spool, SpoolState};
-use proactor::Errands;
+use proactor::{Errands, Waker};
 use resp::Output;
 
 use crate::history::ReplicationId;
@@ -69,11 +69,19 @@ pub struct Around<'a> {
     /// How much patience there is.
     pub limits: Limits,
     /// Wakes the thread.
-    pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
+    pub waker: Arc<Waker>,
     /// Who reads it.
     pub errands: &'a Errands,
     /// Reads the journal between two places of the stream, as somebody reads it who knows what this release of Redis knows (`None`: everything).
     pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
+}
+
+impl Around<'_> {
+    /// What wakes the thread.
+    fn wake(&self) -> Box<dyn Fn() + Send + Sync> {
+        let waker = Arc::clone(&self.waker);
+        Box::new(move || waker.wake())
+    }
 }
 
 /// What came of a step.
@@ -81,8 +89,10 @@ pub struct Around<'a> {
 pub enum Step {
     /// It has written something, and may have more.
     Wrote,
-    /// It waits for the socket, for the replica, or for a snapshot.
+    /// It waits for the replica, or for a snapshot.
     Waits,
+    /// It waits until the socket has taken some of what it wrote.
+    Full,
     /// It waits for the disk: soon.
     Soon,
     /// It has sent the stream up to there.
@@ -146,21 +156,9 @@ impl Feed {
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
             }
-            Phase::Online { reader } if has_room => match reader.next(AHEAD_BYTES) {
-                Found::Bytes(bytes) => {
-                    output.extend_from_slice(bytes);
-                    let count = bytes.len();
-                    reader.advance(count);
-                    Step::Wrote
-                }
-                Found::Nothing => Step::CaughtUp(reader.position()),
-                Found::Gone => Step::Ends("it is too far behind the stream".into()),
-            },
-            Phase::Sending { .. }
-            | Phase::CatchingUp { .. }
-            | Phase::Confirming { .. }
-            | Phase::Online { .. }
-            | Phase::Done => Step::Waits,
+            Phase::Online { reader } if has_room => send_stream(reader, output),
+            Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
+            Phase::Confirming { .. } | Phase::Done => Step::Waits,
         };
         if step == Step::Wrote || pending_bytes != self.pending_bytes {
             (self.moved_ms, self.pending_bytes) = (around.now_ms, pending_bytes);
@@ -216,7 +214,7 @@ impl Feed {
             let id = String::from_utf8_lossy(&around.id);
             output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
         }
-        spool.on_progress((around.wake)());
+        spool.on_progress(around.wake());
         self.replica.set_stage(Stage::Sending);
         self.phase = Phase::Sending { spool, place: 0, has_head: false, reader };
         Step::Wrote
@@ -226,7 +224,7 @@ impl Feed {
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
-        match read.map(|read| Tail::begin(read, (around.wake)(), around.errands)) {
+        match read.map(|read| Tail::begin(read, around.wake(), around.errands)) {
             Some(Ok(tail)) => {
                 self.replica.set_stage(Stage::Online);
                 self.phase = Phase::CatchingUp { tail, reader };
@@ -303,5 +301,49 @@ impl Feed {
             self.newline_ms = now_ms;
             output.extend_from_slice(b"\n");
         }
+    }
+}
+
+/// Writes what comes next of the stream, as far as it goes ahead of the socket.
+fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
+    let mut wrote = 0;
+    while wrote < AHEAD_BYTES {
+        match reader.next(AHEAD_BYTES - wrote) {
+            Found::Bytes(bytes) => {
+                output.extend_from_slice(bytes);
+                let count = bytes.len();
+                reader.advance(count);
+                wrote += count;
+            }
+            Found::Nothing => return Step::CaughtUp(reader.position()),
+            Found::Gone => return Step::Ends("it is too far behind the stream".into()),
+        }
+    }
+    Step::Wrote
+}
+
+#[cfg(test)]
+mod tests {
+    use effectlog::{Dialect, Slice};
+
+    use super::*;
+
+    #[test]
+    fn a_step_writes_all_there_is_up_to_what_may_lie_ahead() {
+        let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
+        backlog.set_limits(1 << 30, 1 << 30);
+        backlog.begin(0, 0);
+        let push = |payload: Vec<u8>| {
+            let slice = Slice { position: backlog.end(), payload, ..Slice::default() };
+            backlog.push(Arc::new(slice), Dialect::default());
+        };
+        let (mut reader, mut output) = (backlog.read_from(0, None).expect("it begins there"), Output::new());
+        [b"ab", b"cd", b"ef"].iter().for_each(|piece| push(piece.to_vec()));
+        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6));
+        assert_eq!(output.to_vec(), b"abcdef");
+        output.clear();
+        [AHEAD_BYTES - 1, 3].into_iter().for_each(|count| push(vec![b'x'; count]));
+        assert_eq!((send_stream(&mut reader, &mut output), output.len()), (Step::Wrote, AHEAD_BYTES));
+        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6 + AHEAD_BYTES as u64 + 2));
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use effectlog::Backlog;
 use proactor::ConnId;
 use resp::Output;
 
@@ -18,12 +19,15 @@ pub struct Replicas {
     /// How long the thread may sleep; `None`: until there is more in the stream than up to `caught_up`.
     wait: Option<Duration>,
     caught_up: Option<u64>,
+    /// When all of them had the stream up to `caught_up`, and only time or more of it gives them something to do.
+    rests_ms: Option<u64>,
 }
 
 impl Replicas {
     /// This connection has a feed.
     pub fn add(&mut self, conn: ConnId) {
         self.conns.push(conn);
+        self.rests_ms = None;
     }
 
     /// It has gone, if it was there.
@@ -46,30 +50,44 @@ impl Replicas {
         self.conns.is_empty()
     }
 
+    /// Whether they are to be stepped. If they have everything, that is once in a millisecond and not in each turn.
+    #[inline]
+    pub fn has_work(&self, backlog: &Backlog, now_ms: u64) -> bool {
+        !self.is_empty() && (self.rests_ms != Some(now_ms) || self.caught_up != Some(backlog.end()))
+    }
+
     /// How long the next turn may sleep, where `awaits` asks to be woken when there is more than up to a place; `None`: as long as it likes.
     pub fn wait(&self, awaits: impl FnOnce(u64) -> bool) -> Option<Duration> {
         let has_more = || self.caught_up.is_some_and(|place| !awaits(place));
         self.wait.or_else(|| has_more().then_some(Duration::ZERO))
     }
 
-    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. Those that are
-    /// to be disconnected, and why.
+    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. If the answer is
+    /// true, the feed is to be stepped when some of them were. Those that are to be disconnected, and why.
     pub fn step(
         &mut self,
         around: &Around<'_>,
-        mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize)),
+        mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize) -> bool),
     ) -> Vec<(ConnId, Cow<'static, str>)> {
-        (self.wait, self.caught_up) = (None, None);
+        (self.wait, self.caught_up, self.rests_ms) = (None, None, Some(around.now_ms));
         let mut ended = Vec::new();
         for conn in &self.conns {
-            with(*conn, &mut |feed, output, pending_bytes| match feed.step(output, pending_bytes, around) {
-                Step::Wrote => self.wait = Some(Duration::ZERO),
-                Step::Waits => {}
-                Step::Soon => self.wait = self.wait.or(Some(SOON)),
-                Step::CaughtUp(place) => {
-                    self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
+            with(*conn, &mut |feed, output, pending_bytes| {
+                let step = feed.step(output, pending_bytes, around);
+                let is_full = step == Step::Full;
+                if !matches!(step, Step::CaughtUp(_)) {
+                    self.rests_ms = None;
                 }
-                Step::Ends(why) => ended.push((*conn, why)),
+                match step {
+                    Step::Wrote => self.wait = Some(Duration::ZERO),
+                    Step::Waits | Step::Full => {}
+                    Step::Soon => self.wait = self.wait.or(Some(SOON)),
+                    Step::CaughtUp(place) => {
+                        self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
+                    }
+                    Step::Ends(why) => ended.push((*conn, why)),
+                }
+                is_full
             });
         }
         ended
@@ -84,11 +102,29 @@ mod tests {
     fn a_thread_whose_last_replica_has_gone_may_sleep() {
         let conns = [1, 2].map(ConnId::from_bits);
         for (wait, caught_up) in [(Some(Duration::ZERO), None), (None, Some(7))] {
-            let mut replicas = Replicas { conns: conns.to_vec(), wait, caught_up };
+            let mut replicas = Replicas { conns: conns.to_vec(), wait, caught_up, rests_ms: None };
             replicas.remove(conns[0]);
             assert_eq!(replicas.wait(|_| false), Some(Duration::ZERO));
             replicas.remove(conns[1]);
             assert_eq!(replicas.wait(|_| false), None);
         }
+    }
+
+    #[test]
+    fn replicas_that_have_everything_are_stepped_once_in_a_millisecond() {
+        let backlog = Backlog::new(1, Box::new(|_| {}));
+        backlog.begin(7, 0);
+        let mut replicas = Replicas::default();
+        assert!(!replicas.has_work(&backlog, 3));
+        replicas.add(ConnId::from_bits(1));
+        assert!(replicas.has_work(&backlog, 3));
+        (replicas.caught_up, replicas.rests_ms) = (Some(7), Some(3));
+        assert!(!replicas.has_work(&backlog, 3) && replicas.has_work(&backlog, 4));
+        backlog.begin(8, 0);
+        assert!(replicas.has_work(&backlog, 3), "there is more");
+        replicas.caught_up = Some(8);
+        assert!(!replicas.has_work(&backlog, 3));
+        replicas.add(ConnId::from_bits(2));
+        assert!(replicas.has_work(&backlog, 3), "another one has come");
     }
 }

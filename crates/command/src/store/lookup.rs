@@ -156,27 +156,29 @@ impl Store<'_, '_> {
 }
 
 /// Deletes what is at `key` if it has expired, or fields of it that have. True if it has expired and stays, hidden.
-#[inline]
+#[inline(always)]
 #[must_use]
 fn expire_if_due(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) -> bool {
-    meet(store, id, hash, key, false)
+    has_volatile(store, id) && meet(store, id, hash, key, false)
 }
 
 /// The same before `key` is written. Also on a replica, if its clients may write: what they write is seen.
-#[inline]
+#[inline(always)]
 pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) {
-    let is_hidden = meet(store, id, hash, key, true);
+    let is_hidden = has_volatile(store, id) && meet(store, id, hash, key, true);
     debug_assert!(!is_hidden, "nothing is written where it is hidden");
 }
 
-#[inline]
+/// Whether anything in the database can expire. Inlined always: where nothing can, a look-up costs two loads for it, and no call.
+#[inline(always)]
+fn has_volatile(store: &Store<'_, '_>, id: ShardId) -> bool {
+    let data = &store.tx.hold.shard(id).dbs[store.client.db as usize];
+    data.volatile_len() > 0 || data.has_volatile_fields()
+}
+
 fn meet(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8], writes: bool) -> bool {
     let (db, now) = (store.client.db as usize, store.tx.now);
-    let data = &store.tx.hold.shard(id).dbs[db];
-    if data.volatile_len() == 0 && !data.has_volatile_fields() {
-        return false;
-    }
-    let Some(record) = data.find(hash, key) else { return false };
+    let Some(record) = store.tx.hold.shard(id).dbs[db].find(hash, key) else { return false };
     let is_over = record.expiry().is_some_and(|expiry| expiry < now);
     let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
     if !is_over && !has_due {

@@ -432,3 +432,37 @@ fn the_stream_has_the_id_under_which_it_was_written() {
     // A crash in the moment between frames and the manifest is rare.
     assert!(counts[0] < counts[1] && counts[1] > 0 && counts[2] > 0, "{counts:?}");
 }
+
+/// What is committed soon after a look waits for the next one, unless somebody waits for it.
+#[test]
+fn a_slice_that_somebody_waits_for_is_closed_at_once() {
+    for has_journal in [false, true] {
+        let mut house = House::new(3, Policy::Everysec);
+        if has_journal {
+            house.begin(7, 1, Data::None);
+            house.settle();
+            house.orders.send(Order::Stream(house.log.cut().slice(), true)).expect("it is there");
+        } else {
+            house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
+        }
+        house.commit(0);
+        house.settle();
+        // Long after the last look, it is closed without being asked for.
+        house.now_ns.fetch_add(10_000_000, Ordering::Relaxed);
+        house.commit(0);
+        assert!(house.step(false) == Step::Worked);
+        let looks = |house: &mut House| {
+            let slice = *house.commits.last().expect("there is one");
+            (house.log_thread.step(), house.backlog.end_of(slice).is_some())
+        };
+        house.commit(1);
+        let (step, is_closed) = looks(&mut house);
+        assert!(matches!(step, Step::Rests(_)) && !is_closed);
+        house.progress.hurry(*house.commits.last().expect("there is one"));
+        assert_eq!(looks(&mut house), (Step::Worked, true));
+        // And only that one.
+        house.commit(1);
+        let (step, is_closed) = looks(&mut house);
+        assert!(matches!(step, Step::Rests(_)) && !is_closed);
+    }
+}

@@ -186,7 +186,7 @@ impl SimDriver {
                 break;
             }
             match connection.link.write(&slices[0]) {
-                Ok(len) => drop(self.connections.sent(slot, len)),
+                Ok(len) => drop(self.connections.sent(slot, len, events)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => self.connections.ended(slot, Some(error.kind()), events),
             }

@@ -298,7 +298,7 @@ impl UringDriver {
         connection.link.is_sending = false;
         match completion.length() {
             Ok(len) => {
-                if self.connections.sent(slot, len) {
+                if self.connections.sent(slot, len, events) {
                     return self.finish_closing(slot);
                 }
             }

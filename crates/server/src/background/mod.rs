@@ -49,10 +49,10 @@ impl Thread {
             }
         }
         self.save_slice();
-        if !self.host.replicas.is_empty() {
+        let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
+        if self.host.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
             feed_replicas(self);
         }
-        let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
         let due = self.host.cron.begin_turn(now_ms);
         if is_first {
             look_after_link(self, due.is_round);

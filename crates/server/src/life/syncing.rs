@@ -83,6 +83,9 @@ impl Syncing {
             return Some(Duration::ZERO);
         }
         let waits_for_slice = unasked.is_some() || self.of_replicas.iter().any(|one| !one.has_asked);
+        if waits_for_slice {
+            shared.journal.progress.hurry(shared.journal.log.slice());
+        }
         let has_news = !shared.acks.awaits(thread, acks)
             || waits_for_slice && !shared.journal.backlog.awaits(thread, end);
         has_news.then_some(Duration::ZERO)
@@ -166,6 +169,7 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     }
     if std::mem::take(&mut thread.host.syncing.asks) && shared.primary.is_followed() {
         thread.host.syncing.asks = !thread.tx.tell_replicas(&QUESTION);
+        shared.journal.progress.hurry(thread.tx.committed);
         thread.leave_all();
     }
 }

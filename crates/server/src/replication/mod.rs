@@ -5,8 +5,6 @@
 mod door;
 mod follow;
 
-use std::sync::Arc;
-
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{
@@ -24,17 +22,12 @@ use crate::thread::{Thread, ThreadHost};
 #[cold]
 pub(crate) fn feed_replicas(thread: &mut Thread) {
     let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
-    let waker = driver.waker();
-    let wake = || -> Box<dyn Fn() + Send + Sync> {
-        let waker = Arc::clone(&waker);
-        Box::new(move || waker.wake())
-    };
     let around = Around {
         now_ms: *now_ms,
         backlog: &shared.journal.backlog,
         id: shared.primary.history().id,
         limits: Limits::of(&shared.settings),
-        wake: &wake,
+        waker: driver.waker(),
         errands: &shared.machine.errands,
         read_back: &|part, version| -> Option<Read> {
             let mut stream = shared.journal.open()?.read_back(part.start, part.end);
@@ -44,8 +37,10 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
     let ended = replicas.step(&around, |conn, step| {
         let pending_bytes = driver.output_pending_bytes(conn);
         let feed = connections.session(conn).and_then(|session| session.replica.as_mut()?.feed.as_mut());
-        if let (Some(feed), Some(output)) = (feed, driver.output_mut(conn)) {
-            step(feed, output, pending_bytes);
+        if let (Some(feed), Some(output)) = (feed, driver.output_mut(conn))
+            && step(feed, output, pending_bytes)
+        {
+            driver.await_sending(conn);
         }
     });
     for (conn, why) in ended {

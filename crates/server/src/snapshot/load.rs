@@ -155,8 +155,9 @@ impl<'s> Loader<'s> {
     /// What stands in the file `name`, with which a stream begins.
     pub(crate) fn read_beginning(&self, name: &str) -> Result<Loaded, Error> {
         let (mut found, progress) = (self.found(), Progress::default());
-        let data = Load { progress: &progress, ..self.load(0) }.beginning(name, &mut found)?;
-        let data = data.ok_or_else(|| Error::Io {
+        let mut read = || Load { progress: &progress, ..self.load(0) }.beginning(name, &mut found);
+        let data = if self.is_simulated { read() } else { on_heap_to_serve(read) };
+        let data = data?.ok_or_else(|| Error::Io {
             what: "cannot load a snapshot".to_owned(),
             source: std::io::Error::other("the server ends"),
         })?;

@@ -483,3 +483,23 @@ fn a_password_that_is_wrong_is_told() {
     eventually("it follows", || is_up(&replica));
     check(&mut client, "GET k", "(nil)");
 }
+
+#[test]
+fn a_snapshot_that_does_not_fit_leaves_the_data_as_they_were() {
+    let primary = replica(2, "auto", &[]);
+    check(&mut primary.client(), "DEBUG POPULATE 100000 key 4000", "OK");
+    // `prlimit` is in util-linux.
+    let options = ["--repl-diskless-sync-delay", "0", "--proactor_threads=1", "--io=epoll"];
+    let small = Server::launch(&["/usr/bin/prlimit", "--data=300000000"], &options);
+    let small = small.unwrap_or_else(|error| panic!("{error}"));
+    let mut client = small.client();
+    check(&mut client, "SET k old", "OK");
+    follow(&small, &primary);
+    eventually("the log tells", || small.log_end().contains("it does not fit into memory"));
+    check(&mut client, "GET k", "\"old\"");
+    assert_eq!(client.info("replication", "master_link_status"), "down");
+    check(&mut primary.client(), "FLUSHALL", "OK");
+    check(&mut primary.client(), "SET k new", "OK");
+    eventually("what fits is taken", || is_up(&small));
+    expect_same(&small, &primary);
+}

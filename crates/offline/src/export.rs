@@ -112,6 +112,7 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
         progress: &progress,
         is_stopped: &is_stopped,
         thread_count: if threads > 1 { threads } else { 0 },
+        memory_bytes_max: u64::MAX,
         tuning: Tuning::LARGE,
     };
     let recovery = Recovery {

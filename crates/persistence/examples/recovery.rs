@@ -100,6 +100,7 @@ fn main() {
         progress: &Progress::default(),
         is_stopped: &AtomicBool::new(false),
         thread_count,
+        memory_bytes_max: u64::MAX,
         tuning: Tuning::LARGE,
     };
     let slice_bytes = slices.iter().map(|slice| slice.payload.len() as u64).sum();

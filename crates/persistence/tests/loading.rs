@@ -138,6 +138,7 @@ impl World {
             progress: &self.progress,
             is_stopped: &self.is_stopped,
             thread_count,
+            memory_bytes_max: u64::MAX,
             tuning: Tuning::SMALL,
         }
     }

@@ -234,6 +234,7 @@ impl World {
             progress: &self.progress,
             is_stopped: &self.is_stopped,
             thread_count,
+            memory_bytes_max: u64::MAX,
             tuning: Tuning::SMALL,
         };
         let recovery = Recovery {
@@ -482,6 +483,7 @@ fn a_source_that_fails_ends_it() {
             progress: &world.progress,
             is_stopped: &world.is_stopped,
             thread_count,
+            memory_bytes_max: u64::MAX,
             tuning: Tuning::SMALL,
         };
         let recovery = Recovery {

@@ -187,6 +187,7 @@ impl World {
             progress: &Progress::default(),
             is_stopped: &AtomicBool::new(false),
             thread_count: 0,
+            memory_bytes_max: u64::MAX,
             tuning: Tuning::SMALL,
         };
         let loaded = load.snapshot(name, 0, &mut Nothing).expect("it is right").expect("nobody stopped it");

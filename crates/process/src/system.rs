@@ -7,6 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, kill_process, setrlimit};
 
@@ -128,6 +129,33 @@ pub fn resident_bytes() -> u64 {
 pub fn machine_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     system.totalram as u64 * u64::from(system.mem_unit)
+}
+
+/// How much memory this process may have, in bytes: what the machine has, or less if its control groups (v1 and v2) or `ulimit -d` say so. Of the
+/// latter a part is for what is not counted.
+pub fn memory_bytes_max() -> u64 {
+    let data = getrlimit(Resource::Data).current.map(|bytes| bytes / 4 * 3);
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let of_groups = groups.lines().flat_map(limits_of_group);
+    of_groups.chain(data).fold(machine_bytes(), u64::min)
+}
+
+/// What a line of `/proc/self/cgroup` says of memory: the limits of the group and of those that it is in.
+fn limits_of_group(line: &str) -> Vec<u64> {
+    let mut words = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(group)) = (words.next(), words.next()) else { return Vec::new() };
+    let (root, name) = match controllers {
+        "" => ("/sys/fs/cgroup", "memory.max"),
+        _ if controllers.split(',').any(|name| name == "memory") => {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
+        _ => return Vec::new(),
+    };
+    let limit = |group: &Path| {
+        let path = Path::new(root).join(group.strip_prefix("/").unwrap_or(group)).join(name);
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    Path::new(group).ancestors().filter_map(limit).collect()
 }
 
 /// The system's words for an error, as Redis quotes them.

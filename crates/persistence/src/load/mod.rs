@@ -54,6 +54,8 @@ pub struct Load<'a> {
     pub is_stopped: &'a AtomicBool,
     /// So many threads read together with the one that calls; with 0 it reads alone.
     pub thread_count: usize,
+    /// It fails rather than that the process has more memory than this.
+    pub memory_bytes_max: u64,
     /// How much is read at a time.
     pub tuning: Tuning,
 }

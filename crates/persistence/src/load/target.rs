@@ -21,6 +21,8 @@ const PROGRESS_MS: u64 = 1000;
 /// Fewer bytes of a file make no key with its value: type, and two strings with their lengths.
 const KEY_BYTES_MIN: u64 = 4;
 
+/// It looks at memory after so many items.
+const ITEMS_UNLOOKED: usize = 256;
 /// Entries that are read before the first of them is inserted: what is in memory there has come meanwhile.
 const ENTRIES_AHEAD: usize = 8;
 
@@ -109,7 +111,12 @@ impl<'a> Target<'a> {
         others: &mut dyn FnMut(Item) -> Result<(), rdb::Error>,
     ) -> Result<(), rdb::Error> {
         let mut entries = VecDeque::with_capacity(ENTRIES_AHEAD);
+        let mut item_count: usize = 0;
         while !self.is_stopped() {
+            item_count += 1;
+            if item_count.is_multiple_of(ITEMS_UNLOOKED) {
+                self.look_at_memory(file.offset())?;
+            }
             let read = file.next_item().and_then(|item| {
                 match item {
                     Item::End => return Ok(false),
@@ -129,6 +136,16 @@ impl<'a> Target<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Fails if there is more than may be; `offset` is where it is in the file.
+    fn look_at_memory(&self, offset: u64) -> Result<(), rdb::Error> {
+        let (bytes, max) = (heap::allocated_bytes(), self.load.memory_bytes_max);
+        if bytes <= max {
+            return Ok(());
+        }
+        let why = format!("it does not fit into memory: {bytes} bytes are in use, and {max} may be");
+        Err(rdb::Error { offset, why: io::Error::new(io::ErrorKind::OutOfMemory, why).into() })
     }
 
     /// Exchanges what a shard has for `dbs`.

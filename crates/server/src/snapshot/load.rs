@@ -155,7 +155,10 @@ impl<'s> Loader<'s> {
     /// What stands in the file `name`, with which a stream begins.
     pub(crate) fn read_beginning(&self, name: &str) -> Result<Loaded, Error> {
         let (mut found, progress) = (self.found(), Progress::default());
-        let mut read = || Load { progress: &progress, ..self.load(0) }.beginning(name, &mut found);
+        // What is there stays until it is read, and longer if it does not fit.
+        let memory_bytes_max = process::system::memory_bytes_max();
+        let mut read =
+            || Load { progress: &progress, memory_bytes_max, ..self.load(0) }.beginning(name, &mut found);
         let data = if self.is_simulated { read() } else { on_heap_to_serve(read) };
         let data = data?.ok_or_else(|| Error::Io {
             what: "cannot load a snapshot".to_owned(),
@@ -274,6 +277,7 @@ impl<'s> Loader<'s> {
             progress: &self.snapshots.progress,
             is_stopped: self.is_stopped,
             thread_count,
+            memory_bytes_max: u64::MAX,
             tuning: self.tuning.persistence,
         }
     }

@@ -234,6 +234,8 @@ fn what_redis_does_not_know_is_left_out() {
     let mut theirs = replica.client();
     eventually("there, too", || theirs.show("HGETALL h") == client.show("HGETALL h"));
     expect_same(&replica, &primary);
+    assert_eq!(client.info("replication", "repl_unsupported_effects"), "3");
+    assert!(primary.log_end().contains("speaks Redis' protocol"), "{}", primary.log_end());
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub struct Reader {
     /// The slice at its place, once found, and how that reads in its dialect if that is different.
     entry: Option<Entry>,
     translated: Option<Vec<u8>>,
+    /// Commands that are left out of that.
+    left_out: u64,
 }
 
 impl Backlog {
@@ -214,7 +216,7 @@ impl Backlog {
         let place = Arc::new(AtomicU64::new(position));
         kept.places.push(Arc::clone(&place));
         drop(kept);
-        Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None })
+        Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None, left_out: 0 })
     }
 
     /// Holds what comes from now on.
@@ -277,12 +279,21 @@ impl Reader {
             self.translated = self
                 .version
                 .filter(|version| dialect.has_own || dialect.version > *version)
-                .map(|version| dialect::translated(&slice.payload, version));
+                .map(|version| dialect::translated(&slice.payload, version))
+                .map(|(bytes, left_out)| {
+                    self.left_out += left_out;
+                    bytes
+                });
         }
         let slice = &self.entry.as_ref().expect("it was found").slice;
         let bytes = self.translated.as_ref().unwrap_or(&slice.payload);
         let rest = &bytes[(position - slice.position) as usize..];
         Found::Bytes(&rest[..rest.len().min(bytes_max)])
+    }
+
+    /// How many commands were left out since the last call, because the reader does not know them.
+    pub fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
     }
 
     /// It has taken so many of the bytes that it found.

@@ -85,9 +85,10 @@ impl<'p> Next<'p> {
     }
 }
 
-/// The commands of a payload as a reader has them that knows this version of Redis: as many bytes.
-pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
+/// The commands of a payload as a reader has them that knows this version of Redis: as many bytes; and how many are left out.
+pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> (Vec<u8>, u64) {
     let mut out = Vec::with_capacity(payload.len());
+    let mut left_out = 0;
     let mut rest = payload;
     while let Some(next) = Next::split(&mut rest) {
         let effect = match next {
@@ -104,10 +105,12 @@ pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
             write_hset(effect, &mut out);
         } else if !dialect.has_own && dialect.version <= version {
             out.extend_from_slice(effect.command);
+        } else {
+            left_out += 1;
         }
         out.resize(end, b'\n');
     }
-    out
+    (out, left_out)
 }
 
 /// `HSETEX key [KEEPTTL] FIELDS count field value …` as `HSET key field value …`, which is shorter.
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn lines_in_the_copy_of_another_stream_stay() {
         let payload = b"\n\n*1\r\n$4\r\nPING\r\n\nSET k v\r\n\n*2\r\n$5\r\nHMGET\r\n$1\r\n*\r\n\r\n\nPI";
-        assert_eq!(translated(payload, RedisVersion::V7_0), payload);
+        assert_eq!(translated(payload, RedisVersion::V7_0), (payload.to_vec(), 0));
     }
 
     #[test]
@@ -165,8 +168,10 @@ mod tests {
             for (version, expected) in versions.into_iter().zip(expected) {
                 let command = if expected.is_empty() { Vec::new() } else { encoded(expected) };
                 let newlines = vec![b'\n'; payload.len() - command.len() - encoded(&[b"PING"]).len()];
+                let is_set = line[0].eq_ignore_ascii_case(b"HSETEX");
+                let left_out = u64::from(command.is_empty() && !is_set);
                 let expected = [command, newlines, encoded(&[b"PING"])].concat();
-                assert_eq!(translated(&payload, version), expected, "{version:?}");
+                assert_eq!(translated(&payload, version), (expected, left_out), "{version:?}");
             }
         };
         let expire: &[&[u8]] = &[b"HPEXPIREAT", b"h", b"17", b"FIELDS", b"1", b"f"];

@@ -24,7 +24,7 @@ impl Slice {
     /// Its payload as somebody reads it who knows what this release of Redis knows (`None`: everything): as many bytes.
     pub fn into_payload(self, version: Option<RedisVersion>) -> Vec<u8> {
         match version {
-            Some(version) => dialect::translated(&self.payload, version),
+            Some(version) => dialect::translated(&self.payload, version).0,
             None => self.payload,
         }
     }

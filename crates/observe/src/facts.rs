@@ -87,6 +87,8 @@ pub struct Replication {
     pub failover: &'static str,
     /// Commands of the primary's stream that failed here.
     pub error_count: u64,
+    /// Commands that were left out of what replicas got, as they do not know them.
+    pub unsupported_count: u64,
 }
 
 /// What a server is, and how it was started.

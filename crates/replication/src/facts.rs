@@ -39,6 +39,7 @@ pub fn facts(
         syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
         failover: following.failover.name(),
         error_count: count(&following.error_count),
+        unsupported_count: count(&primary.unsupported_count),
     }
 }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use persistence::{Spool, SpoolState};
@@ -53,6 +54,9 @@ pub struct Feed {
     moved_ms: u64,
     /// What was written and not taken then.
     pending_bytes: usize,
+    /// Commands that were left out of the stream, as it does not know them, and whether the log has said so.
+    left_out: u64,
+    has_told: bool,
     newline_ms: u64,
     /// Since when it is behind by more than the soft limit.
     behind_since_ms: Option<u64>,
@@ -66,6 +70,8 @@ pub struct Around<'a> {
     pub backlog: &'a Arc<Backlog>,
     /// The id of the stream.
     pub id: ReplicationId,
+    /// How many commands were left out of what replicas got, as they do not know them.
+    pub unsupported_count: &'a AtomicU64,
     /// How much patience there is.
     pub limits: Limits,
     /// Wakes the thread.
@@ -118,6 +124,8 @@ impl Feed {
             mark,
             moved_ms: now_ms,
             pending_bytes: 0,
+            left_out: 0,
+            has_told: false,
             newline_ms: now_ms,
             behind_since_ms: None,
         }
@@ -156,14 +164,32 @@ impl Feed {
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
             }
-            Phase::Online { reader } if has_room => send_stream(reader, output),
+            Phase::Online { reader } if has_room => {
+                let step = send_stream(reader, output);
+                self.left_out += reader.take_left_out();
+                step
+            }
             Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
             Phase::Confirming { .. } | Phase::Done => Step::Waits,
         };
         if step == Step::Wrote || pending_bytes != self.pending_bytes {
             (self.moved_ms, self.pending_bytes) = (around.now_ms, pending_bytes);
         }
+        if self.left_out > 0 {
+            self.note_left_out(around);
+        }
         self.reason_to_end(around).map_or(step, |why| Step::Ends(why.into()))
+    }
+
+    #[cold]
+    fn note_left_out(&mut self, around: &Around<'_>) {
+        around.unsupported_count.fetch_add(std::mem::take(&mut self.left_out), Ordering::Relaxed);
+        if !std::mem::replace(&mut self.has_told, true) {
+            tracing::warn!(
+                "replica {} speaks Redis' protocol: when fields of hashes expire, and marks of memcached's items, are left out of what it is sent",
+                self.replica
+            );
+        }
     }
 
     /// Why it is given up, if it is.

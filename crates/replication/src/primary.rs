@@ -135,6 +135,8 @@ pub struct Primary {
     pub partial_count: AtomicU64,
     /// See there.
     pub refused_count: AtomicU64,
+    /// Commands that were left out of what replicas got, as they do not know them, for each replica.
+    pub unsupported_count: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -151,6 +153,7 @@ impl Primary {
             full_count: AtomicU64::new(0),
             partial_count: AtomicU64::new(0),
             refused_count: AtomicU64::new(0),
+            unsupported_count: AtomicU64::new(0),
         }
     }
 

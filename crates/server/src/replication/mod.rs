@@ -26,6 +26,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         now_ms: *now_ms,
         backlog: &shared.journal.backlog,
         id: shared.primary.history().id,
+        unsupported_count: &shared.primary.unsupported_count,
         limits: Limits::of(&shared.settings),
         waker: driver.waker(),
         errands: &shared.machine.errands,

@@ -305,6 +305,9 @@ pub(super) fn replication(report: &mut Report) {
     if let Some(count) = facts.synced_count {
         report.number("repl_sync_good_replicas", count);
     }
+    if facts.unsupported_count > 0 {
+        report.number("repl_unsupported_effects", facts.unsupported_count);
+    }
     for (index, replica) in facts.replicas.iter().enumerate() {
         report.text(&format!("slave{index}"), replica);
     }

@@ -100,12 +100,11 @@ impl Ticker {
             return Ticker(None);
         }
         let (ticker, ended) = channel();
+        // At once: it may be over before a thread has begun.
+        notify_slow(settings, &progress());
         let work = move || {
-            loop {
+            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 notify_slow(settings, &progress());
-                if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
             }
         };
         // Without it the service manager only knows less.

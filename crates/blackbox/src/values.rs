@@ -273,6 +273,7 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         | Group::Connection
         | Group::Generic
         | Group::PubSub
+        | Group::Queue
         | Group::Scripting
         | Group::Server
         | Group::Transactions => any[random.below(8) as usize],

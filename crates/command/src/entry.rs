@@ -113,6 +113,8 @@ pub enum Group {
     List,
     /// `pubsub`
     PubSub,
+    /// `queue`
+    Queue,
     /// `scripting`
     Scripting,
     /// `server`
@@ -142,6 +144,7 @@ impl Group {
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
             Group::PubSub => "pubsub",
+            Group::Queue => "queue",
             Group::Scripting => "scripting",
             Group::Server => "server",
             Group::Set => "set",
@@ -232,6 +235,7 @@ named_bits! {
         Connection = "connection",
         Transaction = "transaction",
         Scripting = "scripting",
+        Queue = "queue",
     }
 }
 

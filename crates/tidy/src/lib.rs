@@ -90,6 +90,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("script", 2),
     ("scripting", 6),
     ("upkeep", 6),
+    ("queues", 5),
     ("session", 7),
     ("recording", 7),
     ("offline", 7),

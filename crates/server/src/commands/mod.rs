@@ -14,6 +14,7 @@ mod complete;
 mod connection;
 mod migrate;
 pub(crate) mod own;
+mod queues;
 mod server;
 pub(crate) mod transactions;
 
@@ -26,6 +27,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(connection::ENTRIES),
     Family::Migrate(::migrate::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
+    Family::Queues(::queues::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
     Family::Server(server::ENTRIES),
     Family::Server(transactions::ENTRIES),

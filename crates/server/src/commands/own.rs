@@ -78,6 +78,7 @@ families! {
     Migrate: dyn migrate::Door;
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
+    Queues: dyn queues::Door;
     Observe: dyn observe::Door;
     Replication: dyn replication::Door;
 }

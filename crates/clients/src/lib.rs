@@ -40,6 +40,12 @@ pub trait Door {
     /// The client whose command runs.
     fn session(&mut self) -> &mut Session;
 
+    /// It calls itself otherwise, or has said more about its library.
+    fn note_label(&mut self) {
+        let registry = self.server().registry;
+        registry.note_label(self.session());
+    }
+
     /// What all threads know.
     fn server(&self) -> Server;
 

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use queues::Label;
+use session::Session;
 use shard::Subscriber;
 
 /// See the head of this file.
@@ -13,6 +15,8 @@ use shard::Subscriber;
 pub struct Registry {
     /// The connections of clients by their ids. Rarely asked for.
     places: Mutex<HashMap<u64, Subscriber>>,
+    /// What those call themselves that said so, and their libraries. Rarely changed.
+    labels: Mutex<HashMap<u64, Label>>,
     /// Ids that were given out.
     id_count: AtomicU64,
     /// Clients that are there, or are about to be.
@@ -37,6 +41,7 @@ impl Registry {
         self.client_count.fetch_sub(1, Ordering::Relaxed);
         if let Some(id) = id {
             self.places().remove(&id);
+            self.labels().remove(&id);
         }
     }
 
@@ -45,9 +50,28 @@ impl Registry {
         self.places().get(&id).copied()
     }
 
+    /// What a client calls itself, and its library, if it said so.
+    pub fn label(&self, id: u64) -> Label {
+        self.labels().get(&id).cloned().unwrap_or_default()
+    }
+
+    /// A client has said so.
+    pub fn note_label(&self, session: &Session) {
+        let library = match &*session.lib_version {
+            [] => session.lib_name.clone(),
+            version => [&session.lib_name, &b" "[..], version].concat(),
+        };
+        let label = Label { name: session.name.as_slice().into(), library: library.into() };
+        self.labels().insert(session.client.id, label);
+    }
+
     /// How many clients there are.
     pub fn client_count(&self) -> u64 {
         self.client_count.load(Ordering::Relaxed)
+    }
+
+    fn labels(&self) -> MutexGuard<'_, HashMap<u64, Label>> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {

@@ -83,9 +83,11 @@ impl Ctx<'_, '_> {
             if tickets.iter().any(|ticket| ticket.arg == arg) {
                 continue;
             }
-            let (shard, _) = self.store.locate(key);
-            let waiters = &mut self.store.tx.hold.shard_mut(shard).waiters;
-            let number = waiters.add(self.store.client.db, key, waiter.clone());
+            let ((id, hash), db) = (self.store.locate(key), self.store.client.db);
+            let shard = self.store.tx.hold.shard_mut(id);
+            let queues = shard.dbs[db as usize].queues_mut();
+            let number = shard.waiters.add(db, key, waiter.clone(), || queues.awaited(hash, key));
+            let shard = id;
             tickets.push(Ticket { shard, number, arg });
         }
         tickets.sort_unstable_by_key(|ticket| ticket.shard);

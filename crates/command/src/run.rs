@@ -240,8 +240,11 @@ impl<'t> Tx<'t> {
             from = ticket + 1;
             // As whoever serves looks it up: what is found here is found there.
             let store = Store::new(self, waiter.wait.client);
-            let value = store.peek(key).map(|record| record.value());
+            let (value, is_paused) =
+                (store.peek(key).map(|record| record.value()), crate::store::queues::is_paused(&store, key));
             let is_served = match (waiter.wait.when, value) {
+                (When::Holds(_), Some(_)) if is_paused => return,
+                (When::Is(_), Some(_)) if is_paused && waiter.heeds_loss => false,
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
                 // Nothing is left for all who come after it, unless they wait for just that.
                 (When::Holds(_), None) if !ready.was_lost => return,

@@ -26,6 +26,8 @@ pub struct Tx<'t> {
     pub config: &'t Config,
     /// The time at which all of it happens.
     pub now: UnixMs,
+    /// The same of a clock that does not jump: for what is measured.
+    pub steady: UnixMs,
     /// What is due stays and is there ([`Due::Keep`]): a journal or a primary itself says when things go.
     pub keeps_due: bool,
     /// Messages for after the shards are left.
@@ -126,6 +128,7 @@ impl<'t> Tx<'t> {
             table,
             config,
             now,
+            steady: now,
             keeps_due: false,
             posts: Vec::new(),
             wrote: false,

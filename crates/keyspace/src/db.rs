@@ -10,6 +10,7 @@ use ds::mover::{Mover, Place};
 
 use crate::cut::{Cut, Taken, Witness};
 use crate::data_config::UnixMs;
+use crate::queue::{Known, Queues};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
 use crate::value::Value;
@@ -35,6 +36,7 @@ pub struct Db {
     met_volatile_fields: bool,
     /// The snapshot that is being taken of it.
     cut: Option<Box<Cut>>,
+    queues: Queues,
 }
 
 /// A new sample of times to live makes one part in so many of their average, as in Redis.
@@ -62,7 +64,50 @@ impl Db {
             has_volatile_fields: false,
             met_volatile_fields: false,
             cut: None,
+            queues: Queues::default(),
         }
+    }
+
+    /// It is database `number`, in which queues are recognized as `known` says. If clients are served from it, they are listed there.
+    #[must_use]
+    pub fn with_queues(mut self, known: &Arc<Known>, number: u32, is_listed: bool) -> Self {
+        self.queues = Queues::new(known, number, is_listed);
+        self
+    }
+
+    /// Its queues.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// Its queues, to pause them or to wait for their elements.
+    pub fn queues_mut(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+
+    /// Brings the figures of some queues up to date, going on where the last call ended, and forgets those of which nothing came and
+    /// went since `forgotten_ms`.
+    pub fn refresh_queues(&mut self, count: usize, now_ms: u64, forgotten_ms: u64) {
+        self.queues.forget_idle(count, forgotten_ms);
+        self.queues.refresh(count, now_ms, &mut self.table);
+    }
+
+    /// Looks at `count` keys or some more from `cursor` on, whether they are queues since patterns have changed; the next cursor, 0 at the end.
+    pub fn find_queues(&mut self, cursor: u64, count: usize) -> u64 {
+        let mut found: Vec<Box<[u8]>> = Vec::new();
+        let queues = &mut self.queues;
+        let next = self.table.scan(cursor, count, &mut |record| {
+            if queues.may_know(record.key()) {
+                found.push(record.key().into());
+            }
+        });
+        for key in found {
+            let hash = hashing::hash(&self.seed, &key);
+            if let Some(record) = self.table.find_mut(hash, |record| record.key() == &*key) {
+                self.queues.reconsider(hash, RecordMut(record));
+            }
+        }
+        next
     }
 
     /// Makes room for about so many keys, if there is none yet.
@@ -83,6 +128,9 @@ impl Db {
         assert!(self.seed.is_same(&other.seed), "hashes of keys hold in both");
         std::mem::swap(self, other);
         std::mem::swap(&mut self.tally, &mut other.tally);
+        let places = (other.queues.place(), self.queues.place());
+        self.queues.settle(places.0);
+        other.queues.settle(places.1);
         self.note_size();
         other.note_size();
     }
@@ -183,9 +231,13 @@ impl Db {
         self.note_volatile_fields(&value);
         self.note_new_key();
         let seed = &*self.seed;
-        RecordMut(
+        let mut record = RecordMut(
             self.table.insert(hash, Record::new(key, value), |record| hashing::hash(seed, record.key())),
-        )
+        );
+        if self.queues.may_know(key) {
+            self.queues.arrive(hash, record.again());
+        }
+        record
     }
 
     /// The record of `key`, expired or not, or a new one from `make`; true if it is new.
@@ -209,7 +261,11 @@ impl Db {
         if held.is_old() {
             Cut::show(&mut self.cut, &mut held);
         }
-        (RecordMut(held), is_new)
+        let mut record = RecordMut(held);
+        if is_new && self.queues.may_know(key) {
+            self.queues.arrive(hash, record.again());
+        }
+        (record, is_new)
     }
 
     /// Takes `key` out.
@@ -217,7 +273,10 @@ impl Db {
         if self.cut.is_some() {
             self.find_mut(hash, key);
         }
-        let record = self.table.remove(hash, |record| record.key() == key)?;
+        let mut record = self.table.remove(hash, |record| record.key() == key)?;
+        if !self.queues.is_empty() {
+            self.queues.depart(hash, &mut record);
+        }
         if record.lend().expiry().is_some() {
             assert!(self.volatile_count > 0, "keys with an expiry are counted");
             self.volatile_count -= 1;
@@ -242,6 +301,13 @@ impl Db {
     pub fn set_expiry_if_changed(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) {
         if self.find(hash, key).is_some_and(|record| record.expiry() != expiry) {
             self.set_expiry(hash, key, expiry);
+        }
+    }
+
+    /// `old` was the value of `key`, which has another one now.
+    pub fn note_replaced(&mut self, hash: u64, key: &[u8], old: &mut Value) {
+        if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
+            self.queues.replaced(hash, old, RecordMut(record));
         }
     }
 
@@ -398,6 +464,7 @@ impl Db {
     /// Takes all records out, to be freed elsewhere or in slices.
     pub fn take(&mut self) -> Db {
         let mut taken = Db::new(Arc::clone(&self.seed));
+        taken.queues = self.queues.empty_copy();
         self.swap(&mut taken);
         taken
     }

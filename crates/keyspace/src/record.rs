@@ -27,6 +27,7 @@ use std::ptr::NonNull;
 use std::{fmt, mem, ptr, slice};
 
 use ds::compact_table::Block;
+use ds::list::List;
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
 
@@ -151,6 +152,14 @@ impl Record {
             write_word(self.block, Word::new(false, 0, 0));
             self
         })
+    }
+
+    /// Its list, if that is its value. Only what is seen of a queue may be changed so.
+    pub(crate) fn list_mut(&mut self) -> Option<&mut List> {
+        self.lend().wide()?;
+        // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+        let wide: &mut Wide = unsafe { self.block.cast().as_mut() };
+        if let Value::List(list) = &mut wide.value { Some(list) } else { None }
     }
 
     /// The value alone.

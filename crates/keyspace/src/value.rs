@@ -274,12 +274,17 @@ pub trait Type: Sized {
     }
     /// That of a record, to change it.
     fn of_mut(record: RecordMut<'_>) -> Option<Self::Mut<'_>>;
+    /// The same, told at what time it is changed, in milliseconds of a clock that does not jump. Only lists care.
+    #[inline]
+    fn at<'a>(value: Self::Mut<'a>, _steady_ms: UnixMs) -> Self::Mut<'a> {
+        value
+    }
     /// A record with a new empty value.
     fn create(key: &[u8]) -> Record;
 }
 
 macro_rules! boxed_type {
-    ($($name:ident),*) => {$(
+    ($($name:ident $(, $set_time:ident)?);*) => {$(
         impl Type for $name {
             type Ref<'a> = &'a $name;
             type Mut<'a> = &'a mut $name;
@@ -294,13 +299,20 @@ macro_rules! boxed_type {
                 }
                 if let Value::$name(inner) = record.into_value() { Some(inner) } else { None }
             }
+            $(
+                #[inline]
+                fn at<'a>(value: Self::Mut<'a>, steady_ms: UnixMs) -> Self::Mut<'a> {
+                    value.$set_time(steady_ms as u64);
+                    value
+                }
+            )?
             fn create(key: &[u8]) -> Record {
                 Record::new(key, Value::$name(Box::new($name::new())))
             }
         }
     )*};
 }
-boxed_type!(List, Stream);
+boxed_type!(List, set_time; Stream);
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;

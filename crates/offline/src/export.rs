@@ -6,6 +6,7 @@
 //! counted and told. It takes the memory that the data take.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -107,6 +108,7 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
         placement: &Placement::new(Seed::random(), SHARDS, None),
         db_count: manifest.databases,
         config: &Config::default(),
+        queues: &Arc::default(),
         has_checksum: true,
         clock,
         progress: &progress,
@@ -128,7 +130,7 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
         let scanned = reading.next_slice().map_err(|error| error.to_string())?;
         Ok(scanned.map(|scanned| {
             let file = from.segment(manifest.id, scanned.segment).display().to_string();
-            FoundSlice { slice: scanned.slice, file: file.into() }
+            FoundSlice { slice: scanned.slice, unix_ms: scanned.unix_ms, file: file.into() }
         }))
     };
     progress.begin(clock.now_ms());

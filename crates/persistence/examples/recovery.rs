@@ -95,6 +95,7 @@ fn main() {
         placement: &Placement::new(Seed::random(), 64, None),
         db_count: 16,
         config: &Config::default(),
+        queues: &Arc::default(),
         has_checksum: true,
         clock: &Clock::real(),
         progress: &Progress::default(),
@@ -116,7 +117,7 @@ fn main() {
     let file: Arc<str> = "segment".into();
     let mut left = slices.into_iter();
     let (begun, cpu_before) = (Instant::now(), cpu_seconds());
-    let mut next = || Ok(left.next().map(|slice| FoundSlice { slice, file: Arc::clone(&file) }));
+    let mut next = || Ok(left.next().map(|slice| FoundSlice { slice, unix_ms: 0, file: Arc::clone(&file) }));
     let loaded =
         load.journal(&recovery, &mut next, &mut Nobody).expect("it is right").expect("it is not stopped");
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu_before);

@@ -45,8 +45,8 @@ pub use configured::{choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
 pub use load::{
-    Examined, Extras, Load, Loaded, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, StreamId, examine,
-    on_heap_to_serve,
+    Examined, Extras, Load, Loaded, PAUSED_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, StreamId,
+    examine, on_heap_to_serve,
 };
 pub use names::{Names, moment, part_name};
 pub use output::Form;

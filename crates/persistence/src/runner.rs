@@ -101,6 +101,12 @@ impl<'s> Runner<'s> {
         heap::settle();
     }
 
+    /// What is run from here on was done at this time, in milliseconds since 1970.
+    #[inline]
+    pub(crate) fn set_steady(&mut self, unix_ms: u64) {
+        self.tx.steady = unix_ms as i64;
+    }
+
     /// Keys on the shards that it has entered.
     pub(crate) fn key_count(&self) -> u64 {
         let ids = self.tx.hold.entered().iter();

@@ -66,6 +66,11 @@ fn write_record_head<W: io::Write>(
     if marks != Marks::default() {
         encoder.marks(&marks.to_text())?;
     }
+    if let ValueRef::List(list) = record.value()
+        && let Some(seen) = list.seen()
+    {
+        encoder.arrivals(&seen.arrivals().to_bytes())?;
+    }
     if let Some(expiry) = record.expiry() {
         encoder.expiry(expiry)?;
     }

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
+use keyspace::queue::Known;
 use keyspace::{Config, Db};
 use persistence::{
     Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Purpose, Role, STATE_AUX,
@@ -64,6 +66,7 @@ struct World {
     names: Names,
     placement: Placement,
     config: Config,
+    queues: Arc<Known>,
     clock: Clock,
     progress: Progress,
     is_stopped: AtomicBool,
@@ -103,6 +106,7 @@ impl World {
             names: Names::new(disk, folder.to_str().expect("a readable path"), "dump.rdb"),
             placement: Placement::new(Seed::random(), SHARD_COUNT, None),
             config: Config::default(),
+            queues: Arc::default(),
             clock: SimNet::new(1, SimConfig::default()).clock(),
             progress: Progress::default(),
             is_stopped: AtomicBool::new(false),
@@ -133,6 +137,7 @@ impl World {
             placement: &self.placement,
             db_count: DB_COUNT,
             config: &self.config,
+            queues: &self.queues,
             has_checksum: true,
             clock: &self.clock,
             progress: &self.progress,

@@ -229,6 +229,7 @@ impl World {
             placement: &self.placement,
             db_count: DB_COUNT,
             config: &self.config,
+            queues: &Arc::default(),
             has_checksum: true,
             clock: &self.clock,
             progress: &self.progress,
@@ -248,8 +249,13 @@ impl World {
         };
         let file: Arc<str> = "segment-7".into();
         let mut left: VecDeque<&Slice> = slices.iter().collect();
-        let mut next =
-            || Ok(left.pop_front().map(|slice| FoundSlice { slice: slice.clone(), file: Arc::clone(&file) }));
+        let mut next = || {
+            Ok(left.pop_front().map(|slice| FoundSlice {
+                slice: slice.clone(),
+                unix_ms: 0,
+                file: Arc::clone(&file),
+            }))
+        };
         let mut seen = Seen::default();
         let loaded = load.journal(&recovery, &mut next, &mut seen).map_err(|error| error.to_string())?;
         Ok((loaded.expect("nobody stopped it"), seen))
@@ -478,6 +484,7 @@ fn a_source_that_fails_ends_it() {
             placement: &world.placement,
             db_count: DB_COUNT,
             config: &world.config,
+            queues: &Arc::default(),
             has_checksum: true,
             clock: &world.clock,
             progress: &world.progress,

@@ -182,6 +182,7 @@ impl World {
             placement: &Placement::new(Seed::random(), 3, None),
             db_count: DB_COUNT,
             config: &Config::default(),
+            queues: &Arc::default(),
             has_checksum: true,
             clock: &self.clock,
             progress: &Progress::default(),

@@ -13,7 +13,7 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Real { counter: quanta::Clock, start: u64 },
+    Real { counter: quanta::Clock, start: u64, start_unix_ms: u64 },
     Simulated { now_ns: Arc<AtomicU64> },
 }
 
@@ -25,7 +25,8 @@ impl Clock {
     pub fn real() -> Clock {
         let counter = quanta::Clock::new();
         let start = counter.raw();
-        Clock(Source::Real { counter, start })
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock(Source::Real { counter, start, start_unix_ms: since.as_millis() as u64 })
     }
 
     /// A clock that shows this many nanoseconds since its beginning: whoever has the other end moves it.
@@ -36,6 +37,14 @@ impl Clock {
     /// Milliseconds since 1970; may jump when the machine's clock is set.
     pub fn now_ms(&self) -> u64 {
         self.now_us() / 1_000
+    }
+
+    /// Milliseconds since 1970 if nobody had set the machine's clock since this one began; never jumps or runs backwards.
+    pub fn steady_ms(&self) -> u64 {
+        match &self.0 {
+            Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
+            Source::Simulated { .. } => self.now_ms(),
+        }
     }
 
     /// Microseconds since 1970, as `TIME` reports them.
@@ -52,7 +61,7 @@ impl Clock {
     /// Nanoseconds since some moment before; never runs backwards.
     pub fn monotonic_ns(&self) -> u64 {
         match &self.0 {
-            Source::Real { counter, start } => counter.delta_as_nanos(*start, counter.raw()),
+            Source::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
             Source::Simulated { now_ns } => now_ns.load(Ordering::Relaxed),
         }
     }

@@ -1,42 +1,9 @@
 //! What is known of one queue at one moment, without entering its shard.
 
-/// Upper bounds of the classes into which waiting times are counted, in milliseconds; longer ones are in none of them.
-pub const WAIT_BOUNDS_MS: [u64; 12] =
-    [1, 5, 25, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000];
+use std::sync::atomic::Ordering;
 
-/// What the elements of a queue are to the system that put them there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// They wait for a worker.
-    Waiting,
-    /// A worker has them.
-    Active,
-    /// They are due at a time.
-    Scheduled,
-    /// They failed and are tried again at a time.
-    Retry,
-    /// They failed for good.
-    Dead,
-    /// They are done.
-    Completed,
-    /// The system has paused the queue they were in.
-    Paused,
-}
-
-impl State {
-    /// The name that users see.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Waiting => "waiting",
-            State::Active => "active",
-            State::Scheduled => "scheduled",
-            State::Retry => "retry",
-            State::Dead => "dead",
-            State::Completed => "completed",
-            State::Paused => "paused",
-        }
-    }
-}
+use ds::queue::{Figures, WAIT_BOUNDS_MS};
+use keyspace::queue::{Class, Known, State};
 
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]
@@ -82,4 +49,50 @@ pub struct Row {
     pub memory_bytes: u64,
     /// Waiting times.
     pub waits: Waits,
+}
+
+/// The last minute, in milliseconds.
+const MINUTE_MS: u64 = 60_000;
+
+impl Row {
+    /// A queue as its figures are at `now_ms` of the clock that does not jump.
+    pub fn new(figures: &Figures, now_ms: u64) -> Row {
+        let class = Class::of_number(figures.class);
+        let depth = figures.depth.get();
+        let came_ms = Some(figures.oldest_ms.get()).filter(|came_ms| depth > 0 && *came_ms > 0);
+        let [in_per_s, out_per_s] = figures.rates(now_ms);
+        let activity = figures.activity();
+        let waits = activity.map_or_else(Waits::default, |activity| {
+            let last_minute = activity.last_minute_ms.each_ref().map(|figure| figure.get());
+            let is_recent = figures.last_ms()[1].is_some_and(|last_ms| last_ms + MINUTE_MS > now_ms);
+            let counts = activity.wait_counts.each_ref().map(|figure| figure.get());
+            Waits {
+                count: activity.waited.get(),
+                counts,
+                sum_ms: activity.waited_ms.get(),
+                last_minute: is_recent.then_some(last_minute),
+            }
+        });
+        Row {
+            name: figures.name.as_slice().into(),
+            db: figures.db(),
+            system: class.system.name(),
+            state: class.state,
+            depth,
+            oldest_ms: came_ms.and_then(|came_ms| now_ms.checked_sub(came_ms)),
+            in_per_s,
+            out_per_s,
+            pushed: figures.pushed.get(),
+            popped: figures.popped.get(),
+            waiters: u64::from(figures.waiters.load(Ordering::Relaxed)),
+            is_paused: figures.is_paused(),
+            memory_bytes: figures.memory_bytes.get(),
+            waits,
+        }
+    }
+}
+
+/// All queues, as they are at `now_ms` of the clock that does not jump.
+pub fn rows(known: &Known, now_ms: u64) -> Vec<Row> {
+    known.listed().iter().map(|figures| Row::new(figures, now_ms)).collect()
 }

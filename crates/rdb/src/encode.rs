@@ -370,6 +370,11 @@ impl<W: Write> Encoder<W> {
         self.aux(MARKS_AUX, text.as_bytes())
     }
 
+    /// When the elements of the queue came that is written next; before its expiry.
+    pub fn arrivals(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.aux(ARRIVALS_AUX, bytes)
+    }
+
     /// For how long nobody has used the key that is written next.
     pub fn idle(&mut self, seconds: u64) -> io::Result<()> {
         self.bytes(&[OP_IDLE])?;

@@ -46,6 +46,8 @@ pub struct KeyItem {
     pub frequency: Option<u8>,
     /// What memcached's clients attached to it, as it was written.
     pub marks: Option<Vec<u8>>,
+    /// When the elements of a queue came, if it says so.
+    pub arrivals: Option<Vec<u8>>,
 }
 
 /// Reads a file, or a part of one.
@@ -136,29 +138,29 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
-        let (mut unsupported, mut marks) = (None, None);
+        let (mut unsupported, mut marks, mut arrivals) = (None, None, None);
         if self.version.is_none() && self.reader.is_at_end()? {
             return Ok(Item::End);
         }
         loop {
             let reader = &mut self.reader;
             let offset = reader.offset();
-            let is_about_key =
-                expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some() || marks.is_some();
+            let is_about_key = (marks.is_some() || arrivals.is_some())
+                || (expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some());
             match reader.byte()? {
                 OP_EXPIRETIME => expiry_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1000),
                 OP_EXPIRETIME_MS => expiry_ms = Some(i64::from_le_bytes(reader.array()?)),
                 OP_FREQ => frequency = Some(reader.byte()?),
                 OP_IDLE => idle_seconds = Some(reader.length()?),
                 opcode @ OP_SLOT_INFO.. if is_about_key => {
-                    let what = "an opcode where a key is due";
-                    return Err(reader.error(offset, Why::Unsupported { code: opcode, what, key: None }));
+                    return Err(reader.error(offset, no_key(opcode)));
                 }
                 OP_EOF => return self.end(offset),
                 OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
                 OP_RESIZEDB => return Ok(Item::Sizes(reader.length()?, reader.length()?)),
                 OP_AUX => match (reader.owned_string()?, reader.owned_string()?) {
                     (name, text) if name == MARKS_AUX.as_bytes() => marks = Some(text),
+                    (name, bytes) if name == ARRIVALS_AUX.as_bytes() => arrivals = Some(bytes),
                     (name, value) => return Ok(Item::Aux(name, value)),
                 },
                 OP_FUNCTION2 => return Ok(Item::Library(offset, reader.owned_string()?)),
@@ -185,14 +187,20 @@ impl<R: Read> FileReader<R> {
                     let key = reader.owned_string()?;
                     let value_type = match (known, unsupported) {
                         (Ok(value_type), None) => value_type,
-                        (Err(mut why), _) | (Ok(_), Some(mut why)) => {
-                            if let Why::Unsupported { key: of, .. } = &mut why {
-                                *of = Some(key);
-                            }
-                            return Err(reader.error(offset, why));
+                        (Err(why), _) | (Ok(_), Some(why)) => {
+                            return Err(reader.error(offset, about(key, why)));
                         }
                     };
-                    let item = KeyItem { key, offset, value_type, expiry_ms, idle_seconds, frequency, marks };
+                    let item = KeyItem {
+                        key,
+                        offset,
+                        value_type,
+                        expiry_ms,
+                        idle_seconds,
+                        frequency,
+                        marks,
+                        arrivals,
+                    };
                     return Ok(Item::Key(item));
                 }
             }
@@ -251,4 +259,16 @@ fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
             _ => return reader.corrupt(offset, "unknown field of a module"),
         }
     }
+}
+/// Something stands where a key is due.
+fn no_key(code: u8) -> Why {
+    Why::Unsupported { code, what: "an opcode where a key is due", key: None }
+}
+
+/// The same, said of a key.
+fn about(key: Vec<u8>, mut why: Why) -> Why {
+    if let Why::Unsupported { key: of, .. } = &mut why {
+        *of = Some(key);
+    }
+    why
 }

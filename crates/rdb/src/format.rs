@@ -197,6 +197,8 @@ pub(crate) const OP_EOF: u8 = 255;
 /// The name under which what memcached's clients attach to the next key stands among what is said about a file. Redis, which
 /// does not know it, goes over it.
 pub(crate) const MARKS_AUX: &str = "darter-memcached";
+/// The field that says when the elements of a queue came, which follows.
+pub(crate) const ARRIVALS_AUX: &str = "darter-arrivals";
 
 /// What the fields of a module begin with.
 pub(crate) const MODULE_EOF: u64 = 0;

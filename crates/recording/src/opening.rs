@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use effectlog::Slice;
 use journal::{
     Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, StreamId, Tuning,
     Verdict,
@@ -146,12 +145,10 @@ impl Slices {
     /// The next one.
     pub fn next_slice(&mut self) -> Result<Option<FoundSlice>, String> {
         let found = self.scan.next_slice().map_err(|error| error.to_string())?;
-        Ok(found.map(|Scanned { slice, segment, .. }| self.found(slice, segment)))
-    }
-
-    fn found(&self, slice: Slice, segment: u64) -> FoundSlice {
-        let file = self.folder.segment(self.id, segment).display().to_string();
-        FoundSlice { slice, file: file.into() }
+        Ok(found.map(|Scanned { slice, segment, unix_ms, .. }| {
+            let file = self.folder.segment(self.id, segment).display().to_string();
+            FoundSlice { slice, unix_ms, file: file.into() }
+        }))
     }
 
     /// How they end.

@@ -116,13 +116,13 @@ impl Shared {
         machine: Machine,
     ) -> &'static Shared {
         let (thread_count, now_ms) = (wakers.len() as u16, machine.clock.now_ms());
-        let prefix = settings.round_robin_prefix();
         let placement = Placement::new(
             ds::hashing::Seed::new(seed),
             settings.shard_count(thread_count),
-            prefix.as_deref(),
+            settings.round_robin_prefix().as_deref(),
         );
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
+        settings.tell_queues(shards.queues(), machine.clock.steady_ms());
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
         let run_id = run_id(seed);

@@ -60,6 +60,7 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: upkeep::cron::Cron,
     pub(crate) defrag: upkeep::defrag::Defrag,
+    pub(crate) queues: upkeep::queues::QueueUpkeep,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -177,6 +178,7 @@ impl Thread {
                 timers: Timers::default(),
                 cron: upkeep::cron::Cron::new(id),
                 defrag: upkeep::defrag::Defrag::default(),
+                queues: upkeep::queues::QueueUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -326,6 +328,7 @@ impl Thread {
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         self.tx.now = self.host.driver.clock().now_ms() as i64;
+        self.tx.steady = self.host.driver.clock().steady_ms() as i64;
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }
 

@@ -21,6 +21,8 @@ pub enum Consequence {
     Password,
     /// Commands that write need more or fewer replicas.
     Replicas,
+    /// Other keys are queues, or more of them may be.
+    Queues,
     /// The journal is turned on or off, or becomes durable at other times.
     Journal,
 }

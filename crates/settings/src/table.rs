@@ -77,17 +77,19 @@ macro_rules! settings {
 }
 
 mod process;
+mod queues;
 mod replication;
 
 pub use process::*;
+pub use queues::*;
 pub use replication::*;
 
-const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len();
+const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len() + QUEUES.len();
 
 /// The settings that have an effect, each at its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION]);
+    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, QUEUES]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {

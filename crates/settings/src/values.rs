@@ -12,6 +12,7 @@ use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::eviction::{Policy, Rank};
+use keyspace::queue::Known;
 use keyspace::{Config, Lfu};
 use resp::Limits;
 
@@ -114,6 +115,15 @@ impl Settings {
     }
 
     // ---- what the server asks -------------------------------------------------------------------------------
+
+    /// Says which further keys are queues, and how many queues may be known; `steady_ms` is the time of the clock that does not jump.
+    pub fn tell_queues(&self, known: &Known, steady_ms: u64) {
+        known.set_now_ms(steady_ms);
+        known.set_globs(
+            self.text(QUEUE_PATTERN).split_whitespace().map(|glob| glob.as_bytes().into()).collect(),
+        );
+        known.set_count_max(self.number(QUEUES_MAX) as usize);
+    }
 
     /// The settings of the data path.
     pub fn data_config(&self) -> Config {

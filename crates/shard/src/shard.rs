@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ds::hashing::Seed;
 use ds::random::Random;
 use keyspace::Db;
+use keyspace::queue::Known;
 use smallvec::SmallVec;
 
 use crate::cached_keys::Tracking;
@@ -56,12 +57,14 @@ pub struct Shard<W> {
 }
 
 impl<W> Shard<W> {
-    /// An empty shard with `db_count` databases, whose keys are hashed by `key_seed`.
-    pub fn new(id: ShardId, db_count: u32, key_seed: &Arc<Seed>, seed: u64) -> Self {
+    /// An empty shard with `db_count` databases, whose keys are hashed by `key_seed` and recognized as queues by `queues`.
+    pub fn new(id: ShardId, db_count: u32, key_seed: &Arc<Seed>, seed: u64, queues: &Arc<Known>) -> Self {
         let stats = Arc::<Figures>::default();
         Shard {
             id,
-            dbs: (0..db_count).map(|_| Db::new(Arc::clone(key_seed))).collect(),
+            dbs: (0..db_count)
+                .map(|number| Db::new(Arc::clone(key_seed)).with_queues(queues, number, true))
+                .collect(),
             waiters: Waiters::new(seed, &stats),
             ready: Vec::new(),
             watches: Watches::new(seed, &stats),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ds::random::Random;
 use keyspace::Tally;
+use keyspace::queue::Known;
 
 use crate::baton::{Baton, Delegated};
 use crate::figures::Figures;
@@ -41,6 +42,7 @@ pub struct Shards<T, W> {
     chances: AtomicU64,
     seed: u64,
     hides_due: AtomicBool,
+    queues: Arc<Known>,
 }
 
 // SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
@@ -53,9 +55,10 @@ impl<T, W> Shards<T, W> {
     /// Empty shards, as many as `placement` knows, their homes dealt out over `thread_count` threads.
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
         let key_seed = Arc::new(placement.seed().clone());
+        let queues = Arc::<Known>::default();
         let cells = (0..=placement.shard_count())
             .map(|number| {
-                let shard = Shard::new(ShardId(number), db_count, &key_seed, seed);
+                let shard = Shard::new(ShardId(number), db_count, &key_seed, seed, &queues);
                 Cell {
                     baton: Baton::default(),
                     home: number % thread_count.max(1),
@@ -74,6 +77,7 @@ impl<T, W> Shards<T, W> {
             chances: AtomicU64::new(0),
             seed,
             hides_due: AtomicBool::new(false),
+            queues,
         }
     }
 
@@ -131,6 +135,11 @@ impl<T, W> Shards<T, W> {
     /// changes here.
     pub fn tallies(&self, db: u32) -> impl Iterator<Item = &Tally> {
         self.cells[..self.len()].iter().filter_map(move |cell| cell.tallies.get(db as usize)).map(Arc::as_ref)
+    }
+
+    /// What is known of queues.
+    pub fn queues(&self) -> &Arc<Known> {
+        &self.queues
     }
 
     /// A shard by chance, by its share of the keys of a database; `None` if there are none. It is not entered.

@@ -66,13 +66,24 @@ struct Queue<W> {
     /// With their tickets, which ascend.
     records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
+    /// What anybody may know of the queue that the key is.
+    awaited: Option<Arc<ds::queue::Figures>>,
     /// What the key was, when it was last emptied: a job that comes while somebody waits makes the key and unmakes it.
     emptied: Option<Record>,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Queue { records: VecDeque::new(), heeding_loss: 0, emptied: None }
+        Queue { records: VecDeque::new(), heeding_loss: 0, awaited: None, emptied: None }
+    }
+}
+
+impl<W> Queue<W> {
+    #[inline]
+    fn tell(&self) {
+        if let Some(figures) = &self.awaited {
+            figures.waiters.store(self.records.len() as u32, Ordering::Relaxed);
+        }
     }
 }
 
@@ -100,13 +111,28 @@ impl<W> Waiters<W> {
         self.awaited == 0
     }
 
-    /// Appends a waiter to the FIFO of `key`; the ticket takes it out again.
-    pub fn add(&mut self, db: u32, key: &[u8], waiter: Arc<Waiter<W>>) -> u64 {
+    /// Appends a waiter to the FIFO of `key`; the ticket takes it out again. `figures` finds those of the queue that the key is.
+    pub fn add(
+        &mut self,
+        db: u32,
+        key: &[u8],
+        waiter: Arc<Waiter<W>>,
+        figures: impl FnOnce() -> Option<Arc<ds::queue::Figures>>,
+    ) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let queue = match self.by_key.get_mut(&PlaceRef { db, key }) {
-            Some(queue) => queue,
-            None => self.by_key.entry(Place { db, key: key.into() }).or_default(),
+            Some(queue) => {
+                if queue.awaited.as_ref().is_some_and(|figures| figures.is_gone()) {
+                    queue.awaited = figures();
+                }
+                queue
+            }
+            None => {
+                let queue = self.by_key.entry(Place { db, key: key.into() }).or_default();
+                queue.awaited = figures();
+                queue
+            }
         };
         if waiter.heeds_loss {
             queue.heeding_loss += 1;
@@ -114,6 +140,7 @@ impl<W> Waiters<W> {
         }
         self.awaited += usize::from(queue.records.is_empty());
         queue.records.push_back((ticket, waiter));
+        queue.tell();
         self.figures.waiters.add(1);
         self.figures.awaited_keys.set(self.awaited as u64);
         ticket
@@ -127,6 +154,7 @@ impl<W> Waiters<W> {
             return false;
         };
         let (_, waiter) = queue.records.remove(index).expect("it was found there");
+        queue.tell();
         if waiter.heeds_loss {
             queue.heeding_loss -= 1;
             self.figures.awaited_keys_for_loss.sub(u64::from(queue.heeding_loss == 0));
@@ -192,6 +220,13 @@ impl<W> Waiters<W> {
         self.by_key.get_mut(&PlaceRef { db, key })?.emptied.take()
     }
 
+    /// Who waits for `key`.
+    pub fn of(&self, db: u32, key: &[u8]) -> impl Iterator<Item = &Waiter<W>> {
+        let queue = self.by_key.get(&PlaceRef { db, key });
+        let records = queue.into_iter().flat_map(|queue| &queue.records);
+        records.map(|(_, waiter)| &**waiter).filter(|waiter| waiter.claim.is_waiting())
+    }
+
     /// Every key of `db` that somebody waits for.
     pub fn keys(&self, db: u32) -> impl Iterator<Item = &[u8]> {
         let awaited = self.by_key.iter().filter(|(_, queue)| !queue.records.is_empty());
@@ -214,8 +249,8 @@ mod tests {
         let figures = Arc::default();
         let mut waiters = Waiters::new(1, &figures);
         let (first, second) = (waiter(1), waiter(2));
-        waiters.add(0, b"q", first.clone());
-        let ticket = waiters.add(0, b"q", second);
+        waiters.add(0, b"q", first.clone(), || None);
+        let ticket = waiters.add(0, b"q", second, || None);
         assert!(waiters.any(0, b"q") && !waiters.any(1, b"q"));
         assert!(first.claim.end() && !first.claim.serve());
         assert_eq!(waiters.next(0, b"q", 0).map(|(ticket, waiter)| (ticket, waiter.wait)), Some((ticket, 2)));
@@ -229,7 +264,7 @@ mod tests {
     #[test]
     fn a_waiter_in_the_middle_goes_and_the_order_stays() {
         let mut waiters = Waiters::new(1, &Arc::default());
-        let tickets = [1, 2, 3, 4].map(|number| waiters.add(0, b"q", waiter(number)));
+        let tickets = [1, 2, 3, 4].map(|number| waiters.add(0, b"q", waiter(number), || None));
         assert!(waiters.remove(0, b"q", tickets[1]) && !waiters.remove(0, b"q", tickets[1]));
         let mut order = Vec::new();
         let mut from = 0;
@@ -246,7 +281,7 @@ mod tests {
         let record = || Record::new(b"q", Value::List(Box::default()));
         waiters.keep_emptied(0, b"q", record());
         assert!(waiters.take_emptied(0, b"q").is_none(), "nobody ever waited");
-        let ticket = waiters.add(0, b"q", waiter(1));
+        let ticket = waiters.add(0, b"q", waiter(1), || None);
         waiters.keep_emptied(0, b"q", record());
         assert!(waiters.take_emptied(1, b"q").is_none() && waiters.take_emptied(0, b"q").is_some());
         assert!(waiters.remove(0, b"q", ticket));
@@ -257,10 +292,10 @@ mod tests {
     #[test]
     fn empty_queues_stay_but_are_few_and_nobody_sees_them() {
         let mut waiters = Waiters::new(1, &Arc::default());
-        let kept = waiters.add(0, b"kept", waiter(1));
+        let kept = waiters.add(0, b"kept", waiter(1), || None);
         for round in 0..100 * IDLE_QUEUES_MIN {
             let key = format!("reply:{round}");
-            let ticket = waiters.add(0, key.as_bytes(), waiter(3));
+            let ticket = waiters.add(0, key.as_bytes(), waiter(3), || None);
             assert!(waiters.remove(0, key.as_bytes(), ticket));
             assert!(!waiters.any(0, key.as_bytes()) && waiters.next(0, key.as_bytes(), 0).is_none());
             assert!(waiters.by_key.len() <= IDLE_QUEUES_MIN + 1);
@@ -268,7 +303,7 @@ mod tests {
         assert_eq!(waiters.keys(0).collect::<Vec<_>>(), [b"kept"]);
         assert!(waiters.remove(0, b"kept", kept) && waiters.is_empty());
         let long = [b'k'; IDLE_KEY_BYTES_MAX + 1];
-        let ticket = waiters.add(0, &long, waiter(1));
+        let ticket = waiters.add(0, &long, waiter(1), || None);
         assert!(
             waiters.remove(0, &long, ticket) && !waiters.by_key.contains_key(&PlaceRef { db: 0, key: &long })
         );

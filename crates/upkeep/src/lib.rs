@@ -15,6 +15,7 @@ pub mod defrag;
 pub mod eviction;
 pub mod expiry;
 pub mod garbage;
+pub mod queues;
 pub mod timers;
 
 /// How upkeep gets into shards: one at a time, by trying, and holding no other.

@@ -112,7 +112,9 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     }
     if let Some(name) = name {
         session.name = name.to_vec();
+        host.note_label();
     }
+    let session = host.session();
     session.client.proto = proto.unwrap_or(session.client.proto);
     let (id, proto) = (session.client.id, session.client.proto);
     let server = host.server();

@@ -105,9 +105,12 @@ impl Store<'_, '_> {
     /// The value of `key` as a `T`, to be changed.
     #[inline]
     pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Mut<'_>>, CommandError> {
+        let steady = self.tx.steady;
         match self.write(key) {
             None => Ok(None),
-            Some(record) => T::of_mut(record).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(record) => {
+                T::of_mut(record).map(|value| Some(T::at(value, steady))).ok_or(CommandError::WRONG_TYPE)
+            }
         }
     }
 
@@ -132,7 +135,7 @@ impl Store<'_, '_> {
         let (id, hash) = self.locate(key);
         expire_to_write(self, id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, is_unfinished, has_ready, .. } = &mut *self.tx;
+        let Tx { hold, config, posts, now, steady, is_unfinished, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let waiters = &mut shard.waiters;
         let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key| {
@@ -151,7 +154,7 @@ impl Store<'_, '_> {
         } else if touch {
             note_access(&mut record, config, *now, &mut shard.random);
         }
-        T::of_mut(record).ok_or(CommandError::WRONG_TYPE)
+        T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `lookup` | where a key lies, and what it holds, for commands that read, look or change |
 //! | `storing` | what is put under a key, taken away, and until when it lives |
 //! | `changes` | saying what changed: to watchers, to whoever wants events, as an effect |
+//! | `queues` | which queues are paused |
 //! | `marks` | what clients of memcached's protocol attach to an item |
 //!
 //! Look-ups never return an expired value: an expired record is deleted where it is met, as an effect of its
@@ -13,6 +14,7 @@
 mod changes;
 mod lookup;
 mod marks;
+pub(crate) mod queues;
 mod storing;
 
 use ds::random::Random;

@@ -38,8 +38,9 @@ impl Store<'_, '_> {
         match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) => {
                 let has_volatile_fields = value.lend().first_field_expiry().is_some();
-                let old = record.replace_value(value);
+                let mut old = record.replace_value(value);
                 note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
+                shard.dbs[db].note_replaced(hash, key, &mut old);
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
                 }
@@ -65,7 +66,8 @@ impl Store<'_, '_> {
                 if record.lend().expiry() != expiry {
                     shard.dbs[db].set_expiry(hash, key, expiry);
                 }
-                if let Some(old) = old {
+                if let Some(mut old) = old {
+                    self.db_mut(id).note_replaced(hash, key, &mut old);
                     self.mark_lost(id, key, old.lend());
                     self.free(old);
                 }

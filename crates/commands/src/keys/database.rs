@@ -120,7 +120,8 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
     // A snapshot may have something to do with an empty one yet, too.
-    if shard.dbs[db as usize].is_empty() {
+    let data = &shard.dbs[db as usize];
+    if data.is_empty() && data.queues().is_empty() {
         return;
     }
     let taken = shard.dbs[db as usize].take();

@@ -11,6 +11,7 @@ mod dump;
 mod expiry;
 mod mark;
 mod object;
+mod pause;
 pub mod populate;
 mod presence;
 pub mod rebuild;
@@ -32,6 +33,7 @@ pub const ENTRIES: &[Entry] = &[
     dump::RESTORE,
     dump::RESTORE_ASKING,
     mark::DARTER_MARK,
+    pause::DARTER_PAUSE,
     expiry::EXPIRE,
     expiry::EXPIREAT,
     expiry::EXPIRETIME,

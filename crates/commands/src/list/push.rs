@@ -96,12 +96,7 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
 
 #[inline]
 fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) -> usize {
-    if values.len() > 1 {
-        list.expect_growth(values.iter().map(|value| value.len()).sum());
-    }
-    for value in values {
-        list.push(end, value);
-    }
+    list.push_all(end, values);
     list.compress_inner(limits);
     list.len()
 }

@@ -15,7 +15,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape,
-    When, block, integer, key, keyword_is, parse_i64, string, token,
+    When, block, integer, is_paused, key, keyword_is, parse_i64, string, token,
 };
 use ds::stream::{Stream, StreamId};
 use keyspace::{UnixMs, ValueRef};
@@ -235,12 +235,12 @@ fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Res
 /// Answers what the consumer gets from one stream; false, without an answer, if that is nothing.
 fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Result<bool, CommandError> {
     let Owner { key, group: name, consumer: consumer_name } = owner;
-    let now_ms = ctx.store.now();
+    let (now_ms, is_paused) = (ctx.store.now(), is_paused(&ctx.store, key));
     let Some(Stream { log, groups }) = ctx.store.write_as::<Stream>(key)? else { return Ok(false) };
     let Some(group) = groups.get_mut(name) else { return Ok(false) };
     let (consumer, is_created) = group.find_or_create(consumer_name, now_ms);
     group.consumer_mut(consumer).seen_ms = now_ms;
-    let is_served = after != NEW || log.last_entry_id() > Some(group.last_id);
+    let is_served = after != NEW || (log.last_entry_id() > Some(group.last_id) && !is_paused);
     let mut given = Vec::new();
     if is_served {
         if ctx.reply.proto() == Proto::Resp2 {

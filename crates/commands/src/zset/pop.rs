@@ -8,7 +8,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer,
-    key, keyword_is, oneof, parse_count, token,
+    key, keyword_is, oneof, parse_count, take_from, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
 use keyspace::Kind;
@@ -84,7 +84,7 @@ impl Pop for ZSetPop {
 
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let records = ctx.store.records_effects();
-        let Some(mut zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
+        let Some(mut zset) = take_from::<ZSet>(&mut ctx.store, key)? else { return Ok(false) };
         let taken = self.taken(zset.lend());
         let (len, count) = (zset.lend().len(), taken.len());
         match self.answer {

@@ -261,6 +261,12 @@ impl<'a, B: Block> Held<'a, B> {
         self.slot.raw().expect("the slot is not empty")
     }
 
+    /// The same, lent.
+    #[inline]
+    pub fn again(&mut self) -> Held<'_, B> {
+        Held { slot: self.slot, turn: self.turn }
+    }
+
     /// The block.
     #[inline]
     pub fn get(&self) -> B::Ref<'_> {

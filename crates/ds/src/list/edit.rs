@@ -36,7 +36,7 @@ impl List {
                 self.drop_node(at);
                 self.after_drop();
             }
-            self.insert_at(index, value);
+            self.put_at(index, value);
         }
         if was_compressed {
             self.compress_near(at);
@@ -54,6 +54,11 @@ impl List {
         self.insert_at(index, value);
     }
 
+    fn insert_at(&mut self, index: usize, value: &[u8]) {
+        self.put_at(index, value);
+        self.extras.note_inserted(index, self.len);
+    }
+
     /// Inserts an element before or after the first one that equals `pivot`, seen from the head. Gives the new length, or
     /// nothing if there is no such element.
     pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
@@ -63,10 +68,10 @@ impl List {
         Some(self.len)
     }
 
-    fn insert_at(&mut self, index: usize, value: &[u8]) {
+    fn put_at(&mut self, index: usize, value: &[u8]) {
         assert!(index <= self.len, "insert: the index is beyond the tail");
         if index == 0 || index == self.len {
-            return self.push(if index == 0 { End::Head } else { End::Tail }, value);
+            return self.add(if index == 0 { End::Head } else { End::Tail }, value);
         }
         let (at, within) = self.locate(index);
         self.len += 1;
@@ -124,6 +129,7 @@ impl List {
                 continue;
             }
             self.expand(at);
+            self.note_removing(at, removed, (value, limit - removed, count < 0));
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
             if was_compressed && self.nodes[at].count() > 0 {
                 self.compress(at);
@@ -168,6 +174,7 @@ impl List {
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a long list in slices.
     pub fn free_slice(&mut self) -> bool {
+        self.extras.take();
         for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
             let at = self.end_index(End::Tail);
             self.len -= self.nodes[at].count();
@@ -180,6 +187,7 @@ impl List {
 
     fn drop_end(&mut self, end: End, count: usize) {
         let mut count = count.min(self.len);
+        let dropped = count;
         self.len -= count;
         while count > 0 {
             let at = self.end_index(end);
@@ -193,6 +201,9 @@ impl List {
             self.drop_node(at);
         }
         self.after_drop();
+        if let Some(seen) = self.extras.seen() {
+            seen.trimmed(if end == End::Head { dropped } else { 0 }, self.len);
+        }
     }
 
     /// Drops the node if it is empty, or merges it with a neighbour if both are small.

@@ -26,6 +26,7 @@ mod deep;
 mod edit;
 mod element;
 pub(crate) mod entry;
+mod extra;
 mod imprint;
 mod iter;
 pub(crate) mod node;
@@ -37,11 +38,11 @@ pub use deep::ListLimits;
 use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
+pub use extra::{Extra, Extras};
 pub use iter::Iter;
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
 use row::Row;
-use std::mem::MaybeUninit;
 
 use crate::mover::{Mover, Place};
 
@@ -70,8 +71,7 @@ pub struct List {
     len: usize,
     /// Bytes of the buffers of all nodes.
     buffer_bytes: usize,
-    /// A full-size buffer for the next node; only while the list is a quicklist.
-    spare: Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>>,
+    extras: Extras,
     is_quicklist: bool,
     /// Which nodes were compressed, or could not be.
     tried: Tried,
@@ -103,8 +103,7 @@ impl List {
 
     /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let spare = self.spare.as_ref().map_or(0, |buffer| size_of_val(&**buffer));
-        self.nodes.memory_bytes() + self.buffer_bytes + spare
+        self.nodes.memory_bytes() + self.buffer_bytes + self.extras.memory_bytes()
     }
 
     /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
@@ -122,6 +121,30 @@ impl List {
     /// # Panics
     /// If the value is longer than [`ELEMENT_BYTES_MAX`].
     pub fn push(&mut self, end: End, value: &[u8]) {
+        self.add(end, value);
+        if let Some(seen) = self.extras.seen() {
+            seen.pushed(end, 1, self.len);
+        }
+    }
+
+    /// Adds elements at one end, one after the other.
+    ///
+    /// # Panics
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_all(&mut self, end: End, values: &[&[u8]]) {
+        if values.len() > 1 {
+            self.expect_growth(values.iter().map(|value| value.len()).sum());
+        }
+        for value in values {
+            self.add(end, value);
+        }
+        if let Some(seen) = self.extras.seen() {
+            seen.pushed(end, values.len(), self.len);
+        }
+    }
+
+    fn add(&mut self, end: End, value: &[u8]) {
         self.expect_growth(value.len());
         if !self.end_node(end).is_some_and(|node| node.has_room(end, value.len())) {
             if self.is_empty() && !self.nodes.is_empty() {
@@ -161,6 +184,9 @@ impl List {
             self.after_drop();
         }
         self.after_removal();
+        if let Some(seen) = self.extras.seen() {
+            seen.popped(end, self.len);
+        }
         Some(result)
     }
 
@@ -280,7 +306,7 @@ impl List {
     }
 
     fn full_buffer(&mut self) -> node::Buffer {
-        match self.spare.take() {
+        match self.extras.take_spare() {
             Some(buffer) => buffer,
             None => Box::new_uninit_slice(NODE_BYTES_MAX),
         }
@@ -313,7 +339,7 @@ impl List {
         if self.is_quicklist
             && let Ok(buffer) = buffer.try_into()
         {
-            self.spare = Some(buffer);
+            self.extras.get_mut().spare = Some(buffer);
         }
     }
 
@@ -325,7 +351,7 @@ impl List {
         let listpack_bytes = self.nodes.get(0).map_or(0, ListNode::listpack_bytes);
         if listpack_bytes + LISTPACK_FRAME_BYTES <= NODE_BYTES_MAX / 2 {
             self.is_quicklist = false;
-            self.spare = None;
+            self.extras.take_spare();
             self.nodes.shrink_to_fit();
             if !self.nodes.is_empty() {
                 self.change(0, ListNode::shrink);
@@ -337,7 +363,7 @@ impl List {
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         if place.part == 0 {
             self.nodes.relocate(mover);
-            self.spare.take_if(|buffer| mover.wants(buffer.as_ptr().cast()));
+            self.extras.relocate(mover);
         }
         while let Some(node) = self.nodes.get_mut(place.part) {
             node.relocate(mover);
@@ -367,6 +393,10 @@ impl List {
         }
         assert_eq!(self.nodes.iter().map(ListNode::count).sum::<usize>(), self.len);
         assert_eq!(self.nodes.iter().map(ListNode::capacity_bytes).sum::<usize>(), self.buffer_bytes);
-        assert!(self.spare.is_none() || self.is_quicklist);
+        let extra = self.extras.get();
+        assert!(extra.is_none_or(|extra| extra.spare.is_none() || self.is_quicklist));
+        if let Some(seen) = self.seen() {
+            seen.arrivals().debug_validate(self.len);
+        }
     }
 }

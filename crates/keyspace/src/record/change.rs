@@ -3,6 +3,7 @@
 //! What fits into its block is written over; otherwise the record is made anew, and takes expiry and marks along.
 
 use ds::compact_table::Held;
+use ds::list::List;
 use ds::mover::{Mover, Place};
 
 use super::content::Content;
@@ -23,6 +24,12 @@ impl<'a> RecordMut<'a> {
         self.0.get()
     }
 
+    /// The same, lent.
+    #[inline]
+    pub(crate) fn again(&mut self) -> RecordMut<'_> {
+        RecordMut(self.0.again())
+    }
+
     /// The record, not to be changed any more.
     #[inline]
     pub fn into_ref(self) -> RecordRef<'a> {
@@ -39,6 +46,14 @@ impl<'a> RecordMut<'a> {
         // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
         let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
         &mut wide.value
+    }
+
+    /// Its list, if that is its value. Only what is seen of a queue may be changed so: to a snapshot that is no change.
+    pub(crate) fn list_mut(mut self) -> Option<&'a mut List> {
+        self.lend().wide()?;
+        // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
+        let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
+        if let Value::List(list) = &mut wide.value { Some(list) } else { None }
     }
 
     /// Moves its memory, and that of its value as [`Value::defragment`] does. To a snapshot that is no change.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ds::hashing::Seed;
+use ds::list::List;
 
 use super::*;
 use crate::db::Db;
@@ -80,7 +81,7 @@ fn a_string_is_written_over_whatever_was_there() {
 #[test]
 fn other_values_come_and_go() {
     let mut db = db(b"key", b"text");
-    let list = || Value::List(Box::new(ds::list::List::new()));
+    let list = || Value::List(Box::new(List::new()));
     let mut record = db.find_mut(7, b"key").expect("it is there");
     assert!(matches!(record.replace_value(list()), Value::Str(_)));
     assert!(matches!(record.set_string(b"5"), Some(Value::List(_))));

@@ -16,9 +16,11 @@ mod pieces;
 mod target;
 
 use std::io::{Cursor, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::Command;
+use keyspace::queue::Known;
 use keyspace::{Config, Db, UnixMs};
 use proactor::Clock;
 use rdb::{FileReader, Item, MANIFEST_MAGIC, Why};
@@ -44,6 +46,8 @@ pub struct Load<'a> {
     pub db_count: u32,
     /// The form that values get.
     pub config: &'a Config,
+    /// Which keys are queues.
+    pub queues: &'a Arc<Known>,
     /// The checksum of a file in Redis' format is looked at.
     pub has_checksum: bool,
     /// The time, for the log and for what is due.
@@ -172,6 +176,8 @@ pub type StreamId = [u8; 40];
 
 /// The fields that say of the stream that goes on from a snapshot which database is selected in it, its id, and at which offset it goes on.
 pub const STREAM_DB_AUX: &str = "repl-stream-db";
+/// The field that says that a queue is paused: the number of its database, a space, and its key.
+pub const PAUSED_AUX: &str = "darter-paused";
 /// See [`STREAM_DB_AUX`].
 pub const STREAM_ID_AUX: &str = "repl-id";
 /// See [`STREAM_DB_AUX`].
@@ -209,6 +215,9 @@ impl<'a, 'e> Others<'a, 'e> {
                     && let Some(bytes) = ds::num::parse_i64(&value)
                 {
                     self.target.load.progress.used_bytes.store(bytes as u64, Ordering::Relaxed);
+                }
+                if name == PAUSED_AUX.as_bytes() {
+                    self.target.pause(&value);
                 }
                 if name == STATE_AUX.as_bytes() {
                     self.superseded_aof = String::from_utf8(value.clone()).ok();

@@ -5,7 +5,7 @@ use std::io::{self, Chain, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ds::hashing::Seed;
+use ds::queue::{Arrivals, Seen};
 use encoded::Builder;
 use keyspace::{Db, Marks, Record, UnixMs, Value, access};
 use proactor::DiskReader;
@@ -47,7 +47,11 @@ impl<'a> Target<'a> {
         let shard_count = load.placement.shard_count();
         assert!(shard_count > 0 && load.db_count > 0, "keys need a place");
         let seed = Arc::new(load.placement.seed().clone());
-        let dbs = (0..shard_count).map(|_| Mutex::new(new_dbs(load.db_count, &seed))).collect();
+        let new_dbs = || {
+            let numbers = 0..load.db_count;
+            numbers.map(|number| Db::new(Arc::clone(&seed)).with_queues(load.queues, number, false)).collect()
+        };
+        let dbs = (0..shard_count).map(|_| Mutex::new(new_dbs())).collect();
         let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
         let next_ms = AtomicU64::new(load.clock.monotonic_ms() + PROGRESS_MS);
         Target { load, name, now, keeps_due: false, dbs, key_count, expired_count, next_ms }
@@ -157,6 +161,17 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// A queue is paused, of which a field has the database and the key.
+    pub(crate) fn pause(&self, field: &[u8]) {
+        let mut words = field.splitn(2, |byte| *byte == b' ');
+        let db = words.next().and_then(ds::num::parse_i64).and_then(|db| usize::try_from(db).ok());
+        if let (Some(db), Some(key)) = (db, words.next()) {
+            let (shard, hash) = self.load.placement.locate(key);
+            let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
+            dbs.get_mut(db).and_then(|db| db.queues_mut().set_paused(hash, key, true));
+        }
+    }
+
     /// There are so many keys now.
     pub(crate) fn set_key_count(&self, key_count: u64) {
         self.key_count.store(key_count, Ordering::Relaxed);
@@ -213,7 +228,13 @@ impl<'a> Target<'a> {
     }
 
     fn insert(&self, entry: Entry) -> Result<(), rdb::Error> {
-        let Entry { db, shard, hash, item, value } = entry;
+        let Entry { db, shard, hash, item, mut value } = entry;
+        if let (Value::List(list), Some(bytes)) = (&mut value, &item.arrivals) {
+            let why = Why::Corrupt("when the elements of a queue came is damaged");
+            let arrivals =
+                Arrivals::from_bytes(bytes, list.len()).ok_or(rdb::Error { offset: item.offset, why })?;
+            list.extras_mut().get_mut().seen = Some(Seen::new(arrivals));
+        }
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];
         db.note_volatile_fields(&value);
@@ -237,10 +258,6 @@ impl<'a> Target<'a> {
         self.key_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-}
-
-fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
-    (0..count).map(|_| Db::new(Arc::clone(seed))).collect()
 }
 
 /// A key with its value on its way to its place.

@@ -47,6 +47,7 @@ impl Applier<'_> {
         let words = dealt.words(step);
         let located = step.key.map(|(index, located)| Located::new(words[index], located));
         let command = self.table.get(step.command);
+        self.runner.set_steady(dealt.unix_ms(step));
         let ran = self.runner.run(command, &words, step.db, located);
         ran.map_err(|why| dealt.error(step, why))
     }

@@ -117,6 +117,11 @@ impl Dealt {
         self.words[step.words.clone()].iter().map(|word| &payload[word.clone()]).collect()
     }
 
+    /// When a step was done, in milliseconds since 1970.
+    pub(super) fn unix_ms(&self, step: &Step) -> u64 {
+        self.batch.slices[step.slice as usize].unix_ms
+    }
+
     /// The error of a step that cannot be run.
     #[cold]
     pub(super) fn error(&self, step: &Step, why: String) -> Error {

@@ -59,6 +59,8 @@ pub struct Recovery<'a> {
 pub struct FoundSlice {
     /// The slice.
     pub slice: Slice,
+    /// When it was written, in milliseconds since 1970; 0 if nobody knows.
+    pub unix_ms: u64,
     /// The path of its file.
     pub file: Arc<str>,
 }

@@ -1,5 +1,9 @@
 //! QUEUE: what there is to be seen of queues, and done to them.
 
+mod info;
+mod list;
+mod pause;
+
 use command::{Acl, CommandResult, Group};
 
 use crate::{Ctx, Entry, Run};
@@ -16,7 +20,7 @@ const QUEUE: Entry = Entry {
     arity: -2,
     acl: &[Acl::Queue],
     run: Run::Container,
-    subcommands: &[HELP],
+    subcommands: &[HELP, info::INFO, list::LIST, pause::PAUSE, pause::RESUME],
     ..Entry::DEFAULT
 };
 
@@ -29,5 +33,14 @@ const HELP: Entry = Entry {
 };
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    ctx.help(&[])
+    ctx.help(&[
+        "INFO <queue>",
+        "    Show rates, waiting times, who waits and what lies beside the queue.",
+        "LIST [MATCH <pattern>] [SYSTEM <name>]",
+        "    List the queues of the database.",
+        "PAUSE <queue> [<queue> ...]",
+        "    Have whoever takes from the queues find them empty.",
+        "RESUME <queue> [<queue> ...]",
+        "    Let the elements of the queues be taken again.",
+    ])
 }

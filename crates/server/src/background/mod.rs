@@ -11,8 +11,10 @@ use ds::random::Random;
 use proactor::CloseMode;
 use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
-    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS, Settings,
+    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS,
+    QUEUE_IDLE_TIMEOUT, Settings,
 };
+use shard::ShardId;
 use upkeep::defrag::{self, CREDIT_NS, Surroundings};
 use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
@@ -91,6 +93,7 @@ impl Thread {
         if expires && !self.host.pausing.is_on() {
             self.expire();
         }
+        look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
         if due.is_second {
             self.each_second();
@@ -188,4 +191,24 @@ impl Thread {
         let ns = clock.ticks_to_ns(started, clock.ticks());
         self.host.accounting.note_event("expire-cycle", ns, self.host.driver.clock());
     }
+}
+
+/// Finds queues that were not known, and brings up to date each second what is known of the others.
+fn look_after_queues(thread: &mut Thread, is_second: bool) {
+    let (shared, id) = (thread.host.shared, thread.host.id);
+    let (known, placement) = (shared.shards.queues(), shared.shards.placement());
+    let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
+    let at_home = || shared.shards.ids().filter(is_at_home);
+    if id == 0 {
+        known.set_now_ms(thread.tx.steady as u64);
+    }
+    // It is on loan, since shards are visited meanwhile.
+    let mut queues = std::mem::take(&mut thread.host.queues);
+    queues.find(known, at_home(), thread);
+    if is_second {
+        let idle_ms = shared.settings.number(QUEUE_IDLE_TIMEOUT) * 1000;
+        queues.refresh(idle_ms, at_home(), thread);
+        queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
+    }
+    thread.host.queues = queues;
 }

@@ -25,6 +25,9 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
                 shared.keeper().prepare_journal().map_err(|error| (id, error.to_string()))?;
                 shared.journal.obey_settings(&shared.settings);
             }
+            Some(Consequence::Queues) => {
+                shared.settings.tell_queues(shared.shards.queues(), shared.machine.clock.steady_ms());
+            }
             Some(Consequence::Replicas) => shared.judge_quorum(shared.machine.clock.monotonic_ms()),
             Some(Consequence::LogLevel) => log::show(&shared.settings),
             Some(Consequence::MaxClients) => {

@@ -3,12 +3,14 @@
 //! `persistence` reads all of it into databases of their own, which take their place in the shards when the end was reached: nothing is
 //! ever half loaded. While a server that starts reads, its threads serve already, but only commands that need no data.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use command::Table;
 use journal::Data;
+use keyspace::queue::Known;
 use keyspace::{Config, UnixMs};
 use persistence::{
     Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
@@ -47,6 +49,7 @@ pub(crate) struct Loader<'s> {
     config: &'static Config,
     table: &'s Table,
     placement: &'s Placement,
+    queues: &'s Arc<Known>,
     clock: &'s Clock,
     scripts: &'s Scripts,
     snapshots: &'s Snapshots,
@@ -73,6 +76,7 @@ impl<'s> Loader<'s> {
             config: shared.data_config(),
             table: &shared.table,
             placement: shared.shards.placement(),
+            queues: shared.shards.queues(),
             clock: &shared.machine.clock,
             scripts: &shared.scripts,
             snapshots: &shared.snapshots,
@@ -272,6 +276,7 @@ impl<'s> Loader<'s> {
             placement: self.placement,
             db_count: self.settings.databases(),
             config: self.config,
+            queues: self.queues,
             has_checksum: self.settings.is_on(RDBCHECKSUM),
             clock: self.clock,
             progress: &self.snapshots.progress,
@@ -318,6 +323,7 @@ mod tests {
             settings: &settings,
             table: &crate::commands::table(),
             placement: &Placement::new(Seed::new(1), 4, None),
+            queues: &Arc::default(),
             clock: &clock,
             scripts: &Scripts::new(1, |_, _| {}),
             snapshots: &snapshots,

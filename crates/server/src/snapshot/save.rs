@@ -6,8 +6,8 @@ use std::sync::Arc;
 use command::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{
-    Content, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving, Scribe,
-    Usage, VERSION_AUX, save_settings, style,
+    Content, PAUSED_AUX, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving,
+    Scribe, Usage, VERSION_AUX, save_settings, style,
 };
 use process::processors;
 use rdb::Encoder;
@@ -128,6 +128,9 @@ impl Shared {
             encoder.aux(STREAM_DB_AUX, db.to_string().as_bytes())?;
             encoder.aux(STREAM_ID_AUX, &self.primary.history().id)?;
             encoder.aux(STREAM_OFFSET_AUX, self.following.offset().to_string().as_bytes())?;
+        }
+        for (db, key) in self.shards.queues().paused() {
+            encoder.aux(PAUSED_AUX, &[format!("{db} ").as_bytes(), &key].concat())?;
         }
         // An append-only file of this server is none of a replica's.
         if let Some(state) = self.snapshots.superseded_aof().filter(|_| purpose != Purpose::Replicas) {

@@ -103,6 +103,7 @@ const CLIENT_SETNAME: Entry = Entry {
 
 fn client_setname(ctx: &mut Ctx) -> CommandResult {
     ctx.host.session().name = valid_name(ctx.args[2])?.to_vec();
+    ctx.host.note_label();
     ctx.reply.ok();
     Ok(())
 }
@@ -144,6 +145,7 @@ fn client_setinfo(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::quoting("ERR ", option, why));
     }
     *place = value.to_vec();
+    ctx.host.note_label();
     ctx.reply.ok();
     Ok(())
 }

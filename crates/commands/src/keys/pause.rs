@@ -1,0 +1,30 @@
+//! DARTER.PAUSE: that a queue is paused or not, as an effect.
+//!
+//! QUEUE PAUSE and QUEUE RESUME, of which the protocol of Redis knows nothing, are stated so for a journal and for replicas.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_i64, pause};
+
+pub(super) const DARTER_PAUSE: Entry = Entry {
+    name: "darter.pause",
+    summary: "Pauses or resumes a queue.",
+    since: "",
+    group: Group::Queue,
+    arity: 3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Queue, Acl::Dangerous],
+    keys: &[KeySpec::one(1, &[RW, Update])],
+    args: &[key("queue", 0), integer("paused")],
+    reply: Shape::Int,
+    note: "Of Darter, for its own journal: 0 resumes, another number pauses",
+    run: Run::Function(darter_pause),
+    ..Entry::DEFAULT
+};
+
+fn darter_pause(ctx: &mut Ctx) -> CommandResult {
+    let is_paused = parse_i64(ctx.args[2])? != 0;
+    let has_changed = pause(&mut ctx.store, ctx.args[1], is_paused)?;
+    ctx.reply.int(has_changed.into());
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What only some lists have, in a box so that the others stay small: a buffer for the next node, and what is seen of a queue.
+
+use std::mem::MaybeUninit;
+
+use super::node::{ListNode, NODE_BYTES_MAX};
+use super::{End, List};
+use crate::mover::{Mover, move_box};
+use crate::queue::Seen;
+
+/// What a list has that is a queue, or longer than a node.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// A full-size buffer for the next node; only while the list is a quicklist.
+    pub(super) spare: Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>>,
+    /// What is seen of a queue.
+    pub seen: Option<Seen>,
+}
+
+/// That of a list which may have nothing of it.
+#[derive(Clone, Debug, Default)]
+pub struct Extras(Option<Box<Extra>>);
+
+impl Extras {
+    /// What there is.
+    pub fn get(&self) -> Option<&Extra> {
+        self.0.as_deref()
+    }
+
+    /// The same to be changed; made if there is nothing.
+    pub fn get_mut(&mut self) -> &mut Extra {
+        self.0.get_or_insert_default()
+    }
+
+    /// Takes it away, to be given to another list or the same one later.
+    pub fn take(&mut self) -> Option<Box<Extra>> {
+        self.0.take()
+    }
+
+    /// Puts it back.
+    pub fn put(&mut self, extra: Box<Extra>) {
+        self.0 = Some(extra);
+    }
+
+    #[inline]
+    pub(super) fn seen(&mut self) -> Option<&mut Seen> {
+        self.0.as_mut()?.seen.as_mut()
+    }
+
+    pub(super) fn take_spare(&mut self) -> Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>> {
+        self.0.as_mut()?.spare.take()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let Some(extra) = self.get() else { return 0 };
+        let spare = extra.spare.as_ref().map_or(0, |buffer| size_of_val(&**buffer));
+        size_of::<Extra>() + spare + extra.seen.as_ref().map_or(0, Seen::memory_bytes)
+    }
+
+    pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
+        if let Some(extra) = &mut self.0 {
+            move_box(extra, mover);
+            extra.spare.take_if(|buffer| mover.wants(buffer.as_ptr().cast()));
+            if let Some(seen) = &mut extra.seen {
+                seen.relocate(mover);
+            }
+        }
+    }
+
+    pub(super) fn note_inserted(&mut self, index: usize, len: usize) {
+        match self.seen() {
+            Some(seen) if index == 0 => seen.pushed(End::Head, 1, len),
+            Some(seen) if index + 1 == len => seen.pushed(End::Tail, 1, len),
+            Some(seen) => seen.inserted(index, len),
+            None => {}
+        }
+    }
+}
+
+impl List {
+    /// What is seen of it, if it is a queue.
+    pub fn seen(&self) -> Option<&Seen> {
+        self.extras.get()?.seen.as_ref()
+    }
+
+    /// What it has beside its nodes.
+    pub fn extras_mut(&mut self) -> &mut Extras {
+        &mut self.extras
+    }
+
+    /// Says when all happens that is done from now on. Only queues care.
+    #[inline]
+    pub fn set_time(&mut self, now_ms: u64) {
+        if let Some(seen) = self.extras.seen() {
+            seen.set_time(now_ms);
+        }
+    }
+
+    /// Brings up to date what is not kept so all the time of a queue.
+    pub fn refresh(&mut self, now_ms: u64) {
+        let bytes = size_of::<List>() + self.memory_bytes();
+        if let Some(seen) = self.extras.seen() {
+            seen.refresh(now_ms, bytes);
+        }
+    }
+
+    /// The first `limit` elements of a node that equal `value`, or the last if `reverse`, are about to be taken out, after `removed` others of the list.
+    pub(super) fn note_removing(
+        &mut self,
+        at: usize,
+        removed: usize,
+        (value, limit, reverse): (&[u8], usize, bool),
+    ) {
+        let Some(seen) = self.extras.seen() else { return };
+        let before: usize = self.nodes.iter().take(at).map(ListNode::count).sum();
+        let (node, len) = (&self.nodes[at], self.len - removed);
+        let from_head = |within: usize| if reverse { node.count() - 1 - within } else { within };
+        let mut places: Vec<usize> =
+            node.positions(value, reverse).into_iter().take(limit).map(from_head).collect();
+        places.sort_unstable();
+        for (gone, within) in places.into_iter().rev().enumerate() {
+            seen.removed(before + within, 1, len - gone - 1);
+        }
+    }
+}

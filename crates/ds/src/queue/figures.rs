@@ -1,0 +1,252 @@
+//! What is known of a queue without holding its shard: written by whoever holds it, read by anybody at any time.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::figure::Figure;
+
+/// Upper bounds of the classes into which waiting times are counted, in milliseconds; longer ones are in none of them.
+pub const WAIT_BOUNDS_MS: [u64; 12] =
+    [1, 5, 25, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000];
+/// The times over which rates are averaged, in seconds.
+pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
+/// A queue of which no more came has no [`Activity`] yet.
+const QUIET_MAX: u64 = 8;
+/// Rates are not brought up to date more often.
+pub const FOLD_MS: u64 = 1000;
+
+/// A queue's name, and what is known of it.
+#[derive(Debug)]
+pub struct Figures {
+    /// Its key.
+    pub name: SmallVec<[u8; 24]>,
+    /// What sort of queue it is; the numbers belong to who recognizes queues.
+    pub class: u16,
+    db: AtomicU16,
+    is_paused: AtomicBool,
+    is_gone: AtomicBool,
+    /// Clients that wait for elements.
+    pub waiters: AtomicU32,
+    /// How many elements it has.
+    pub depth: Figure,
+    /// When the oldest of them came, in milliseconds; of what is due at a time, when that is. 0 if there is none.
+    pub oldest_ms: Figure,
+    /// Elements that came since the queue is known.
+    pub pushed: Figure,
+    /// Elements that were taken since then.
+    pub popped: Figure,
+    /// Bytes of memory of the elements, when they were measured last.
+    pub memory_bytes: Figure,
+    /// The low digits of `pushed` and `popped` together then.
+    measured: AtomicU32,
+    /// When it became known.
+    pub first_ms: u64,
+    activity: OnceLock<Box<Activity>>,
+}
+
+/// What there is to know of a queue that has done something for a second, or of which something was taken.
+#[derive(Debug, Default)]
+pub struct Activity {
+    /// When the rates were brought up to date.
+    folded_ms: Figure,
+    /// `pushed` and `popped` then.
+    folded: [Figure; 2],
+    /// Rates of what comes and what is taken over [`RATE_SPANS_S`], as the bits of an `f32`.
+    rates: [[AtomicU32; 3]; 2],
+    /// When the last element came, and when the last was taken.
+    last_ms: [Figure; 2],
+    /// How many elements had waited at most as long as each of [`WAIT_BOUNDS_MS`], and longer than the one before.
+    pub wait_counts: [Figure; WAIT_BOUNDS_MS.len()],
+    /// How many had waited, for a moment at least, and how long all of them together.
+    pub waited: Figure,
+    /// See above.
+    pub waited_ms: Figure,
+    /// The median, the 99th percentile and the longest of the last minute, as of the last time …; 0 if none was taken.
+    pub last_minute_ms: [Figure; 3],
+}
+
+/// Rates per second over [`RATE_SPANS_S`].
+pub type Rates = [f64; 3];
+
+impl Figures {
+    /// Those of a queue that has just become known.
+    pub fn new(name: &[u8], class: u16, db: u32, now_ms: u64) -> Figures {
+        Figures {
+            name: SmallVec::from_slice(name),
+            class,
+            db: AtomicU16::new(u16::try_from(db).unwrap_or(u16::MAX)),
+            is_paused: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+            waiters: AtomicU32::new(0),
+            depth: Figure::default(),
+            oldest_ms: Figure::default(),
+            pushed: Figure::default(),
+            popped: Figure::default(),
+            memory_bytes: Figure::default(),
+            measured: AtomicU32::new(0),
+            first_ms: now_ms,
+            activity: OnceLock::new(),
+        }
+    }
+
+    /// Its database.
+    pub fn db(&self) -> u32 {
+        u32::from(self.db.load(Ordering::Relaxed))
+    }
+
+    /// Databases were swapped.
+    pub fn set_db(&self, db: u32) {
+        self.db.store(u16::try_from(db).unwrap_or(u16::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether takers find it empty.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Says whether they do.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// Whether the server has forgotten it.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// The server forgets it.
+    pub fn set_gone(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    /// What it did, if it did something.
+    pub fn activity(&self) -> Option<&Activity> {
+        self.activity.get().map(|activity| &**activity)
+    }
+
+    /// The same; begins with it if need be.
+    pub(super) fn active(&self) -> &Activity {
+        self.activity.get_or_init(|| {
+            let activity = Activity::default();
+            activity.folded_ms.set(self.first_ms);
+            activity.last_ms[0].set(self.first_ms);
+            Box::new(activity)
+        })
+    }
+
+    /// Brings the rates up to date. Only the holder may.
+    pub(super) fn fold(&self, now_ms: u64) {
+        let activity = self.active();
+        for (side, total) in [&self.pushed, &self.popped].into_iter().enumerate() {
+            let rates = self.rates_of(side, now_ms);
+            for (kept, rate) in activity.rates[side].iter().zip(rates) {
+                kept.store((rate as f32).to_bits(), Ordering::Relaxed);
+            }
+            if total.get() != activity.folded[side].get() {
+                activity.last_ms[side].set(now_ms);
+            }
+            activity.folded[side].set(total.get());
+        }
+        activity.folded_ms.set(now_ms);
+    }
+
+    fn total(&self) -> u64 {
+        self.pushed.get().wrapping_add(self.popped.get())
+    }
+
+    /// Whether `measure` has been told of all that came and went.
+    pub fn is_measured(&self) -> bool {
+        let is_loaded = self.depth.get() > 0 && self.memory_bytes.get() == 0;
+        self.measured.load(Ordering::Relaxed) == self.total() as u32 && !is_loaded
+    }
+
+    /// Brings all up to date that is not kept so all the time, with the bytes of memory of the elements. Only the holder may.
+    pub fn measure(&self, now_ms: u64, memory_bytes: u64) {
+        self.memory_bytes.set(memory_bytes);
+        self.measured.store(self.total() as u32, Ordering::Relaxed);
+        // Most queues of very many have hardly anything, and their rates show that also without more memory.
+        if self.activity().is_some() || self.total() > QUIET_MAX {
+            self.fold(now_ms);
+        }
+    }
+
+    /// Rates at which elements come and are taken.
+    pub fn rates(&self, now_ms: u64) -> [Rates; 2] {
+        [0, 1].map(|side| self.rates_of(side, now_ms))
+    }
+
+    fn rates_of(&self, side: usize, now_ms: u64) -> Rates {
+        let total = [&self.pushed, &self.popped][side].get();
+        let (since_ms, counted, rates) = match self.activity() {
+            None => (self.first_ms, 0, [0.0; 3]),
+            Some(activity) => {
+                let rate =
+                    |at: usize| f64::from(f32::from_bits(activity.rates[side][at].load(Ordering::Relaxed)));
+                (activity.folded_ms.get(), activity.folded[side].get(), [rate(0), rate(1), rate(2)])
+            }
+        };
+        let count = total.saturating_sub(counted) as f64;
+        let passed_s = now_ms.saturating_sub(since_ms) as f64 / 1000.0;
+        std::array::from_fn(|at| {
+            let kept = (-passed_s / RATE_SPANS_S[at]).exp();
+            // What came in a short time is averaged over the span, not over that time.
+            rates[at] * kept + count / passed_s.max(FOLD_MS as f64 / 1000.0) * (1.0 - kept)
+        })
+    }
+
+    /// When the last element came and when the last was taken; `None` if none was, or not for a second since the queue is known.
+    pub fn last_ms(&self) -> [Option<u64>; 2] {
+        let last =
+            |side: usize| self.activity().map(|activity| activity.last_ms[side].get()).filter(|ms| *ms > 0);
+        let first = (self.pushed.get() > 0).then_some(self.first_ms);
+        [last(0).or(first), last(1)]
+    }
+}
+
+impl Activity {
+    /// An element was taken that had waited so long.
+    #[inline]
+    pub(super) fn count_wait(&self, wait_ms: u64) {
+        self.waited.add(1);
+        self.waited_ms.add(wait_ms);
+        if let Some(class) = WAIT_BOUNDS_MS.iter().position(|bound| wait_ms <= *bound) {
+            self.wait_counts[class].add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_follow_what_comes_and_are_forgotten() {
+        let figures = Figures::new(b"queue:a", 1, 0, 1_000_000);
+        assert_eq!(figures.rates(1_000_000), [[0.0; 3]; 2]);
+        let mut now = 1_000_000;
+        for _ in 0..1200 {
+            now += 1000;
+            figures.pushed.add(50);
+            figures.fold(now);
+        }
+        let [[short, middle, long], taken] = figures.rates(now);
+        assert!((short - 50.0).abs() < 0.01 && (middle - 50.0).abs() < 0.01, "{short} {middle}");
+        assert!((40.0..50.0).contains(&long), "{long}");
+        assert_eq!(taken, [0.0; 3]);
+        let [[short, ..], _] = figures.rates(now + 60_000);
+        assert!(short < 0.2, "{short} a minute later");
+        assert_eq!(figures.last_ms(), [Some(now), None]);
+    }
+
+    #[test]
+    fn what_came_at_once_is_no_rate_of_a_thousand() {
+        let figures = Figures::new(b"queue:a", 1, 0, 0);
+        figures.pushed.add(1000);
+        let [[short, ..], _] = figures.rates(1);
+        assert!(short < 1.0, "{short}");
+        let [[short, ..], _] = figures.rates(10_000);
+        assert!((60.0..70.0).contains(&short), "{short}");
+    }
+}

@@ -1,0 +1,196 @@
+//! What is seen of a list that is a queue.
+//!
+//! ```text
+//!   list ── Seen ─┬─ Arrivals            when its elements came: goes wherever the list goes
+//!                 └─ Book ─┬─ Waits      how long those waited that were taken
+//!                          └─ Figures    shared: read without holding the shard
+//! ```
+//!
+//! The list tells its [`Seen`] of everything that comes and goes, so no command has to. The [`Book`] is about the queue, not about
+//! the list: it stays behind when the list goes ([`Seen::close`]).
+
+mod arrivals;
+mod figures;
+mod waits;
+
+use std::sync::Arc;
+
+pub use arrivals::{Arrivals, EXACT, PRECISION};
+pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
+pub use waits::{PERIODS_S, Quantiles, Waits};
+
+use crate::list::End;
+use crate::mover::{Mover, move_box};
+
+/// What is seen of a list that is a queue, or was one a moment ago.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The time at which all that is told happens, in milliseconds.
+    now_ms: u64,
+    arrivals: Arrivals,
+    book: Option<Book>,
+}
+
+/// What is kept of a queue beyond its elements.
+#[derive(Debug)]
+pub struct Book {
+    figures: Arc<Figures>,
+    waits: Option<Box<Waits>>,
+    fold_ms: u64,
+}
+
+impl Clone for Seen {
+    /// A copy of the list is another queue, if it is one.
+    fn clone(&self) -> Self {
+        Seen { now_ms: self.now_ms, arrivals: self.arrivals.clone(), book: None }
+    }
+}
+
+impl Seen {
+    /// What is seen of a list that has these elements.
+    pub fn new(arrivals: Arrivals) -> Seen {
+        Seen { now_ms: 0, arrivals, book: None }
+    }
+
+    /// Says when all happens that is told from now on. A clock that runs backwards stands still.
+    #[inline]
+    pub fn set_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let waits = self.book.as_ref().and_then(Book::waits);
+        self.arrivals.memory_bytes() + waits.map_or(0, |waits| size_of::<Waits>() + waits.memory_bytes())
+    }
+
+    /// Moves its memory.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        self.arrivals.relocate(mover);
+        if let Some(waits) = self.book.as_mut().and_then(|book| book.waits.as_mut()) {
+            move_box(waits, mover);
+        }
+    }
+
+    /// When the elements came.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// What is kept of the queue.
+    pub fn book(&self) -> Option<&Book> {
+        self.book.as_ref()
+    }
+
+    /// The list is a queue from now on.
+    pub fn open(&mut self, book: Book, len: usize) {
+        self.book = Some(book);
+        self.tell(len);
+    }
+
+    /// It is none any more: what is kept of the queue, which has no elements now.
+    pub fn close(&mut self) -> Option<Book> {
+        let book = self.book.take()?;
+        book.figures.depth.set(0);
+        book.figures.oldest_ms.set(0);
+        Some(book)
+    }
+
+    /// Brings up to date what is not kept so all the time; the elements take so much memory.
+    pub fn refresh(&mut self, now_ms: u64, memory_bytes: usize) {
+        if let Some(book) = &mut self.book {
+            book.refresh(now_ms, Some(memory_bytes));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pushed(&mut self, end: End, count: usize, len: usize) {
+        self.arrivals.push(end, count, self.now_ms);
+        if let Some(book) = &mut self.book {
+            book.figures.pushed.add(count as u64);
+            book.note_time(self.now_ms);
+        }
+        self.tell(len);
+    }
+
+    #[inline]
+    pub(crate) fn popped(&mut self, end: End, len: usize) {
+        let came_ms = self.arrivals.pop(end);
+        if let Some(book) = &mut self.book {
+            book.taken(self.now_ms, self.now_ms.saturating_sub(came_ms));
+        }
+        self.tell(len);
+    }
+
+    pub(crate) fn inserted(&mut self, index: usize, len: usize) {
+        self.arrivals.insert(index);
+        self.tell(len);
+    }
+
+    pub(crate) fn removed(&mut self, index: usize, count: usize, len: usize) {
+        self.arrivals.remove(index, count);
+        self.tell(len);
+    }
+
+    pub(crate) fn trimmed(&mut self, start: usize, len: usize) {
+        self.arrivals.trim(start, len);
+        self.tell(len);
+    }
+
+    #[inline]
+    fn tell(&self, len: usize) {
+        if let Some(book) = &self.book {
+            book.figures.depth.set(len as u64);
+            book.figures.oldest_ms.set(self.arrivals.oldest().unwrap_or(0));
+        }
+    }
+}
+
+impl Book {
+    /// That of a queue that has just become known.
+    pub fn new(figures: Arc<Figures>) -> Book {
+        let fold_ms = figures.first_ms + FOLD_MS;
+        Book { figures, waits: None, fold_ms }
+    }
+
+    /// What anybody may read.
+    pub fn figures(&self) -> &Arc<Figures> {
+        &self.figures
+    }
+
+    /// How long elements waited that were taken, if any were.
+    pub fn waits(&self) -> Option<&Waits> {
+        self.waits.as_deref()
+    }
+
+    #[inline]
+    fn taken(&mut self, now_ms: u64, wait_ms: u64) {
+        self.figures.popped.add(1);
+        self.waits.get_or_insert_default().record(now_ms, wait_ms);
+        self.figures.active().count_wait(wait_ms);
+        self.note_time(now_ms);
+    }
+
+    #[inline]
+    fn note_time(&mut self, now_ms: u64) {
+        if now_ms >= self.fold_ms {
+            self.refresh(now_ms, None);
+        }
+    }
+
+    /// Brings up to date what is not kept so all the time.
+    #[cold]
+    pub fn refresh(&mut self, now_ms: u64, memory_bytes: Option<usize>) {
+        match memory_bytes {
+            Some(bytes) => self.figures.measure(now_ms, bytes as u64),
+            None => self.figures.fold(now_ms),
+        }
+        self.fold_ms = now_ms + FOLD_MS;
+        if let Some(waits) = &self.waits {
+            let minute = waits.quantiles(now_ms, PERIODS_S[0]);
+            let shown = minute.map_or([0; 3], |all| [all.p50_ms, all.p99_ms, all.max_ms]);
+            let kept = &self.figures.active().last_minute_ms;
+            kept.iter().zip(shown).for_each(|(kept, shown)| kept.set(shown));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! How long elements had waited when they were taken: over the last minute, ten minutes and hour.
+//!
+//! Times are counted in classes: each millisecond up to [`EXACT_MS`], then 32 for each doubling, so that a class is at most 3 % wide and its
+//! middle at most 1.6 % off. The counts lie in *slots* of ten seconds. When a new slot begins, older ones are put together: to
+//! minutes when the last minute is over, to ten minutes later, and away after an hour. A slot has only the classes
+//! that occurred, few in practice, because jobs that are taken together have waited for as long.
+
+use std::collections::VecDeque;
+
+/// So many milliseconds have classes of their own.
+const EXACT_MS: u64 = 64;
+/// Classes for each doubling above, as a power of two.
+const SUB_BITS: u32 = 5;
+
+/// The periods that are told of, in seconds.
+pub const PERIODS_S: [u64; 3] = [60, 600, 3600];
+/// How long slots are that are younger than each of these.
+const SPANS_S: [u64; 3] = [10, 60, 600];
+
+/// Waiting times of the last hour.
+#[derive(Debug, Default)]
+pub struct Waits {
+    slots: VecDeque<Slot>,
+    /// Where the class that was counted last lies in the last slot.
+    last: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    from_s: u64,
+    span_s: u64,
+    max_ms: u64,
+    /// Classes with how many are in each, in no order.
+    counts: Vec<(u16, u32)>,
+}
+
+/// What there is to say of a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quantiles {
+    /// How many were taken.
+    pub count: u64,
+    /// How long half of them waited at most, in milliseconds, and so on.
+    pub p50_ms: u64,
+    /// See above.
+    pub p95_ms: u64,
+    /// See above.
+    pub p99_ms: u64,
+    /// How long one waited that waited longest; exact.
+    pub max_ms: u64,
+}
+
+fn class_of(wait_ms: u64) -> u16 {
+    if wait_ms < EXACT_MS {
+        return wait_ms as u16;
+    }
+    let octave = wait_ms.ilog2();
+    let sub = (wait_ms >> (octave - SUB_BITS)) & ((1 << SUB_BITS) - 1);
+    (EXACT_MS + u64::from((octave - EXACT_MS.ilog2()) << SUB_BITS) + sub) as u16
+}
+
+/// The time in the middle of a class.
+fn middle_of(class: u16) -> u64 {
+    let class = u64::from(class);
+    if class < EXACT_MS {
+        return class;
+    }
+    let above = class - EXACT_MS;
+    let octave = EXACT_MS.ilog2() + (above >> SUB_BITS) as u32;
+    let step = 1u64 << (octave - SUB_BITS);
+    (1 << octave) + (above & ((1 << SUB_BITS) - 1)) * step + step / 2
+}
+
+impl Waits {
+    /// An element was taken at `now_ms` that had waited so long.
+    #[inline]
+    pub fn record(&mut self, now_ms: u64, wait_ms: u64) {
+        let class = class_of(wait_ms);
+        if let Some(slot) = self.slots.back_mut()
+            && now_ms < (slot.from_s + slot.span_s) * 1000
+            && let Some((last, count)) = slot.counts.get_mut(self.last)
+            && *last == class
+        {
+            *count = count.saturating_add(1);
+            slot.max_ms = slot.max_ms.max(wait_ms);
+            return;
+        }
+        self.record_elsewhere(now_ms, wait_ms, class);
+    }
+
+    fn record_elsewhere(&mut self, now_ms: u64, wait_ms: u64, class: u16) {
+        let now_s = now_ms / 1000;
+        if self.slots.back().is_none_or(|slot| now_s >= slot.from_s + slot.span_s) {
+            self.begin_slot(now_s);
+        }
+        let slot = self.slots.back_mut().expect("one has begun");
+        slot.max_ms = slot.max_ms.max(wait_ms);
+        self.last = slot.add(class, 1);
+    }
+
+    fn begin_slot(&mut self, now_s: u64) {
+        let old = std::mem::take(&mut self.slots);
+        for slot in old {
+            let age_s = now_s.saturating_sub(slot.from_s + slot.span_s);
+            if age_s >= PERIODS_S[2] {
+                continue;
+            }
+            let period =
+                PERIODS_S.iter().position(|period| age_s < *period).expect("it is younger than an hour");
+            let span_s = SPANS_S[period];
+            match self.slots.back_mut() {
+                Some(last) if last.from_s / span_s == slot.from_s / span_s => last.merge(slot),
+                _ => self.slots.push_back(slot),
+            }
+        }
+        let span_s = SPANS_S[0];
+        let from_s = now_s / span_s * span_s;
+        self.slots.push_back(Slot { from_s, span_s, max_ms: 0, counts: Vec::new() });
+    }
+
+    /// What is known of the last `period_s` seconds; `None` if nothing was taken.
+    pub fn quantiles(&self, now_ms: u64, period_s: u64) -> Option<Quantiles> {
+        let from_s = (now_ms / 1000).saturating_sub(period_s);
+        let slots = self.slots.iter().filter(|slot| slot.from_s + slot.span_s > from_s);
+        let mut all = Slot { from_s, span_s: period_s, max_ms: 0, counts: Vec::new() };
+        for slot in slots {
+            slot.counts.iter().for_each(|(class, count)| _ = all.add(*class, *count));
+            all.max_ms = all.max_ms.max(slot.max_ms);
+        }
+        all.counts.sort_unstable();
+        let count: u64 = all.counts.iter().map(|(_, count)| u64::from(*count)).sum();
+        let at = |percent: u64| {
+            let mut rest = (count * percent).div_ceil(100);
+            let class = all.counts.iter().find(|(_, count)| {
+                rest = rest.saturating_sub(u64::from(*count));
+                rest == 0
+            });
+            class.map_or(0, |(class, _)| middle_of(*class).min(all.max_ms))
+        };
+        (count > 0).then(|| Quantiles {
+            count,
+            p50_ms: at(50),
+            p95_ms: at(95),
+            p99_ms: at(99),
+            max_ms: all.max_ms,
+        })
+    }
+
+    /// Bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let of_counts = |slot: &Slot| slot.counts.capacity() * size_of::<(u16, u32)>();
+        self.slots.capacity() * size_of::<Slot>() + self.slots.iter().map(of_counts).sum::<usize>()
+    }
+}
+
+impl Slot {
+    /// Counts; where the class lies now.
+    fn add(&mut self, class: u16, count: u32) -> usize {
+        if let Some(at) = self.counts.iter().position(|(there, _)| *there == class) {
+            self.counts[at].1 = self.counts[at].1.saturating_add(count);
+            return at;
+        }
+        self.counts.push((class, count));
+        self.counts.len() - 1
+    }
+
+    /// Takes in a later one.
+    fn merge(&mut self, later: Slot) {
+        later.counts.iter().for_each(|(class, count)| _ = self.add(*class, *count));
+        self.max_ms = self.max_ms.max(later.max_ms);
+        self.span_s = later.from_s + later.span_s - self.from_s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_narrow() {
+        for wait in (0..200_000).chain((0..40).map(|power| 3u64 << power)) {
+            let middle = middle_of(class_of(wait));
+            assert!(middle.abs_diff(wait) * 60 <= wait, "{wait} is told as {middle}");
+        }
+    }
+
+    #[test]
+    fn each_period_is_told_apart() {
+        let mut waits = Waits::default();
+        assert_eq!(waits.quantiles(0, 60), None);
+        // A long time ago one that waited long, then one each second that waited as many ms as the seconds count.
+        waits.record(1_000_000, 3_000_000);
+        for second in 0..900 {
+            waits.record(3_000_000 + second * 1000, second % 50);
+        }
+        let now = 3_000_000 + 899_000;
+        let minute = waits.quantiles(now, 60).expect("some were taken");
+        assert!((60..=70).contains(&minute.count) && minute.max_ms == 49, "{minute:?}");
+        let ten = waits.quantiles(now, 600).expect("some were taken");
+        assert!((600..=660).contains(&ten.count), "{ten:?}");
+        assert!((24..=25).contains(&ten.p50_ms), "{ten:?}");
+        assert_eq!((ten.p95_ms, ten.p99_ms), (47, 49));
+        let hour = waits.quantiles(now, 3600).expect("some were taken");
+        assert_eq!((hour.count, hour.max_ms), (901, 3_000_000));
+        assert!(waits.quantiles(now + 3_600_000 * 3, 60).is_none());
+        assert!(waits.slots.len() <= 6 + 1 + 10 + 1 + 7, "{} slots", waits.slots.len());
+    }
+}

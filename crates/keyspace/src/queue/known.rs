@@ -1,0 +1,178 @@
+//! What all databases and threads share about queues: the patterns, and the queues that there are.
+//!
+//! Locks are taken only when a queue becomes known or is forgotten, when patterns change, and by readers.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ds::queue::Figures;
+
+use super::recognize::{Learnt, Patterns, bound_queue};
+
+/// More names are not learnt from other keys.
+const LEARNT_MAX: usize = 100_000;
+/// More keys are not looked at for names.
+const SOURCES_MAX: usize = 10_000;
+/// The default of [`Known::set_count_max`].
+pub const COUNT_MAX: usize = 100_000;
+
+/// What is known of queues.
+#[derive(Debug)]
+pub struct Known {
+    /// Counts the changes of `patterns`.
+    version: AtomicU64,
+    patterns: RwLock<Arc<Patterns>>,
+    listed: Mutex<Vec<Arc<Figures>>>,
+    count: AtomicUsize,
+    count_max: AtomicUsize,
+    turned_away: AtomicU64,
+    now_ms: AtomicU64,
+    /// Sets whose members name queues, by database and key.
+    sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
+    paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Known {
+            version: AtomicU64::new(1),
+            patterns: RwLock::default(),
+            listed: Mutex::default(),
+            count: AtomicUsize::new(0),
+            count_max: AtomicUsize::new(COUNT_MAX),
+            turned_away: AtomicU64::new(0),
+            now_ms: AtomicU64::new(0),
+            sources: Mutex::default(),
+            paused: Mutex::default(),
+        }
+    }
+}
+
+impl Known {
+    /// The patterns, and how often they have changed.
+    pub fn patterns(&self) -> (Arc<Patterns>, u64) {
+        // Read first: who misses a change looks again.
+        let version = self.version();
+        let patterns = self.patterns.read().unwrap_or_else(PoisonError::into_inner);
+        (Arc::clone(&patterns), version)
+    }
+
+    /// How often the patterns have changed.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The operator's patterns are these. Keys that are there are to be looked at again.
+    pub fn set_globs(&self, globs: Vec<Box<[u8]>>) {
+        let mut patterns = self.patterns.write().unwrap_or_else(PoisonError::into_inner);
+        if patterns.globs() != globs {
+            *patterns = Arc::new(patterns.with_globs(globs));
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// So many queues may be known.
+    pub fn set_count_max(&self, count_max: usize) {
+        self.count_max.store(count_max, Ordering::Relaxed);
+    }
+
+    /// How many queues could not be known because there were as many as may be.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// How many queues are known.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// About what time it is, in milliseconds of the clock that does not jump.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
+    /// Says so; ten times a second.
+    pub fn set_now_ms(&self, now_ms: u64) {
+        self.now_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// All queues.
+    pub fn listed(&self) -> Vec<Arc<Figures>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether one more may be known; it counts from then on.
+    pub(super) fn admit(&self) -> bool {
+        let count_max = self.count_max.load(Ordering::Relaxed);
+        let is_admitted = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            (count < count_max).then(|| count + 1)
+        });
+        if is_admitted.is_err() {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+        is_admitted.is_ok()
+    }
+
+    pub(super) fn list(&self, figures: impl Iterator<Item = Arc<Figures>>) {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).extend(figures);
+    }
+
+    /// So many that were admitted are forgotten; those of them that were listed say so.
+    pub(super) fn forget(&self, count: usize) {
+        self.count.fetch_sub(count, Ordering::Relaxed);
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).retain(|figures| !figures.is_gone());
+    }
+
+    /// A set came to be whose members name queues.
+    pub(super) fn add_source(&self, db: u32, key: &[u8]) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() < SOURCES_MAX {
+            sources.insert((db, key.into()));
+        }
+    }
+
+    /// The sets whose members name queues.
+    pub fn sources(&self) -> Vec<(u32, Box<[u8]>)> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// A source is gone.
+    pub fn drop_source(&self, db: u32, key: &[u8]) {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).remove(&(db, key.into()));
+    }
+
+    /// Learns from a member of a source; true if it tells of a queue that was not known to be one.
+    pub fn learn_from(&self, member: &[u8]) -> bool {
+        bound_queue(member).is_some_and(|learnt| self.learn(learnt))
+    }
+
+    pub(super) fn learn(&self, learnt: Learnt) -> bool {
+        let mut patterns = self.patterns.write().unwrap_or_else(PoisonError::into_inner);
+        if patterns.learnt_count() >= LEARNT_MAX {
+            return false;
+        }
+        let mut learned = Patterns::clone(&patterns);
+        let is_new = learned.learn(learnt);
+        if is_new {
+            *patterns = Arc::new(learned);
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        is_new
+    }
+
+    pub(super) fn note_paused(&self, db: u32, name: &[u8], is_paused: bool) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_paused {
+            paused.insert((db, name.into()));
+        } else {
+            paused.remove(&(db, name.into()));
+        }
+    }
+
+    /// The queues that are paused, by database and key.
+    pub fn paused(&self) -> Vec<(u32, Box<[u8]>)> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}

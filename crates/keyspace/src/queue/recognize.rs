@@ -1,0 +1,512 @@
+//! Which keys are queues, and of what system: by their names and types, as the systems choose them.
+
+use std::collections::HashSet;
+
+use ds::Kind;
+
+/// The system that put a queue there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum System {
+    /// A pattern of the operator's.
+    Custom,
+    /// Sidekiq.
+    Sidekiq,
+    /// Resque, with resque-scheduler.
+    Resque,
+    /// BullMQ and Bull.
+    BullMq,
+    /// Celery (kombu).
+    Celery,
+    /// RQ.
+    Rq,
+    /// asynq.
+    Asynq,
+    /// huey.
+    Huey,
+    /// dramatiq.
+    Dramatiq,
+    /// arq.
+    Arq,
+}
+
+impl System {
+    const ALL: [System; 10] = [
+        System::Custom,
+        System::Sidekiq,
+        System::Resque,
+        System::BullMq,
+        System::Celery,
+        System::Rq,
+        System::Asynq,
+        System::Huey,
+        System::Dramatiq,
+        System::Arq,
+    ];
+
+    /// The name that users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Custom => "custom",
+            System::Sidekiq => "sidekiq",
+            System::Resque => "resque",
+            System::BullMq => "bullmq",
+            System::Celery => "celery",
+            System::Rq => "rq",
+            System::Asynq => "asynq",
+            System::Huey => "huey",
+            System::Dramatiq => "dramatiq",
+            System::Arq => "arq",
+        }
+    }
+}
+
+/// What the elements of a queue are to the system that put them there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum State {
+    /// They wait for a worker.
+    Waiting,
+    /// A worker has them.
+    Active,
+    /// They are due at a time.
+    Scheduled,
+    /// They failed and are tried again at a time.
+    Retry,
+    /// They failed for good.
+    Dead,
+    /// They are done.
+    Completed,
+    /// The system has paused the queue they were in.
+    Paused,
+}
+
+impl State {
+    const ALL: [State; 7] = [
+        State::Waiting,
+        State::Active,
+        State::Scheduled,
+        State::Retry,
+        State::Dead,
+        State::Completed,
+        State::Paused,
+    ];
+
+    /// The name that users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Active => "active",
+            State::Scheduled => "scheduled",
+            State::Retry => "retry",
+            State::Dead => "dead",
+            State::Completed => "completed",
+            State::Paused => "paused",
+        }
+    }
+}
+
+/// What the scores of a sorted set are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Scores {
+    /// No times.
+    Other,
+    /// Seconds since 1970.
+    Seconds,
+    /// Milliseconds since 1970.
+    Ms,
+    /// Milliseconds since 1970 times 4096, as BullMQ has them.
+    Ms4096,
+}
+
+const SCORES: [Scores; 4] = [Scores::Other, Scores::Seconds, Scores::Ms, Scores::Ms4096];
+
+/// From here on a number is a time in milliseconds rather than in seconds.
+const MS_MIN: f64 = 1e11;
+
+/// What sort of queue a key is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class {
+    /// Whose it is.
+    pub system: System,
+    /// What its elements are.
+    pub state: State,
+    scores: Scores,
+}
+
+impl Class {
+    /// A queue of a name that no pattern has.
+    pub(super) const CUSTOM: Class =
+        Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
+
+    /// As the number that [`ds::queue::Figures`] keep.
+    pub fn number(self) -> u16 {
+        (self.system as u16) << 8 | (self.state as u16) << 4 | self.scores as u16
+    }
+
+    /// The class with this number.
+    ///
+    /// # Panics
+    /// If no class has it.
+    pub fn of_number(number: u16) -> Class {
+        Class {
+            system: System::ALL[usize::from(number >> 8)],
+            state: State::ALL[usize::from(number >> 4 & 15)],
+            scores: SCORES[usize::from(number & 15)],
+        }
+    }
+
+    /// The time that a score says, in milliseconds since 1970; 0 if it says none.
+    pub fn time_ms(self, score: f64) -> u64 {
+        let ms = match self.scores {
+            Scores::Other => 0.0,
+            Scores::Seconds if score < MS_MIN => score * 1000.0,
+            Scores::Seconds | Scores::Ms => score,
+            Scores::Ms4096 => score / 4096.0,
+        };
+        ms as u64
+    }
+}
+
+fn class(system: System, state: State) -> Option<Class> {
+    Some(Class { system, state, scores: Scores::Seconds })
+}
+
+fn scored(system: System, state: State, scores: Scores) -> Option<Class> {
+    Some(Class { system, state, scores })
+}
+
+/// What is known of names beyond what the systems always use.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    /// Those of the operator, for any type.
+    globs: Vec<Box<[u8]>>,
+    /// Names that other keys tell of.
+    learnt: HashSet<Learnt>,
+    /// First bytes of names that may be known, as bits.
+    first: [u64; 4],
+}
+
+/// What other keys tell of names.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Learnt {
+    /// A queue of Celery's, which `_kombu.binding.*` names.
+    CeleryQueue(Box<[u8]>),
+    /// A namespace of Sidekiq or Resque, whose `<namespace>:queues` exists.
+    Namespace(Box<[u8]>),
+}
+
+/// First bytes of the names that are always known.
+const FIRST: &[u8] = b"qsrdbcuha_";
+/// What kombu puts between the name of a queue and its priority.
+const CELERY_PRIORITY: &[u8] = b"\x06\x16";
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Patterns::new(Vec::new())
+    }
+}
+
+impl Patterns {
+    /// Those with the operator's `globs`.
+    pub fn new(globs: Vec<Box<[u8]>>) -> Patterns {
+        let mut patterns = Patterns { globs: Vec::new(), learnt: HashSet::new(), first: [0; 4] };
+        FIRST.iter().for_each(|byte| patterns.note_first(*byte));
+        for glob in &globs {
+            match glob.first() {
+                None => {}
+                Some(b'*' | b'?' | b'[' | b'\\') => patterns.first = [u64::MAX; 4],
+                Some(byte) => patterns.note_first(*byte),
+            }
+        }
+        patterns.globs = globs;
+        patterns
+    }
+
+    /// The operator's.
+    pub fn globs(&self) -> &[Box<[u8]>] {
+        &self.globs
+    }
+
+    /// The same with other globs, and what was learnt.
+    pub(super) fn with_globs(&self, globs: Vec<Box<[u8]>>) -> Patterns {
+        let mut patterns = Patterns::new(globs);
+        self.learnt.iter().cloned().for_each(|learnt| _ = patterns.learn(learnt));
+        patterns
+    }
+
+    /// Takes note of a name; false if it was known.
+    pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
+        let (Learnt::CeleryQueue(name) | Learnt::Namespace(name)) = &learnt;
+        if let Some(byte) = name.first() {
+            self.note_first(*byte);
+        }
+        self.learnt.insert(learnt)
+    }
+
+    pub(super) fn learnt_count(&self) -> usize {
+        self.learnt.len()
+    }
+
+    fn note_first(&mut self, byte: u8) {
+        self.first[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    /// Whether a key may be a queue; quick.
+    #[inline]
+    pub fn may_know(&self, key: &[u8]) -> bool {
+        key.first().is_some_and(|byte| self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
+    }
+
+    /// What sort of queue a key of this type is, if it is one.
+    pub fn class_of(&self, key: &[u8], kind: Kind) -> Option<Class> {
+        if !matches!(kind, Kind::List | Kind::ZSet | Kind::Stream) {
+            return None;
+        }
+        builtin(key, kind).or_else(|| self.of_learnt(key, kind)).or_else(|| {
+            let is_named = self.globs.iter().any(|glob| ds::glob::matches(glob, key, false));
+            if is_named { class(System::Custom, State::Waiting) } else { None }
+        })
+    }
+
+    fn of_learnt(&self, key: &[u8], kind: Kind) -> Option<Class> {
+        if self.learnt.is_empty() {
+            return None;
+        }
+        if kind == Kind::List {
+            let name = memchr::memmem::find(key, CELERY_PRIORITY).map_or(key, |at| &key[..at]);
+            if self.learnt.contains(&Learnt::CeleryQueue(name.into())) {
+                return class(System::Celery, State::Waiting);
+            }
+        }
+        // A namespace may have colons itself.
+        memchr::memchr_iter(b':', key).find_map(|at| {
+            let class = builtin_sidekiq(&key[at + 1..], kind)?;
+            self.learnt.contains(&Learnt::Namespace(key[..at].into())).then_some(class)
+        })
+    }
+}
+
+/// What the name of a set tells of other names.
+pub(super) enum Tells {
+    /// Its members are bindings of Celery's queues.
+    Bindings,
+    /// Its name has a namespace of Sidekiq's or Resque's.
+    Namespace(Box<[u8]>),
+}
+
+/// The same as a look at the name of a set that came to be.
+pub(super) fn tells(key: &[u8]) -> Option<Tells> {
+    if key.starts_with(b"_kombu.binding.") {
+        return Some(Tells::Bindings);
+    }
+    key.strip_suffix(b":queues")
+        .filter(|name| *name != b"rq" && *name != b"resque")
+        .map(|name| Tells::Namespace(name.into()))
+}
+
+/// The queue that a member of `_kombu.binding.*` names: routing key, pattern and queue.
+pub(super) fn bound_queue(member: &[u8]) -> Option<Learnt> {
+    let at = memchr::memmem::rfind(member, CELERY_PRIORITY)?;
+    let name = &member[at + CELERY_PRIORITY.len()..];
+    (!name.is_empty()).then(|| Learnt::CeleryQueue(name.into()))
+}
+
+fn builtin(key: &[u8], kind: Kind) -> Option<Class> {
+    match key.first()? {
+        b'q' | b's' => builtin_sidekiq(key, kind),
+        b'r' if key.starts_with(b"rq:") => rq(&key[3..], kind),
+        b'r' if key.starts_with(b"resque:") => resque(&key[7..], kind),
+        b'r' => builtin_sidekiq(key, kind),
+        b'd' if key.starts_with(b"dramatiq:") => dramatiq(&key[9..], kind),
+        b'd' => builtin_sidekiq(key, kind),
+        b'b' => bullmq(key.strip_prefix(b"bull:")?, kind),
+        b'c' | b'u' => celery(key, kind),
+        b'h' => huey(key.strip_prefix(b"huey.")?, kind),
+        b'a' if key.starts_with(b"asynq:{") => asynq(&key[7..], kind),
+        b'a' => arq(key, kind),
+        _ => None,
+    }
+}
+
+fn builtin_sidekiq(key: &[u8], kind: Kind) -> Option<Class> {
+    match (kind, key) {
+        (Kind::List, key) if key.starts_with(b"queue:") => class(System::Sidekiq, State::Waiting),
+        (Kind::ZSet, b"schedule") => class(System::Sidekiq, State::Scheduled),
+        (Kind::ZSet, b"retry") => class(System::Sidekiq, State::Retry),
+        (Kind::ZSet, b"dead") => class(System::Sidekiq, State::Dead),
+        _ => None,
+    }
+}
+
+fn resque(rest: &[u8], kind: Kind) -> Option<Class> {
+    match (kind, rest) {
+        (Kind::List, rest) if rest.starts_with(b"queue:") => class(System::Resque, State::Waiting),
+        (Kind::List, b"failed") => class(System::Resque, State::Dead),
+        (Kind::ZSet, b"delayed_queue_schedule") => class(System::Resque, State::Scheduled),
+        _ => None,
+    }
+}
+
+fn bullmq(rest: &[u8], kind: Kind) -> Option<Class> {
+    let at = memchr::memrchr(b':', rest)?;
+    let of = |state| class(System::BullMq, state);
+    match (kind, &rest[at + 1..]) {
+        (Kind::List, b"wait") => of(State::Waiting),
+        (Kind::List, b"active") => of(State::Active),
+        (Kind::List, b"paused") => of(State::Paused),
+        (Kind::ZSet, b"prioritized") => scored(System::BullMq, State::Waiting, Scores::Other),
+        (Kind::ZSet, b"delayed") => scored(System::BullMq, State::Scheduled, Scores::Ms4096),
+        (Kind::ZSet, b"completed") => scored(System::BullMq, State::Completed, Scores::Ms),
+        (Kind::ZSet, b"failed") => scored(System::BullMq, State::Dead, Scores::Ms),
+        _ => None,
+    }
+}
+
+fn celery(key: &[u8], kind: Kind) -> Option<Class> {
+    match kind {
+        Kind::List => {
+            let rest = key.strip_prefix(b"celery")?;
+            if rest.is_empty() || rest.starts_with(CELERY_PRIORITY) {
+                return class(System::Celery, State::Waiting);
+            }
+            None
+        }
+        Kind::ZSet if key == b"unacked_index" => class(System::Celery, State::Active),
+        _ => None,
+    }
+}
+
+fn rq(rest: &[u8], kind: Kind) -> Option<Class> {
+    let at = memchr::memchr(b':', rest)?;
+    let of = |state| class(System::Rq, state);
+    match (kind, &rest[..at]) {
+        (Kind::List, b"queue") if rest.ends_with(b":intermediate") => of(State::Active),
+        (Kind::List, b"queue") => of(State::Waiting),
+        (Kind::ZSet, b"wip") => of(State::Active),
+        (Kind::ZSet, b"scheduled" | b"deferred") => of(State::Scheduled),
+        (Kind::ZSet, b"failed") => of(State::Dead),
+        (Kind::ZSet, b"finished") => of(State::Completed),
+        _ => None,
+    }
+}
+
+fn asynq(rest: &[u8], kind: Kind) -> Option<Class> {
+    let at = memchr::memmem::rfind(rest, b"}:")?;
+    let of = |state| class(System::Asynq, state);
+    match (kind, &rest[at + 2..]) {
+        (Kind::List, b"pending") => of(State::Waiting),
+        (Kind::List, b"active") => of(State::Active),
+        (Kind::ZSet, b"scheduled") => of(State::Scheduled),
+        (Kind::ZSet, b"retry") => of(State::Retry),
+        (Kind::ZSet, b"archived") => of(State::Dead),
+        (Kind::ZSet, b"completed") => of(State::Completed),
+        _ => None,
+    }
+}
+
+fn huey(rest: &[u8], kind: Kind) -> Option<Class> {
+    match kind {
+        Kind::List if rest.starts_with(b"redis.") => class(System::Huey, State::Waiting),
+        // That of the queue with priorities.
+        Kind::ZSet if rest.starts_with(b"redis.") => scored(System::Huey, State::Waiting, Scores::Other),
+        Kind::ZSet if rest.starts_with(b"schedule.") => class(System::Huey, State::Scheduled),
+        _ => None,
+    }
+}
+
+fn dramatiq(rest: &[u8], kind: Kind) -> Option<Class> {
+    let of = |state| class(System::Dramatiq, state);
+    match kind {
+        Kind::List if rest.starts_with(b"__") => None,
+        Kind::List if rest.ends_with(b".DQ") => of(State::Scheduled),
+        Kind::List => of(State::Waiting),
+        Kind::ZSet if rest.ends_with(b".XQ") => scored(System::Dramatiq, State::Dead, Scores::Ms),
+        _ => None,
+    }
+}
+
+fn arq(key: &[u8], kind: Kind) -> Option<Class> {
+    let is_queue = kind == Kind::ZSet && (key == b"arq:queue" || key.starts_with(b"arq:queue:"));
+    if is_queue { scored(System::Arq, State::Waiting, Scores::Ms) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_are_told_by_the_names_of_their_keys() {
+        let mut patterns = Patterns::new(vec![b"jobs:*"[..].into()]);
+        patterns.learn(bound_queue(b"mail\x06\x16\x06\x16mail").expect("it names a queue"));
+        for set in [&b"app:queues"[..], b"a:b:queues"] {
+            let Some(Tells::Namespace(name)) = tells(set) else { panic!("it has a namespace") };
+            patterns.learn(Learnt::Namespace(name));
+        }
+        use Kind::{List, ZSet};
+        for (kind, key, wanted) in [
+            (List, "queue:default", "sidekiq waiting"),
+            (List, "app:queue:default", "sidekiq waiting"),
+            (List, "a:b:queue:default", "sidekiq waiting"),
+            (List, "b:queue:default", ""),
+            (ZSet, "queue:default", ""),
+            (ZSet, "schedule", "sidekiq scheduled"),
+            (ZSet, "app:retry", "sidekiq retry"),
+            (ZSet, "dead", "sidekiq dead"),
+            (List, "schedule", ""),
+            (List, "resque:queue:mail", "resque waiting"),
+            (List, "resque:failed", "resque dead"),
+            (ZSet, "resque:delayed_queue_schedule", "resque scheduled"),
+            (List, "bull:a:b:wait", "bullmq waiting"),
+            (List, "bull:a:active", "bullmq active"),
+            (List, "bull:a:paused", "bullmq paused"),
+            (ZSet, "bull:a:prioritized", "bullmq waiting"),
+            (ZSet, "bull:a:delayed", "bullmq scheduled"),
+            (ZSet, "bull:a:failed", "bullmq dead"),
+            (List, "bull:a:waiter", ""),
+            (List, "celery", "celery waiting"),
+            (List, "celery\x06\x163", "celery waiting"),
+            (List, "celeryev", ""),
+            (List, "mail", "celery waiting"),
+            (List, "mail\x06\x169", "celery waiting"),
+            (List, "mails", ""),
+            (ZSet, "unacked_index", "celery active"),
+            (List, "rq:queue:high", "rq waiting"),
+            (List, "rq:queue:high:intermediate", "rq active"),
+            (ZSet, "rq:wip:high", "rq active"),
+            (ZSet, "rq:failed:high", "rq dead"),
+            (List, "asynq:{low}:pending", "asynq waiting"),
+            (ZSet, "asynq:{low}:archived", "asynq dead"),
+            (ZSet, "asynq:{low}:lease", ""),
+            (List, "huey.redis.app", "huey waiting"),
+            (ZSet, "huey.schedule.app", "huey scheduled"),
+            (List, "dramatiq:default", "dramatiq waiting"),
+            (List, "dramatiq:default.DQ", "dramatiq scheduled"),
+            (ZSet, "arq:queue", "arq waiting"),
+            (List, "jobs:1", "custom waiting"),
+            (Kind::Stream, "jobs:1", "custom waiting"),
+            (Kind::Hash, "jobs:1", ""),
+            (List, "", ""),
+            (List, "anything", ""),
+        ] {
+            let found = patterns.class_of(key.as_bytes(), kind);
+            let shown = found.map(|class| format!("{} {}", class.system.name(), class.state.name()));
+            assert_eq!(shown.unwrap_or_default(), wanted, "{key}");
+            assert!(found.is_none() || patterns.may_know(key.as_bytes()), "{key} is not passed over");
+            assert!(found.is_none_or(|class| Class::of_number(class.number()) == class));
+        }
+    }
+
+    #[test]
+    fn scores_are_times_as_the_systems_mean_them() {
+        let time = |key: &str, score: f64| {
+            Patterns::default().class_of(key.as_bytes(), Kind::ZSet).expect("it is known").time_ms(score)
+        };
+        assert_eq!(time("schedule", 1_700_000_000.25), 1_700_000_000_250);
+        assert_eq!(time("bull:a:delayed", 1_700_000_000_250.0 * 4096.0 + 7.0), 1_700_000_000_250);
+        assert_eq!(time("arq:queue", 1_700_000_000_250.0), 1_700_000_000_250);
+        assert_eq!(time("bull:a:prioritized", 5.0), 0);
+        assert_eq!(time("schedule", f64::NEG_INFINITY), 0);
+    }
+}

@@ -1,0 +1,78 @@
+//! QUEUE LIST: all queues of a database, without entering a shard.
+
+use command::Flag::*;
+use command::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string};
+use ds::glob;
+use resp::Reply;
+
+use crate::row::{Row, rows};
+use crate::{Ctx, Entry, Run};
+
+pub(super) const LIST: Entry = Entry {
+    name: "list",
+    summary: "Lists the queues of the database, with how many elements they have, since when and for whom.",
+    complexity: "O(N) where N is the number of queues",
+    since: "7.2.0",
+    group: Group::Queue,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Queue],
+    args: &[string("pattern").token("MATCH").optional(), string("name").token("SYSTEM").optional()],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Array(&Shape::Map(&Shape::Bulk, &Shape::Any)),
+    run: Run::Function(list),
+    ..Entry::DEFAULT
+};
+
+fn list(ctx: &mut Ctx) -> CommandResult {
+    let (mut pattern, mut system) = (None, None);
+    for option in ctx.args[2..].chunks(2) {
+        match *option {
+            [word, value] if keyword_is(word, "MATCH") => pattern = Some(value),
+            [word, value] if keyword_is(word, "SYSTEM") => system = Some(value),
+            _ => return Err(CommandError::SYNTAX),
+        }
+    }
+    let db = ctx.store.client.db;
+    let is_wanted = |row: &Row| {
+        row.db == db
+            && pattern.is_none_or(|pattern| glob::matches(pattern, &row.name, false))
+            && system.is_none_or(|system| row.system.as_bytes().eq_ignore_ascii_case(system))
+    };
+    let mut rows = rows(ctx.store.tx.hold.shards().queues(), ctx.store.tx.steady as u64);
+    rows.retain(is_wanted);
+    rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    ctx.reply.array(rows.len());
+    for row in rows {
+        ctx.reply.map(10);
+        tell(&mut ctx.reply, &row);
+    }
+    Ok(())
+}
+
+/// The ten fields that all commands have of a queue.
+pub(super) fn tell(reply: &mut Reply, row: &Row) {
+    reply.bulk(b"name");
+    reply.bulk(&row.name);
+    reply.bulk(b"system");
+    reply.bulk(row.system.as_bytes());
+    reply.bulk(b"state");
+    reply.bulk(row.state.name().as_bytes());
+    reply.bulk(b"depth");
+    reply.int(row.depth as i64);
+    reply.bulk(b"oldest_ms");
+    match row.oldest_ms {
+        Some(age) => reply.int(age as i64),
+        None => reply.null(),
+    }
+    for (name, rate) in [("in_per_s", row.in_per_s[0]), ("out_per_s", row.out_per_s[0])] {
+        reply.bulk(name.as_bytes());
+        reply.double_text(&format!("{rate:.2}"));
+    }
+    reply.bulk(b"waiters");
+    reply.int(row.waiters as i64);
+    reply.bulk(b"paused");
+    reply.int(row.is_paused.into());
+    reply.bulk(b"bytes");
+    reply.int(row.memory_bytes as i64);
+}

@@ -1,0 +1,33 @@
+//! Settings about queues that the server understands.
+
+use config::{Id, SettingKind};
+
+use super::{Consequence, PROCESS, REPLICATION, SERVING, Setting, group};
+
+settings! {
+    QUEUES from SERVING.len() + PROCESS.len() + REPLICATION.len();
+
+    QUEUE_PATTERN = Setting {
+        name: "queue-pattern",
+        kind: SettingKind::Words,
+        effect: Some(Consequence::Queues),
+        doc: "Further keys that are queues, as glob-style patterns; those of Sidekiq, Resque, BullMQ, Celery, RQ, asynq, huey, dramatiq and arq always are",
+        ..Setting::of(group::WATCHING)
+    };
+    QUEUES_MAX = Setting {
+        name: "queues-max",
+        kind: SettingKind::Integer { min: 0, max: 10_000_000 },
+        default: "100000",
+        effect: Some(Consequence::Queues),
+        doc: "Queues of which ages, rates and waiting times are kept; further ones are lists like any other",
+        ..Setting::of(group::WATCHING)
+    };
+    QUEUE_IDLE_TIMEOUT = Setting {
+        name: "queue-idle-timeout",
+        kind: SettingKind::Integer { min: 1, max: i64::MAX / 1000 },
+        unit: "seconds",
+        default: "86400",
+        doc: "A queue that has been empty for so long, that nobody waits for and that is not paused is forgotten",
+        ..Setting::of(group::WATCHING)
+    };
+}

@@ -1,0 +1,114 @@
+//! What is brought up to date of queues each second, and finding those that were not known to be queues.
+//!
+//! Each thread looks after the shards at its home. When patterns have changed, it goes once over all their keys, some in each round.
+//!
+//! Not here: what is counted of a queue while elements come and go (`keyspace::queue`).
+
+use std::collections::VecDeque;
+
+use command::{Client, Store, Tx};
+use ds::set::Set;
+use keyspace::UnixMs;
+use keyspace::queue::Known;
+use resp::Proto;
+use shard::ShardId;
+
+use crate::Visits;
+
+/// Queues looked at in one visit: it stays well below 50 µs.
+const QUEUES_PER_VISIT: usize = 128;
+/// Visits of a shard each second, as long as it has more queues.
+const VISITS_PER_SECOND: usize = 8;
+/// Keys looked at in one visit when patterns have changed.
+const KEYS_PER_VISIT: usize = 256;
+/// Visits in a round then.
+const VISITS_PER_ROUND: usize = 64;
+/// Members of a set that names queues that are looked at.
+const NAMES_MAX: usize = 1000;
+
+/// What a thread has looked at.
+#[derive(Debug, Default)]
+pub struct QueueUpkeep {
+    /// The patterns that all keys were, or are being, looked at with.
+    version: u64,
+    /// Databases that are still to be looked at, and where in each.
+    unseen: VecDeque<(ShardId, usize, u64)>,
+}
+
+impl QueueUpkeep {
+    /// Goes on looking for queues if patterns have changed.
+    pub fn find(&mut self, known: &Known, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
+        if self.version != known.version() {
+            let is_first = std::mem::replace(&mut self.version, known.version()) == 0;
+            // Keys that come are looked at with the first patterns anyway.
+            self.unseen = if is_first { VecDeque::new() } else { shards.map(|id| (id, 0, 0)).collect() };
+        }
+        for _ in 0..VISITS_PER_ROUND {
+            let Some((id, db, cursor)) = self.unseen.pop_front() else { return };
+            let next = thread.visit(id, |tx| {
+                let dbs = &mut tx.hold.shard_mut(id).dbs;
+                match dbs[db].find_queues(cursor, KEYS_PER_VISIT) {
+                    0 if db + 1 == dbs.len() => None,
+                    0 => Some((id, db + 1, 0)),
+                    cursor => Some((id, db, cursor)),
+                }
+            });
+            // A shard that is taken is busy: its turn comes again.
+            match next {
+                Some(Some(next)) => self.unseen.push_front(next),
+                Some(None) => {}
+                None => self.unseen.push_back((id, db, cursor)),
+            }
+        }
+    }
+
+    /// Brings figures up to date, and forgets queues that were idle for `idle_ms`. To be called each second.
+    pub fn refresh(&self, idle_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
+        for id in shards {
+            for visit in 0..VISITS_PER_SECOND {
+                let seen = visit * QUEUES_PER_VISIT;
+                if thread.visit(id, |tx| refresh_some(tx, id, idle_ms, seen)) != Some(true) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Learns the names of queues from the sets that tell of them, as far as these lie on `shards`.
+    pub fn learn(
+        &self,
+        known: &Known,
+        mut is_at_home: impl FnMut(ShardId) -> bool,
+        thread: &mut impl Visits,
+        locate: impl Fn(&[u8]) -> ShardId,
+    ) {
+        for (db, key) in known.sources() {
+            let id = locate(&key);
+            if is_at_home(id) {
+                thread.visit(id, |tx| learn_from(tx, known, db, &key));
+            }
+        }
+    }
+}
+
+/// Looks at some queues of each database; true if there may be more of them than those and `seen`.
+fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool {
+    let steady = tx.steady;
+    let mut has_more = false;
+    for db in &mut tx.hold.shard_mut(id).dbs {
+        let count = db.queues().len();
+        if count > seen {
+            db.refresh_queues(QUEUES_PER_VISIT, steady as u64, steady.saturating_sub(idle_ms).max(0) as u64);
+            has_more |= count > seen + QUEUES_PER_VISIT;
+        }
+    }
+    has_more
+}
+
+fn learn_from(tx: &mut Tx, known: &Known, db: u32, key: &[u8]) {
+    let store = Store::new(tx, Client::internal(db, Proto::Resp2));
+    match store.peek_as::<Set>(key) {
+        Ok(Some(set)) => set.iter().take(NAMES_MAX).for_each(|name| _ = known.learn_from(&name)),
+        Ok(None) | Err(_) => known.drop_source(db, key),
+    }
+}

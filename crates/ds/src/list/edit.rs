@@ -201,14 +201,21 @@ impl List {
             return self.drop_node(at);
         }
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-            if left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]) {
-                let right = std::mem::take(&mut self.nodes[left + 1]);
-                self.buffer_bytes -= right.capacity_bytes();
-                self.change(left, |node| node.append(&right));
-                self.drop_node(left + 1);
-                self.keep_spare(right.into_buffer());
-            }
+            self.merge(left);
         }
+    }
+
+    /// Puts a node and the one behind it together if both are small; says whether it did.
+    pub(super) fn merge(&mut self, left: usize) -> bool {
+        let merges = left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]);
+        if merges {
+            let right = std::mem::take(&mut self.nodes[left + 1]);
+            self.buffer_bytes -= right.capacity_bytes();
+            self.change(left, |node| node.append(&right));
+            self.drop_node(left + 1);
+            self.keep_spare(right.into_buffer());
+        }
+        merges
     }
 
     /// [`Self::tidy`] for all nodes in one pass.

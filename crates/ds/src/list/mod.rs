@@ -30,6 +30,7 @@ mod imprint;
 mod iter;
 pub(crate) mod node;
 mod row;
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub use iter::Iter;
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
 use row::Row;
+pub use search::{Bookmark, Stretch};
 use std::mem::MaybeUninit;
 
 use crate::mover::{Mover, Place};

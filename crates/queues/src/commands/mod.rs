@@ -1,7 +1,20 @@
 //! QUEUE: what there is to be seen of queues, and done to them.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `find` | QUEUE FIND |
+//! | `moving` | QUEUE MOVE |
+//! | `peek` | QUEUE PEEK |
+//! | `remove` | QUEUE REMOVE |
 
-use command::{Acl, CommandResult, Group};
+mod find;
+mod moving;
+mod peek;
+mod remove;
 
+use command::{Acl, CommandError, CommandResult, Group, Shape};
+
+use crate::slices::{Found, Position};
 use crate::{Ctx, Entry, Run};
 
 /// The commands of this crate.
@@ -16,7 +29,7 @@ const QUEUE: Entry = Entry {
     arity: -2,
     acl: &[Acl::Queue],
     run: Run::Container,
-    subcommands: &[HELP],
+    subcommands: &[find::FIND, HELP, moving::MOVE, peek::PEEK, remove::REMOVE],
     ..Entry::DEFAULT
 };
 
@@ -29,5 +42,38 @@ const HELP: Entry = Entry {
 };
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    ctx.help(&[])
+    ctx.help(&[
+        "FIND <queue> TEXT <text>|ID <id> [CURSOR <cursor>] [COUNT <count>]",
+        "    Find elements, newest first. Returns a cursor, 0 at the end, and positions and payloads.",
+        "MOVE <from> <to> [COUNT <count>] [TEXT <text>]",
+        "    Move elements, oldest first. Returns how many.",
+        "PEEK <queue> [COUNT <count>]",
+        "    Show the elements that workers will take next.",
+        "REMOVE <queue> TEXT <text>|ID <id> [COUNT <count>]",
+        "    Remove elements, oldest first. Returns how many.",
+    ])
+}
+
+/// Elements that are returned if nothing is said.
+const COUNT_DEFAULT: usize = 10;
+
+/// Positions and payloads.
+const FOUND: Shape =
+    Shape::Array(&Shape::Tuple(&[Shape::OneOf(&[Shape::Int, Shape::Double, Shape::Bulk]), Shape::Bulk]));
+
+fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
+    let count = command::parse_count(arg).ok().filter(|count| *count > 0);
+    count.ok_or(CommandError::new("ERR count should be greater than 0"))
+}
+
+fn reply_found(ctx: &mut Ctx, found: &[Found]) {
+    ctx.reply.array(found.len());
+    for Found { position, payload } in found {
+        ctx.reply.array(2);
+        match position {
+            Position::Index(index) => ctx.reply.int(*index),
+            Position::Score(score) => ctx.reply.double(*score),
+        }
+        ctx.reply.bulk(payload);
+    }
 }

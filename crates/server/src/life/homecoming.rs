@@ -156,6 +156,10 @@ impl Thread {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
                 note_seen(thread);
             }
+            if thread.host.session().state.is_ready() {
+                // It is over, and may have been refused.
+                thread.host.session().progress = None;
+            }
             thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
         });

@@ -120,10 +120,11 @@ impl List {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
             let was_compressed = self.nodes[at].is_compressed();
             let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
-            if was_compressed && !(self.nodes[at].may_have(hash) && self.nodes[at].copy_expanded(is_here)) {
+            if was_compressed
+                && !(self.nodes[at].may_have(hash) && self.change(at, |node| node.expand_if(is_here)))
+            {
                 continue;
             }
-            self.expand(at);
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
             if was_compressed && self.nodes[at].count() > 0 {
                 self.compress(at);

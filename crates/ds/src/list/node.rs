@@ -129,8 +129,17 @@ impl ListNode {
 
     /// Brings compressed elements back.
     pub(super) fn expand(&mut self) {
+        self.expand_if(|_| true);
+    }
+
+    /// The same if `is_wanted` says so of their bytes; says whether it did.
+    pub(super) fn expand_if(&mut self, is_wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let bytes = compression::expanded(self.imprint_and_compressed().1, self.used_bytes());
-        self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
+        let is_wanted = is_wanted(&bytes);
+        if is_wanted {
+            self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
+        }
+        is_wanted
     }
 
     /// The node as it is when it is not compressed.

@@ -142,6 +142,8 @@ impl Thread {
 
     /// Runs a command again that could not have its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
+        // What it waited for is no time that it takes.
+        self.host.accounting.begin_lap(self.host.driver.clock());
         self.with_session(conn, |thread, out| {
             let args = retry.args.slices();
             let command = thread.host.shared.table.get(retry.command);

@@ -7,7 +7,7 @@ pub enum Garbage {
     /// A value of many elements.
     Value(Value),
     /// A flushed database, as far as it lay on one shard.
-    Db(Db),
+    Db(Box<Db>),
 }
 
 impl Garbage {

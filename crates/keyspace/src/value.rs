@@ -284,7 +284,7 @@ pub trait Type: Sized {
 }
 
 macro_rules! boxed_type {
-    ($($name:ident $(, $set_time:ident)?);*) => {$(
+    ($($name:ident $(, $extras:ident)?);*) => {$(
         impl Type for $name {
             type Ref<'a> = &'a $name;
             type Mut<'a> = &'a mut $name;
@@ -302,7 +302,7 @@ macro_rules! boxed_type {
             $(
                 #[inline]
                 fn at<'a>(value: Self::Mut<'a>, steady_ms: UnixMs) -> Self::Mut<'a> {
-                    value.$set_time(steady_ms as u64);
+                    value.$extras().set_time(steady_ms as u64);
                     value
                 }
             )?
@@ -312,7 +312,7 @@ macro_rules! boxed_type {
         }
     )*};
 }
-boxed_type!(List, set_time; Stream);
+boxed_type!(List, extras_mut; Stream);
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;

@@ -5,6 +5,7 @@ use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
+use queues::Progress;
 use replication::Peer;
 use shard::WatchFlag;
 use upkeep::timers::Alarm;
@@ -53,6 +54,8 @@ pub struct Session {
     pub tracking: Option<Box<ClientTracking>>,
     /// What its `MIGRATE` has sent so far.
     pub migration: Option<Box<Migration>>,
+    /// How far its command on a queue has come.
+    pub progress: Option<Box<Progress>>,
     /// What it said of itself as a replica, and what it is sent then.
     pub replica: Option<Box<Peer>>,
     /// Whether it gets replies.
@@ -113,6 +116,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             tracking: None,
             migration: None,
+            progress: None,
             replica: None,
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,

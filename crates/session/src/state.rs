@@ -16,6 +16,7 @@
 //! | ready | away | the command went to the holder, or to the home thread, of its shard | `dispatch.rs` |
 //! | ready | away | what `MIGRATE` sends is on its way | `commands/migrate` |
 //! | ready | queued | one of its shards stayed taken, and a note was left there | `dispatch.rs` |
+//! | ready | queued | it has worked for a slice of time, and others come first | `commands/queues.rs` |
 //! | ready | held back | it would change too much of what a snapshot has yet to see | `snapshot/background.rs` |
 //! | ready | blocked | a blocking command found nothing | `wait.rs` |
 //! | ready | syncing | `WAIT` or `WAITAOF` waits until replicas, or the disk, have what was written | `syncing.rs` |

@@ -132,7 +132,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);
     tx.wrote = true;
-    tx.posts.push(Post::Free(Garbage::Db(taken)));
+    tx.posts.push(Post::Free(Garbage::Db(Box::new(taken))));
 }
 
 pub(super) const SWAPDB: Entry = Entry {

@@ -125,11 +125,13 @@ impl List {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
             let was_compressed = self.nodes[at].is_compressed();
             let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
-            if was_compressed && !(self.nodes[at].may_have(hash) && self.nodes[at].copy_expanded(is_here)) {
+            if was_compressed
+                && !(self.nodes[at].may_have(hash) && self.change(at, |node| node.expand_if(is_here)))
+            {
                 continue;
             }
-            self.expand(at);
-            self.note_removing(at, removed, (value, limit - removed, count < 0));
+            let which = (value, limit - removed, count < 0);
+            self.extras.note_removing(&self.nodes, (at, self.len - removed), which);
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
             if was_compressed && self.nodes[at].count() > 0 {
                 self.compress(at);
@@ -212,14 +214,21 @@ impl List {
             return self.drop_node(at);
         }
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-            if left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]) {
-                let right = std::mem::take(&mut self.nodes[left + 1]);
-                self.buffer_bytes -= right.capacity_bytes();
-                self.change(left, |node| node.append(&right));
-                self.drop_node(left + 1);
-                self.keep_spare(right.into_buffer());
-            }
+            self.merge(left);
         }
+    }
+
+    /// Puts a node and the one behind it together if both are small; says whether it did.
+    pub(super) fn merge(&mut self, left: usize) -> bool {
+        let merges = left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]);
+        if merges {
+            let right = std::mem::take(&mut self.nodes[left + 1]);
+            self.buffer_bytes -= right.capacity_bytes();
+            self.change(left, |node| node.append(&right));
+            self.drop_node(left + 1);
+            self.keep_spare(right.into_buffer());
+        }
+        merges
     }
 
     /// [`Self::tidy`] for all nodes in one pass.

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::node::{ListNode, NODE_BYTES_MAX};
+use super::row::Row;
 use super::{End, List};
 use crate::mover::{Mover, move_box};
 use crate::queue::Seen;
@@ -41,6 +42,21 @@ impl Extras {
         self.0 = Some(extra);
     }
 
+    /// Says when all happens that is done from now on. Only queues care.
+    #[inline]
+    pub fn set_time(&mut self, now_ms: u64) {
+        if let Some(seen) = self.seen() {
+            seen.set_time(now_ms);
+        }
+    }
+
+    /// Brings up to date what is not kept so all the time of a queue; its list takes so many bytes.
+    pub fn refresh(&mut self, now_ms: u64, list_bytes: usize) {
+        if let Some(seen) = self.seen() {
+            seen.refresh(now_ms, list_bytes);
+        }
+    }
+
     #[inline]
     pub(super) fn seen(&mut self) -> Option<&mut Seen> {
         self.0.as_mut()?.seen.as_mut()
@@ -66,6 +82,26 @@ impl Extras {
         }
     }
 
+    /// The first `limit` elements of node `at` that equal `value`, or the last if `reverse`, are about to be taken out; the list has `len` elements
+    /// before.
+    pub(super) fn note_removing(
+        &mut self,
+        nodes: &Row<ListNode>,
+        (at, len): (usize, usize),
+        (value, limit, reverse): (&[u8], usize, bool),
+    ) {
+        let Some(seen) = self.seen() else { return };
+        let before: usize = nodes.iter().take(at).map(ListNode::count).sum();
+        let node = &nodes[at];
+        let from_head = |within: usize| if reverse { node.count() - 1 - within } else { within };
+        let mut places: Vec<usize> =
+            node.positions(value, reverse).into_iter().take(limit).map(from_head).collect();
+        places.sort_unstable();
+        for (gone, within) in places.into_iter().rev().enumerate() {
+            seen.removed(before + within, 1, len - gone - 1);
+        }
+    }
+
     pub(super) fn note_inserted(&mut self, index: usize, len: usize) {
         match self.seen() {
             Some(seen) if index == 0 => seen.pushed(End::Head, 1, len),
@@ -83,42 +119,8 @@ impl List {
     }
 
     /// What it has beside its nodes.
+    #[inline]
     pub fn extras_mut(&mut self) -> &mut Extras {
         &mut self.extras
-    }
-
-    /// Says when all happens that is done from now on. Only queues care.
-    #[inline]
-    pub fn set_time(&mut self, now_ms: u64) {
-        if let Some(seen) = self.extras.seen() {
-            seen.set_time(now_ms);
-        }
-    }
-
-    /// Brings up to date what is not kept so all the time of a queue.
-    pub fn refresh(&mut self, now_ms: u64) {
-        let bytes = size_of::<List>() + self.memory_bytes();
-        if let Some(seen) = self.extras.seen() {
-            seen.refresh(now_ms, bytes);
-        }
-    }
-
-    /// The first `limit` elements of a node that equal `value`, or the last if `reverse`, are about to be taken out, after `removed` others of the list.
-    pub(super) fn note_removing(
-        &mut self,
-        at: usize,
-        removed: usize,
-        (value, limit, reverse): (&[u8], usize, bool),
-    ) {
-        let Some(seen) = self.extras.seen() else { return };
-        let before: usize = self.nodes.iter().take(at).map(ListNode::count).sum();
-        let (node, len) = (&self.nodes[at], self.len - removed);
-        let from_head = |within: usize| if reverse { node.count() - 1 - within } else { within };
-        let mut places: Vec<usize> =
-            node.positions(value, reverse).into_iter().take(limit).map(from_head).collect();
-        places.sort_unstable();
-        for (gone, within) in places.into_iter().rev().enumerate() {
-            seen.removed(before + within, 1, len - gone - 1);
-        }
     }
 }

@@ -31,6 +31,7 @@ mod imprint;
 mod iter;
 pub(crate) mod node;
 mod row;
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ pub use iter::Iter;
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
 use row::Row;
+pub use search::{Bookmark, Stretch};
 
 use crate::mover::{Mover, Place};
 
@@ -249,8 +251,8 @@ impl List {
         (index < self.len).then_some(index)
     }
 
-    /// The node that holds an existing index, and the index within it.
-    fn locate(&self, index: usize) -> (usize, usize) {
+    /// The node that holds an existing index, which counts from the head, and the index within it.
+    pub fn locate(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.len);
         if index <= self.len / 2 {
             let mut rest = index;

@@ -80,6 +80,11 @@ impl ListNode {
         move_slice(&mut self.buffer, mover);
     }
 
+    /// Where its buffer lies.
+    pub(super) fn address(&self) -> usize {
+        self.buffer.as_ptr().addr()
+    }
+
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -124,8 +129,17 @@ impl ListNode {
 
     /// Brings compressed elements back.
     pub(super) fn expand(&mut self) {
+        self.expand_if(|_| true);
+    }
+
+    /// The same if `is_wanted` says so of their bytes; says whether it did.
+    pub(super) fn expand_if(&mut self, is_wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let bytes = compression::expanded(self.imprint_and_compressed().1, self.used_bytes());
-        self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
+        let is_wanted = is_wanted(&bytes);
+        if is_wanted {
+            self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
+        }
+        is_wanted
     }
 
     /// The node as it is when it is not compressed.
@@ -395,21 +409,34 @@ impl ListNode {
             return 0;
         }
         let first_removed = if from_tail { matching - removed } else { 0 };
-        let (mut read, mut write, mut seen) = (self.start as usize, self.start as usize, 0);
+        let mut seen = 0;
+        self.retain(|entry| {
+            let is_one = entry == value;
+            let goes = is_one && (first_removed..first_removed + removed).contains(&seen);
+            seen += usize::from(is_one);
+            !goes
+        });
+        removed
+    }
+
+    /// Removes the values that `keep` does not keep, asked from the head on; the node is not compressed.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
+        let (mut read, mut write) = (self.start as usize, self.start as usize);
         while read < self.end as usize {
             let (entry, length) = entry::first(self.initialised(read..self.end as usize));
-            let matches = entry == value;
-            if !matches || seen < first_removed || seen >= first_removed + removed {
-                self.buffer.copy_within(read..read + length, write);
+            if keep(entry) {
+                if write < read {
+                    self.buffer.copy_within(read..read + length, write);
+                }
                 write += length;
+            } else {
+                let listpack_bytes = entry::listpack_bytes(entry, length) as u32;
+                self.listpack_bytes -= listpack_bytes;
+                self.count -= 1;
             }
-            seen += usize::from(matches);
             read += length;
         }
         self.end = write as u32;
-        self.count -= removed as u32;
-        self.listpack_bytes -= (removed * packed_bytes(value)) as u32;
-        removed
     }
 
     /// Takes the values from `index` on away into a node of their own.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use smallvec::SmallVec;
 
 use crate::figure::Figure;
+use crate::list::End;
 
 /// Upper bounds of the classes into which waiting times are counted, in milliseconds; longer ones are in none of them.
 pub const WAIT_BOUNDS_MS: [u64; 12] =
@@ -27,6 +28,7 @@ pub struct Figures {
     db: AtomicU16,
     is_paused: AtomicBool,
     is_gone: AtomicBool,
+    is_taken_at_head: AtomicBool,
     /// Clients that wait for elements.
     pub waiters: AtomicU32,
     /// How many elements it has.
@@ -79,6 +81,7 @@ impl Figures {
             db: AtomicU16::new(u16::try_from(db).unwrap_or(u16::MAX)),
             is_paused: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            is_taken_at_head: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
             oldest_ms: Figure::default(),
@@ -109,6 +112,17 @@ impl Figures {
     /// Says whether they do.
     pub fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// The end at which an element was taken last, or at which its system takes them.
+    pub fn taken_at(&self) -> End {
+        if self.is_taken_at_head.load(Ordering::Relaxed) { End::Head } else { End::Tail }
+    }
+
+    /// Elements are taken at this end.
+    #[inline]
+    pub fn set_taken_at(&self, end: End) {
+        self.is_taken_at_head.store(end == End::Head, Ordering::Relaxed);
     }
 
     /// Whether the server has forgotten it.

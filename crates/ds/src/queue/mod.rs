@@ -117,6 +117,7 @@ impl Seen {
     pub(crate) fn popped(&mut self, end: End, len: usize) {
         let came_ms = self.arrivals.pop(end);
         if let Some(book) = &mut self.book {
+            book.figures.set_taken_at(end);
             book.taken(self.now_ms, self.now_ms.saturating_sub(came_ms));
         }
         self.tell(len);

@@ -2,6 +2,8 @@
 //!
 //! Locks are taken only when a queue becomes known or is forgotten, when patterns change, and by readers.
 
+#![expect(clippy::disallowed_types, reason = "taken when queues become known or forgotten, and by readers")]
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -238,7 +238,10 @@ impl Queues {
             };
             match record.lend().value() {
                 ValueRef::List(_) if slot.figures.is_measured() => {}
-                ValueRef::List(_) => record.list_mut().into_iter().for_each(|list| list.refresh(now_ms)),
+                ValueRef::List(_) => record.list_mut().into_iter().for_each(|list| {
+                    let bytes = size_of::<List>() + list.memory_bytes();
+                    list.extras_mut().refresh(now_ms, bytes);
+                }),
                 other => refresh_other(&slot.figures, other, record.lend().memory_bytes(), now_ms),
             }
         }
@@ -337,6 +340,7 @@ impl Queues {
             return None;
         }
         let figures = Arc::new(Figures::new(key, class.number(), self.db, self.known.now_ms()));
+        figures.set_taken_at(class.system.popping_end());
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));
         }
@@ -417,15 +421,15 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
 
 /// How many entries of a stream the group that is furthest behind has not got yet, and when the first of them came.
 fn undelivered(stream: &Stream) -> (u64, u64) {
-    let behind = stream.groups.iter().map(|(_, group)| group.last_id).min();
+    let behind = stream.groups.values().map(|group| group.last_id).min();
     let from = behind.map_or(Some(StreamId::MIN), StreamId::next);
     let first = from.and_then(|from| stream.log.range(from, StreamId::MAX).next());
     let lag = match behind {
         None => Some(stream.log.len() as u64),
         Some(_) => stream
             .groups
-            .iter()
-            .filter_map(|(_, group)| stream.log.lag(group))
+            .values()
+            .filter_map(|group| stream.log.lag(group))
             .max()
             .map(|lag| lag.max(0) as u64),
     };

@@ -1,8 +1,9 @@
 //! Which keys are queues, and of what system: by their names and types, as the systems choose them.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use ds::Kind;
+use ds::list::End;
 
 /// The system that put a queue there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +58,17 @@ impl System {
             System::Huey => "huey",
             System::Dramatiq => "dramatiq",
             System::Arq => "arq",
+        }
+    }
+}
+
+impl System {
+    /// The end of its lists from which its workers take.
+    pub(super) fn popping_end(self) -> End {
+        match self {
+            System::Resque | System::Rq | System::Dramatiq => End::Head,
+            System::Custom | System::Sidekiq | System::BullMq | System::Celery => End::Tail,
+            System::Asynq | System::Huey | System::Arq => End::Tail,
         }
     }
 }
@@ -183,13 +195,13 @@ pub struct Patterns {
     /// Those of the operator, for any type.
     globs: Vec<Box<[u8]>>,
     /// Names that other keys tell of.
-    learnt: HashSet<Learnt>,
+    learnt: BTreeSet<Learnt>,
     /// First bytes of names that may be known, as bits.
     first: [u64; 4],
 }
 
 /// What other keys tell of names.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Learnt {
     /// A queue of Celery's, which `_kombu.binding.*` names.
     CeleryQueue(Box<[u8]>),
@@ -211,7 +223,7 @@ impl Default for Patterns {
 impl Patterns {
     /// Those with the operator's `globs`.
     pub fn new(globs: Vec<Box<[u8]>>) -> Patterns {
-        let mut patterns = Patterns { globs: Vec::new(), learnt: HashSet::new(), first: [0; 4] };
+        let mut patterns = Patterns { globs: Vec::new(), learnt: BTreeSet::new(), first: [0; 4] };
         FIRST.iter().for_each(|byte| patterns.note_first(*byte));
         for glob in &globs {
             match glob.first() {

@@ -1,11 +1,26 @@
 //! QUEUE: what there is to be seen of queues, and done to them.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `find` | QUEUE FIND |
+//! | `info` | QUEUE INFO |
+//! | `list` | QUEUE LIST |
+//! | `moving` | QUEUE MOVE |
+//! | `pause` | QUEUE PAUSE, QUEUE RESUME |
+//! | `peek` | QUEUE PEEK |
+//! | `remove` | QUEUE REMOVE |
 
+mod find;
 mod info;
 mod list;
+mod moving;
 mod pause;
+mod peek;
+mod remove;
 
-use command::{Acl, CommandResult, Group};
+use command::{Acl, CommandError, CommandResult, Group, Shape};
 
+use crate::slices::{Found, Position};
 use crate::{Ctx, Entry, Run};
 
 /// The commands of this crate.
@@ -20,7 +35,17 @@ const QUEUE: Entry = Entry {
     arity: -2,
     acl: &[Acl::Queue],
     run: Run::Container,
-    subcommands: &[HELP, info::INFO, list::LIST, pause::PAUSE, pause::RESUME],
+    subcommands: &[
+        find::FIND,
+        HELP,
+        info::INFO,
+        list::LIST,
+        moving::MOVE,
+        pause::PAUSE,
+        peek::PEEK,
+        remove::REMOVE,
+        pause::RESUME,
+    ],
     ..Entry::DEFAULT
 };
 
@@ -34,13 +59,45 @@ const HELP: Entry = Entry {
 
 fn help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[
+        "FIND <queue> TEXT <text>|ID <id> [CURSOR <cursor>] [COUNT <count>]",
+        "    Find elements, newest first. Returns a cursor, 0 at the end, and positions and payloads.",
         "INFO <queue>",
         "    Show rates, waiting times, who waits and what lies beside the queue.",
         "LIST [MATCH <pattern>] [SYSTEM <name>]",
         "    List the queues of the database.",
+        "MOVE <from> <to> [COUNT <count>] [TEXT <text>]",
+        "    Move elements, oldest first. Returns how many.",
         "PAUSE <queue> [<queue> ...]",
         "    Have whoever takes from the queues find them empty.",
+        "PEEK <queue> [COUNT <count>]",
+        "    Show the elements that workers will take next.",
+        "REMOVE <queue> TEXT <text>|ID <id> [COUNT <count>]",
+        "    Remove elements, oldest first. Returns how many.",
         "RESUME <queue> [<queue> ...]",
         "    Let the elements of the queues be taken again.",
     ])
+}
+
+/// Elements that are returned if nothing is said.
+const COUNT_DEFAULT: usize = 10;
+
+/// Positions and payloads.
+const FOUND: Shape =
+    Shape::Array(&Shape::Tuple(&[Shape::OneOf(&[Shape::Int, Shape::Double, Shape::Bulk]), Shape::Bulk]));
+
+fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
+    let count = command::parse_count(arg).ok().filter(|count| *count > 0);
+    count.ok_or(CommandError::new("ERR count should be greater than 0"))
+}
+
+fn reply_found(ctx: &mut Ctx, found: &[Found]) {
+    ctx.reply.array(found.len());
+    for Found { position, payload } in found {
+        ctx.reply.array(2);
+        match position {
+            Position::Index(index) => ctx.reply.int(*index),
+            Position::Score(score) => ctx.reply.double(*score),
+        }
+        ctx.reply.bulk(payload);
+    }
 }

@@ -364,8 +364,8 @@ impl Thread {
             Outcome::Blocked(blocked) => self.begin_wait(blocked),
             Outcome::Again(ids) => {
                 self.leave_all();
-                if self.host.session().state.is_away() {
-                    // When what it sent away has come back.
+                if !self.host.session().state.is_ready() {
+                    // When what it sent away has come back, or others were served.
                     return;
                 }
                 self.host.accounting.stats().retries.add(1);

@@ -142,6 +142,8 @@ impl Thread {
 
     /// Runs a command again that could not have its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
+        // What it waited for is no time that it takes.
+        self.host.accounting.begin_lap(self.host.driver.clock());
         self.with_session(conn, |thread, out| {
             let args = retry.args.slices();
             let command = thread.host.shared.table.get(retry.command);
@@ -155,6 +157,10 @@ impl Thread {
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
                 note_seen(thread);
+            }
+            if thread.host.session().state.is_ready() {
+                // It is over, and may have been refused.
+                thread.host.session().progress = None;
             }
             thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();

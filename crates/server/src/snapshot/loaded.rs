@@ -73,6 +73,6 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     tx.note_ready(has_ready);
     tx.wrote = true;
     if !old.is_empty() || old.is_cut() {
-        tx.posts.push(Post::Free(Garbage::Db(old)));
+        tx.posts.push(Post::Free(Garbage::Db(Box::new(old))));
     }
 }

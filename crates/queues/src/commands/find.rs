@@ -1,0 +1,241 @@
+//! QUEUE FIND: elements with a text in them, or the job of an id.
+//!
+//! A list is searched from the end at which elements come to the end at which workers take, and the cursor is the number of elements
+//! at that end that are yet to be read. So what comes meanwhile does not shift it, and each element that is taken meanwhile makes one
+//! be read twice, none be passed over. (Only what is put back where workers take, as many elements as that, may be missed.)
+//!
+//! A sorted set is searched from the lowest score on. Its cursor is a score, and how many members of it were read.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, oneof, parse_cursor,
+    parse_f64, string,
+};
+use ds::list::{End, List};
+use ds::zset::{ScoreBound, ZSetRef};
+use keyspace::ValueRef;
+
+use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found};
+use crate::ends::popping_end;
+use crate::pattern::Pattern;
+use crate::slices::{self, Found, Place, Position, Progress, ScoredPlace, Step};
+use crate::{Ctx, Entry, Run};
+
+/// A search that has worked for so long answers what it has, and the cursor.
+const WORK_NS_MAX: u64 = 50_000_000;
+/// The same for one that has found so many bytes.
+const FOUND_BYTES_MAX: usize = 1 << 20;
+/// Members of a sorted set that are read in one step.
+const STEP_MEMBERS: usize = 16;
+
+pub(super) const FIND: Entry = Entry {
+    name: "find",
+    summary: "Returns the elements of a queue that contain a text, or the job of an id, and a cursor to go on with.",
+    complexity: "O(N) where N is the number of elements searched, in slices that hold up nobody.",
+    since: "7.2.0",
+    group: Group::Queue,
+    arity: -5,
+    flags: &[ReadOnly],
+    acl: &[Acl::Queue],
+    keys: &[KeySpec::one(2, &[RO, Access])],
+    mode: command::Mode::Session,
+    args: &[
+        key("queue", 0),
+        oneof("wanted", &[string("text").token("TEXT"), string("id").token("ID")]),
+        string("cursor").token("CURSOR").optional(),
+        integer("count").token("COUNT").optional(),
+    ],
+    reply: Shape::Tuple(&[Shape::Bulk, FOUND]),
+    run: Run::Function(find),
+    ..Entry::DEFAULT
+};
+
+struct Call<'a> {
+    key: &'a [u8],
+    pattern: Pattern<'a>,
+    cursor: Cursor,
+    count: usize,
+}
+
+/// Where a search begins, as its client says.
+#[derive(Clone, Copy)]
+enum Cursor {
+    Begin,
+    Unread(usize),
+    Scored(f64, usize),
+}
+
+impl<'a> Call<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, CommandError> {
+        let [_, _, key, word, value, ref options @ ..] = *args else { return Err(CommandError::SYNTAX) };
+        let pattern = Pattern::parse(word, value)?.ok_or(CommandError::SYNTAX)?;
+        let mut call = Call { key, pattern, cursor: Cursor::Begin, count: COUNT_DEFAULT };
+        for option in options.chunks(2) {
+            match *option {
+                [word, value] if keyword_is(word, "cursor") => call.cursor = Cursor::parse(value)?,
+                [word, value] if keyword_is(word, "count") => call.count = parse_count(value)?,
+                _ => return Err(CommandError::SYNTAX),
+            }
+        }
+        Ok(call)
+    }
+}
+
+impl Cursor {
+    fn parse(text: &[u8]) -> Result<Cursor, CommandError> {
+        const INVALID: CommandError = CommandError::fixed("ERR invalid cursor");
+        if let Some(colon) = text.iter().position(|byte| *byte == b':') {
+            let score = parse_f64(&text[..colon]).map_err(|_| INVALID)?;
+            let ties = parse_cursor(&text[colon + 1..])?;
+            return Ok(Cursor::Scored(score, ties as usize));
+        }
+        Ok(match parse_cursor(text)? {
+            0 => Cursor::Begin,
+            unread => Cursor::Unread(usize::try_from(unread).unwrap_or(usize::MAX)),
+        })
+    }
+}
+
+fn find(ctx: &mut Ctx) -> CommandResult {
+    let call = Call::parse(ctx.args)?;
+    slices::run(
+        ctx,
+        |ctx, progress, _| {
+            let step = search(ctx, &call, progress)?;
+            let is_enough = progress.found.len() >= call.count
+                || progress.found_bytes >= FOUND_BYTES_MAX
+                || progress.worked_ns >= WORK_NS_MAX;
+            Ok(if is_enough { Step::End } else { step })
+        },
+        |ctx, progress| {
+            let cursor = cursor_of(ctx, &call, progress);
+            ctx.reply.array(2);
+            ctx.reply.bulk(&cursor);
+            reply_found(ctx, &progress.found);
+        },
+    )
+}
+
+/// Reads a node of a list, or some members of a sorted set.
+fn search(ctx: &mut Ctx, call: &Call<'_>, progress: &mut Progress) -> Result<Step, CommandError> {
+    let end = popping_end(&ctx.store, call.key);
+    // Counts as one use of the key, however many slices there are.
+    let value = if progress.is_begun {
+        ctx.store.peek(call.key).map(|record| record.value())
+    } else {
+        ctx.store.read(call.key)
+    };
+    match value {
+        None => {
+            progress.place = Place::Unread(0);
+            Ok(Step::End)
+        }
+        Some(ValueRef::List(list)) => Ok(search_list(list, end, call, progress)),
+        Some(ValueRef::ZSet(zset)) => Ok(search_zset(zset, call, progress)),
+        Some(_) => Err(CommandError::WRONG_TYPE),
+    }
+}
+
+fn search_list(list: &List, end: End, call: &Call<'_>, progress: &mut Progress) -> Step {
+    let (end, len) = (end, list.len());
+    let unread = match (&progress.place, call.cursor) {
+        (Place::Unread(unread), _) => (*unread).min(len),
+        (_, Cursor::Unread(unread)) => unread.min(len),
+        _ => len,
+    };
+    if unread == 0 {
+        progress.place = Place::Unread(0);
+        return Step::End;
+    }
+    let index = match end {
+        End::Head => unread - 1,
+        End::Tail => len - unread,
+    };
+    let (at, within) = list.locate(index);
+    let first = index - within;
+    let unread = list.read_node(at, |node| {
+        let behind = match end {
+            End::Head => first,
+            End::Tail => len - first - node.count(),
+        };
+        if !call.pattern.may_be_in(node.bytes()) {
+            return behind;
+        }
+        let is_unread = |(place, _): &(usize, &[u8])| match end {
+            End::Head => *place <= within,
+            End::Tail => *place >= within,
+        };
+        let wanted = |(_, element): &(usize, &[u8])| call.pattern.matches(element);
+        let mut hits: Vec<(usize, &[u8])> =
+            (0..).zip(node.elements()).filter(is_unread).filter(wanted).collect();
+        if end == End::Head {
+            hits.reverse();
+        }
+        for (place, element) in hits {
+            let index = first + place;
+            let (shown, behind) = match end {
+                End::Head => (index as i64, index),
+                End::Tail => (index as i64 - len as i64, len - index - 1),
+            };
+            progress.note(Position::Index(shown), element);
+            if progress.found.len() >= call.count || progress.found_bytes >= FOUND_BYTES_MAX {
+                return behind;
+            }
+        }
+        behind
+    });
+    progress.place = Place::Unread(unread);
+    if unread == 0 { Step::End } else { Step::More }
+}
+
+fn search_zset(zset: ZSetRef<'_>, call: &Call<'_>, progress: &mut Progress) -> Step {
+    let rank = match (&progress.place, call.cursor) {
+        (Place::Scored(place), _) => place.rank(zset),
+        (_, Cursor::Scored(score, ties)) => ScoredPlace { score, ties, member: None }.rank(zset),
+        _ => 0,
+    };
+    let mut last = None;
+    for (member, score) in zset.iter_from_rank(rank, false).take(STEP_MEMBERS) {
+        last = Some((member, score));
+        if call.pattern.matches(member) {
+            progress.note(Position::Score(score), member);
+            if progress.found.len() >= call.count || progress.found_bytes >= FOUND_BYTES_MAX {
+                break;
+            }
+        }
+    }
+    let next = last.and_then(|(member, score)| {
+        let next = zset.rank(member)? + 1;
+        let ties = next - zset.score_range(ScoreBound::Inclusive(score), ScoreBound::Inclusive(score)).start;
+        progress.place = Place::Scored(ScoredPlace { score, ties, member: Some(member.into()) });
+        (next < zset.len()).then_some(next)
+    });
+    if next.is_some() {
+        return Step::More;
+    }
+    progress.place = Place::Unread(0);
+    Step::End
+}
+
+/// The cursor with which the search goes on: `0` if it has come to the end.
+fn cursor_of(ctx: &Ctx, call: &Call<'_>, progress: &Progress) -> Vec<u8> {
+    match &progress.place {
+        Place::Unread(unread) => itoa::Buffer::new().format(*unread).into(),
+        Place::Scored(place) if ctx.store.exists(call.key) => {
+            let mut text = Vec::new();
+            resp::format_double(place.score, &mut text);
+            text.push(b':');
+            text.extend_from_slice(itoa::Buffer::new().format(place.ties).as_bytes());
+            text
+        }
+        Place::Scored(_) | Place::Begin | Place::Behind(..) => b"0".to_vec(),
+    }
+}
+
+impl Progress {
+    fn note(&mut self, position: Position, element: &[u8]) {
+        self.found_bytes += element.len();
+        self.found.push(Found { position, payload: element.into() });
+    }
+}

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use observe::{Durations, Facts, Value};
+use observe::{CommandStats, Counter, Durations, Facts, Value};
 use settings::{MAXCLIENTS, Settings};
 
 use super::exposition::{Exposition, Kind, number};
@@ -311,18 +311,16 @@ fn commands(page: &mut Exposition, facts: &dyn Facts) {
     let mut called: Vec<(&str, [f64; 4])> = Vec::new();
     let (mut durations, percents) = (Vec::new(), facts.latency_percents());
     for command in facts.table().all_with_protocol() {
-        let sums = [
-            observed.sum(|stats| &stats.command(command.id).calls),
-            observed.sum(|stats| &stats.command(command.id).ns) / 1000,
-            observed.sum(|stats| &stats.command(command.id).rejected),
-            observed.sum(|stats| &stats.command(command.id).failed),
-        ];
-        if sums[0] + sums[2] + sums[3] > 0 {
-            called
-                .push((&command.full_name, [sums[0] as f64, sums[1] as f64, sums[2] as f64, sums[3] as f64]));
+        let sum = |counter: fn(&CommandStats) -> &Counter| {
+            observed.sum(|stats| counter(stats.command(command.id))) as f64
+        };
+        let us = (sum(|stats| &stats.ns) / 1000.0).round();
+        let sums = [sum(|stats| &stats.calls), us, sum(|stats| &stats.rejected), sum(|stats| &stats.failed)];
+        if sums[0] + sums[2] + sums[3] > 0.0 {
+            called.push((&command.full_name, sums));
             let known = Durations::of(observed, command.id);
             if known.calls > 0 {
-                durations.push((&*command.full_name, sums[1] as f64, known));
+                durations.push((&*command.full_name, us, known));
             }
         }
     }

@@ -20,7 +20,13 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The same as text.
+    /// Whether there is no such field, or one of its values is this.
+    pub(crate) fn allows(&self, name: &str, value: &[u8]) -> bool {
+        let mut wanted = self.0.iter().filter(|(known, _)| known == name).peekable();
+        wanted.peek().is_none() || wanted.any(|(_, wanted)| wanted == value)
+    }
+
+    /// The first value of this field as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.bytes(name).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
@@ -34,6 +40,14 @@ impl Query {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_that_comes_several_times_allows_several_values() {
+        let query = Query::parse("name=a&name=b&db=0");
+        let allowed = [("name", "a"), ("name", "b"), ("name", "c"), ("db", "1"), ("system", "x")];
+        let allowed = allowed.map(|(name, value)| query.allows(name, value.as_bytes()));
+        assert_eq!(allowed, [true, true, false, false, true]);
+    }
 
     #[test]
     fn values_may_have_any_bytes() {

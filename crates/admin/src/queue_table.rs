@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::json::base64;
 use crate::labels::NAME_BYTES_MAX;
 use crate::query::Query;
-use crate::reply::{self, Answer, Refusal};
+use crate::reply::{self, Answer};
 use crate::state::State;
 
 /// Queues that are shown; the rest is counted.
@@ -16,9 +16,23 @@ const QUEUES_MAX: usize = 1000;
 #[derive(Serialize)]
 struct Table<'r> {
     time_ms: u64,
+    total: Total,
     queues: Vec<Line<'r>>,
     /// Queues that are not shown.
     other: usize,
+}
+
+/// All queues that are asked for, also those that are not shown. Always numbers, so that an autoscaler finds one even if there
+/// is no such queue.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Total {
+    queues: usize,
+    depth: u64,
+    /// Of the oldest element of all; 0 if there is none.
+    oldest_ms: u64,
+    in_per_s: f64,
+    out_per_s: f64,
+    waiters: u64,
 }
 
 /// A queue.
@@ -56,26 +70,38 @@ struct Wait {
     max: u64,
 }
 
-/// The queues that the query wants: `name`, `system`, `state` and `db` have to be equal if they are there.
-pub(crate) fn answer(state: &State, query: &Query, has_sparks: bool) -> Result<Answer, Refusal> {
-    let db = query.bytes("db").map(|_| query.number("db", 0).ok_or_else(|| Refusal::bad("db is no number")));
-    let db = db.transpose()?;
+/// The queues that the query wants: `name`, `system`, `state` and `db` have to be equal if they are there, and may be there
+/// several times.
+pub(crate) fn answer(state: &State, query: &Query, has_sparks: bool) -> Answer {
     let rows = state.source.queues();
+    let sampler = state.sampler.borrow();
+    let spark = |row: &Row| has_sparks.then(|| sampler.sparks.of(row));
+    reply::json(&table(&rows, query, state.source.now_ms(), spark))
+}
+
+fn table<'r>(
+    rows: &'r [Row],
+    query: &Query,
+    time_ms: u64,
+    spark: impl Fn(&Row) -> Option<Vec<u64>>,
+) -> Table<'r> {
     let is_wanted = |row: &&Row| {
-        query.bytes("name").is_none_or(|name| *name == *row.name)
-            && query.text("system").is_none_or(|system| system == row.system)
-            && query.text("state").is_none_or(|state| state == row.state.name())
-            && db.is_none_or(|db| db == u64::from(row.db))
+        query.allows("name", &row.name)
+            && query.allows("system", row.system.as_bytes())
+            && query.allows("state", row.state.name().as_bytes())
+            && query.allows("db", row.db.to_string().as_bytes())
     };
     let wanted: Vec<&Row> = rows.iter().filter(is_wanted).collect();
-    let total = wanted.len();
-    let sampler = state.sampler.borrow();
-    let shown = most_wanted(wanted).into_iter().map(|row| {
-        let spark = has_sparks.then(|| sampler.sparks.of(row));
-        line(row, spark)
-    });
-    let queues: Vec<Line> = shown.collect();
-    Ok(reply::json(&Table { time_ms: state.source.now_ms(), other: total - queues.len(), queues }))
+    let total = Total {
+        queues: wanted.len(),
+        depth: wanted.iter().map(|row| row.depth).sum(),
+        oldest_ms: wanted.iter().filter_map(|row| row.oldest_ms).max().unwrap_or(0),
+        in_per_s: rounded(wanted.iter().map(|row| row.in_per_s[0]).sum()),
+        out_per_s: rounded(wanted.iter().map(|row| row.out_per_s[0]).sum()),
+        waiters: wanted.iter().map(|row| row.waiters).sum(),
+    };
+    let queues: Vec<Line> = most_wanted(wanted).into_iter().map(|row| line(row, spark(row))).collect();
+    Table { time_ms, other: total.queues - queues.len(), total, queues }
 }
 
 /// The oldest and deepest of too many.
@@ -148,6 +174,29 @@ mod tests {
             "bytes": 700, "wait_ms": { "p50": 1, "p99": 20, "max": 300 }, "seconds_to_empty": 3, "spark": [1, 7],
         });
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_query_chooses_queues_and_its_total_is_always_a_number() {
+        let mut rows = vec![row("queue:a", 3), row("queue:b", 0), row("bull:c:wait", 5)];
+        rows[2].system = "bullmq";
+        rows[2].oldest_ms = Some(60_000);
+        let check = |query: &str, names: &[&str], depth: u64, oldest_ms: u64| {
+            let found = table(&rows, &Query::parse(query), 0, |_| None);
+            let found_names: Vec<&str> = found.queues.iter().map(|line| &*line.name).collect();
+            assert_eq!((found_names.as_slice(), found.other), (names, 0), "{query}");
+            let (count, rate) = (names.len(), names.len() as f64);
+            let waiters = 2 * count as u64;
+            let total =
+                Total { queues: count, depth, oldest_ms, in_per_s: rate, out_per_s: 4.0 * rate, waiters };
+            assert_eq!(found.total, total, "{query}");
+        };
+        check("", &["queue:a", "queue:b", "bull:c:wait"], 8, 60_000);
+        check("system=sidekiq&state=waiting", &["queue:a", "queue:b"], 3, 1500);
+        check("name=queue%3Aa&name=bull%3Ac%3Await&db=0", &["queue:a", "bull:c:wait"], 8, 60_000);
+        check("name=queue:b", &["queue:b"], 0, 0);
+        check("name=gone", &[], 0, 0);
+        check("db=x", &[], 0, 0);
     }
 
     #[test]

@@ -85,11 +85,11 @@ async fn page(
         }
         "/queues.json" => {
             visitor.need(state, &["queue", "list"]).await?;
-            queue_table::answer(state, query, false)
+            Ok(queue_table::answer(state, query, false))
         }
         "/api/queues" => {
             visitor.need(state, &["queue", "list"]).await?;
-            queue_table::answer(state, query, true)
+            Ok(queue_table::answer(state, query, true))
         }
         "/api/overview" => {
             visitor.need(state, &["info"]).await?;

@@ -126,8 +126,8 @@ pub(crate) async fn identify(
     headers: &HeaderMap,
 ) -> Result<Visitor, Refusal> {
     let users = state.source.users();
-    let is_outsider = !peer.ip().to_canonical().is_loopback();
-    if is_outsider && state.source.settings().is_protected() && users.takes_any_password() {
+    let is_protected = state.source.settings().is_protected() && users.takes_any_password();
+    if is_protected && !is_on_this_machine(peer) {
         return Err(Refusal::forbidden(PROTECTED));
     }
     if !headers.contains_key(header::AUTHORIZATION) {
@@ -150,6 +150,10 @@ pub(crate) async fn identify(
             Err(unauthorized())
         }
     }
+}
+
+fn is_on_this_machine(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
 }
 
 fn unauthorized() -> Refusal {
@@ -223,6 +227,19 @@ mod tests {
             assert_eq!(is_known_host(host, "other redis.example.org"), is_known, "{host}");
         }
         assert!(is_known_host("evil.example", "*"));
+    }
+
+    #[test]
+    fn protected_mode_lets_in_who_is_on_this_machine() {
+        for (peer, is_inside) in [
+            ("127.0.0.1:5", true),
+            ("[::1]:5", true),
+            ("[::ffff:127.0.0.1]:5", true),
+            ("10.0.0.1:5", false),
+            ("[2001:db8::1]:5", false),
+        ] {
+            assert_eq!(is_on_this_machine(peer.parse().unwrap()), is_inside, "{peer}");
+        }
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

@@ -1,11 +1,13 @@
 //! The HTTP port under fire: requests without end, slow ones, strangers, other sites' pages, wrong passwords. What is wrong gets
 //! an error or meets a limit with a name, and a client of Redis' protocol beside it notices nothing.
 
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::Instant;
 
-use blackbox::{PATIENCE, Server, Witness, check, eventually, free_port, scale};
+use blackbox::{PATIENCE, Scratch, Server, Witness, check, eventually, free_port, scale};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// HTTP connections that a server takes unless told otherwise.
@@ -175,6 +177,11 @@ fn only_the_servers_own_pages_command() {
     }
     let long = format!(r#"{{"args":["QUEUE","{}"]}}"#, "x".repeat(2 << 20));
     site.ask("POST", "/api/command", &own, &long).has(413, "1 MiB");
+    let host = format!("Host: localhost:{}\r\n", site.port);
+    let endless = format!("POST /api/command HTTP/1.1\r\n{host}{own}Transfer-Encoding: chunked\r\n\r\n");
+    let chunks = format!("10000\r\n{}\r\n", "x".repeat(0x10000)).repeat(32);
+    let text = site.raw((endless + &chunks).as_bytes());
+    assert!(text.is_empty() || text.contains("1 MiB"), "an end without a word, or with one: {text}");
     site.ask("GET", "/api/overview", "Sec-Fetch-Site: cross-site\r\n", "").has(403, "another site");
     check(&mut client, "GET kept", "\"1\"");
 }
@@ -368,6 +375,30 @@ fn readiness_knows_the_role() {
     site.get("/readyz?role=replica").has(503, "link to its primary is down");
     site.get("/api/overview").has(200, "The link to the primary 127.0.0.1:");
     site.get("/metrics").has(200, "redis_master_link_up{master_host=\"127.0.0.1\"");
+}
+
+#[test]
+fn a_server_that_loads_lives_but_is_not_ready() {
+    let scratch = Scratch::new("console-loads");
+    let folder = scratch.path("");
+    let place = ["--dir", &folder, "--dbfilename", "dump.rdb"];
+    check(&mut Server::start(1, "auto", &place).client(), "SAVE", "OK");
+    let dump = scratch.path("dump.rdb");
+    let content = fs::read(&dump).expect("it was saved");
+    fs::remove_file(&dump).expect("it is there");
+    assert!(Command::new("mkfifo").arg(&dump).status().expect("mkfifo is there").success());
+    let port = free_port().expect("there are free ports");
+    let http = format!("--http-port={port}");
+    let options = [&place[..], &["--proactor_threads=2", &http]].concat();
+    let site = Site { server: Server::loading(&options).expect("it starts"), port };
+    let mut pipe = File::options().write(true).open(dump).expect("the server opens it, too");
+    site.get("/healthz").has(200, "it lives");
+    site.get("/readyz").has(503, "it is loading its data");
+    site.get("/metrics").has(200, "redis_loading_dump_file 1");
+    site.get("/api/overview").has(200, "The data are being loaded");
+    pipe.write_all(&content).expect("the server reads it");
+    drop(pipe);
+    eventually("it has loaded", || site.get("/readyz").status == 200);
 }
 
 #[test]

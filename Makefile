@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 PORT ?= 6379
+HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
@@ -10,7 +11,7 @@ export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
-run: release ## Build and start the server on PORT (6379)
+run: release ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
 	@echo
 	@echo "Starting Darter on port $(PORT). In another terminal, try:"
 	@echo "    redis-cli -p $(PORT) ping            (redis-cli is in Debian's redis-tools)"
@@ -18,10 +19,11 @@ run: release ## Build and start the server on PORT (6379)
 	@echo "    redis-cli -p $(PORT) brpop queue:default 5"
 	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq      (in your application)"
 	@echo "    make demo          (real Sidekiq workers drain Darter)"
+	@echo "The console is at http://127.0.0.1:$(HTTP_PORT)/, metrics for Prometheus at http://127.0.0.1:$(HTTP_PORT)/metrics"
 	@echo "Data are kept in data/, with a journal: a power failure costs at most the last two seconds. Ctrl-C stops the server."
 	@echo
 	@mkdir -p data
-	target/release/darter --port $(PORT) --dir data --appendonly yes
+	target/release/darter --port $(PORT) --http-port $(HTTP_PORT) --dir data --appendonly yes
 
 build: ## Build for tests
 	$(CARGO) build --workspace
@@ -50,7 +52,7 @@ simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120),
 		$(CARGO) test -p sim -- --nocapture
 
 hostile: build ## The tests of bad input at twenty times their size: 20,000 connections, thousands of random requests
-	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test requests --test resets --test crowd -- --nocapture
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test requests --test resets --test crowd --test console -- --nocapture
 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}

@@ -24,9 +24,25 @@ impl Durations {
         Durations { calls: buckets.iter().sum(), buckets }
     }
 
+    /// Those of all these commands since the start, resets or not.
+    pub fn of_all(observed: &Observed, ids: &[CommandId]) -> Durations {
+        let mut buckets = [0; DURATION_BUCKETS];
+        for stats in observed.threads() {
+            ids.iter().for_each(|id| stats.command(*id).add_durations(&mut buckets));
+        }
+        Durations { calls: buckets.iter().sum(), buckets }
+    }
+
+    /// Those that came after `before` was taken of the same commands.
+    pub fn since(&self, before: &Durations) -> Durations {
+        let buckets =
+            std::array::from_fn(|bucket| self.buckets[bucket].saturating_sub(before.buckets[bucket]));
+        Durations { calls: buckets.iter().sum(), buckets }
+    }
+
     /// Numbers of calls of up to 1, 2, 4 … microseconds, where there are more than in the step before. The steps are
     /// powers of two in nanoseconds from 1024 on, named as Redis' histogram of two digits names them.
-    pub(crate) fn cumulative_us(&self) -> Vec<(u64, u64)> {
+    pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
         let mut before = 0;
         for log2 in 10..u64::BITS {
@@ -74,6 +90,13 @@ mod tests {
         let steps = durations(&[500, 900, 1500, 20_000, 40_000, 1_000_000, u64::MAX]).cumulative_us();
         assert_eq!(steps[..5], [(1, 2), (2, 3), (33, 4), (66, 5), (1056, 6)]);
         assert_eq!(steps[5].1, 7);
+    }
+
+    #[test]
+    fn durations_of_a_span_are_those_between_two_looks() {
+        let before = durations(&[1000, 20_000]);
+        let span = durations(&[1000, 1000, 20_000, 1_000_000]).since(&before);
+        assert_eq!((span.calls, span.cumulative_us()), (2, vec![(1, 1), (1056, 2)]));
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod slow_log;
 mod stats;
 
 pub use accounting::{Accounting, Call, Caller};
-pub use commands::ENTRIES;
+pub use commands::{ENTRIES, Value, figures};
 pub use door::{Ctx, Door, Entry, Function};
 pub use durations::Durations;
 pub use facts::{

@@ -102,6 +102,19 @@ impl Observed {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many commands the slow log has, and of the newest its number and how many microseconds it took.
+    pub fn slowest(&self) -> (usize, Option<(u64, u64)>) {
+        let log = self.slow_log();
+        (log.entries.len(), log.entries.front().map(|newest| (newest.id, newest.duration_us)))
+    }
+
+    /// Of each event of the latency monitor its last sample: seconds since 1970, and milliseconds that it took.
+    pub fn latency_spikes(&self) -> Vec<(&'static str, u64, u64)> {
+        let events = self.latency.events();
+        let latest = events.iter().map(|(name, series)| (*name, series.latest()));
+        latest.map(|(name, sample)| (name, sample.unix_seconds, sample.duration_ms)).collect()
+    }
+
     /// The most bytes that were allocated at any time looked at.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed).max(heap::allocated_bytes())

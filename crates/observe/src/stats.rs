@@ -150,6 +150,14 @@ impl CommandStats {
         self.durations.get().map_or(&NONE, |histogram| &histogram[bucket])
     }
 
+    /// Adds the number of calls in each bucket.
+    pub(crate) fn add_durations(&self, to: &mut [u64; DURATION_BUCKETS]) {
+        let Some(histogram) = self.durations.get() else { return };
+        for (sum, counter) in to.iter_mut().zip(histogram.iter()) {
+            *sum += counter.get();
+        }
+    }
+
     /// Has it hold the sums of `all`.
     pub(crate) fn set_durations(&self, all: &[&CommandStats]) {
         if all.iter().all(|stats| stats.durations.get().is_none()) {

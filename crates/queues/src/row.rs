@@ -33,6 +33,8 @@ pub struct Row {
     pub depth: u64,
     /// How long ago the oldest came; of a sorted set of what is due, how late the first one is. `None` if there is none, or it is not late.
     pub oldest_ms: Option<u64>,
+    /// In how long the first element of a sorted set is due, if it is not late.
+    pub due_in_ms: Option<u64>,
     /// Elements that come each second, over 10 s, 1 min and 10 min.
     pub in_per_s: [f64; 3],
     /// Elements that are taken each second, over the same.
@@ -80,6 +82,7 @@ impl Row {
             state: class.state,
             depth,
             oldest_ms: came_ms.and_then(|came_ms| now_ms.checked_sub(came_ms)),
+            due_in_ms: came_ms.and_then(|due_ms| due_ms.checked_sub(now_ms)).filter(|ms| *ms > 0),
             in_per_s,
             out_per_s,
             pushed: figures.pushed.get(),

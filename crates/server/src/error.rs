@@ -25,6 +25,9 @@ pub(crate) enum Error {
     /// There is nowhere that clients can come in.
     #[error(transparent)]
     Clients(#[from] clients::Error),
+    /// HTTP.
+    #[error(transparent)]
+    Http(#[from] admin::Error),
     /// Sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),

@@ -19,6 +19,7 @@ use process::daemon::Background;
 use settings::{APPENDONLY, DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::error::Error;
+use crate::reports::Served;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
 use crate::thread::Thread;
@@ -138,6 +139,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
     let listeners = shared.listeners.open(&shared.settings)?;
+    let http = admin::Listening::open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings, background.is_on());
     background.end_start();
@@ -145,6 +147,10 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     loader.begin(&choice, &shared.journal)?;
     shared.journal.run().map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })?;
     let threads = start_threads(shared, threads, listeners);
+    if let Some(http) = http {
+        tracing::info!("the console and metrics are at {}", http.places().join(", "));
+        admin::start(Box::leak(Box::new(Served::new(shared))), http)?;
+    }
     let is_loading = shared.snapshots.progress.is_loading();
     let ticker = is_loading.then(|| {
         Ticker::start(&shared.settings, || loading_progress(&shared.snapshots, &shared.machine.clock))

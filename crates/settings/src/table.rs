@@ -3,7 +3,8 @@
 //! The command line, `redis.conf`, `CONFIG GET`, `CONFIG SET`, `CONFIG REWRITE`, `--help` and `docs/settings.md` derive from
 //! this table. To add a setting, add a block and read it where it matters.
 //!
-//! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`. Directives of `redis.conf` that mean nothing here are in
+//! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`, those about HTTP in
+//! `table/http.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
@@ -76,20 +77,22 @@ macro_rules! settings {
     };
 }
 
+mod http;
 mod process;
 mod queues;
 mod replication;
 
+pub use http::*;
 pub use process::*;
 pub use queues::*;
 pub use replication::*;
 
-const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len() + QUEUES.len();
+const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len();
 
 /// The settings that have an effect, each at its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, QUEUES]);
+    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {

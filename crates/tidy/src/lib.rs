@@ -91,6 +91,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("scripting", 6),
     ("upkeep", 6),
     ("queues", 5),
+    ("admin", 6),
     ("session", 7),
     ("recording", 7),
     ("offline", 7),

@@ -8,6 +8,8 @@ mod memory;
 mod monitor;
 mod slowlog;
 
+pub use info::{Value, figures};
+
 /// All of them.
 pub const ENTRIES: &[Entry] =
     &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];

@@ -2,10 +2,10 @@
 
 use config::{Id, SettingKind};
 
-use super::{Consequence, PROCESS, REPLICATION, SERVING, Setting, group};
+use super::{Consequence, HTTP, PROCESS, REPLICATION, SERVING, Setting, group};
 
 settings! {
-    QUEUES from SERVING.len() + PROCESS.len() + REPLICATION.len();
+    QUEUES from SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len();
 
     QUEUE_PATTERN = Setting {
         name: "queue-pattern",

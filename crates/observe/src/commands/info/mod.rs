@@ -88,9 +88,18 @@ fn text(facts: &dyn Facts, wanted: impl Fn(&str, Shown) -> bool) -> String {
     text
 }
 
+/// Tells `to` the fields of the sections with these titles, for those who show a server's figures otherwise than INFO.
+pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, Value<'_>)) {
+    let server = facts.server();
+    for (_, _, tell) in SECTIONS.iter().filter(|(title, ..)| titles.contains(title)) {
+        tell(&mut Report { facts, server: &server, to });
+    }
+}
+
 /// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Value<'a> {
+pub enum Value<'a> {
+    /// A whole number.
     Number(i128),
     /// A number of bytes, which is shown again as people like to read it.
     Bytes(u64),
@@ -100,6 +109,7 @@ enum Value<'a> {
     Percent(f64),
     /// With six digits.
     Seconds(f64),
+    /// A word, or several figures in one.
     Text(&'a str),
 }
 

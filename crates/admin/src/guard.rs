@@ -1,0 +1,282 @@
+//! Who asks, and whether he may: the name that is asked for, the user, and for commands the page that sends them.
+//!
+//! Against web sites of others: a request must name this server by an address, a loopback name or a name of `http-hosts`, so
+//! that no name of theirs can be made to lead here (DNS rebinding). Only pages of this server may read the API or send commands,
+//! and for those a token is needed that only such a page can have read.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use acl::{Access, Lack};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderName};
+use settings::HTTP_HOSTS;
+
+use crate::json::from_base64;
+use crate::messenger::Messenger;
+use crate::reply::Refusal;
+use crate::state::State;
+
+/// Says where a request comes from; browsers send it, scripts cannot forge it.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The token of commands.
+const TOKEN: HeaderName = HeaderName::from_static("x-darter-token");
+/// What protected mode says, in Redis' words as far as they fit.
+const PROTECTED: &str = "DENIED protected mode is enabled and no password is set for the default user. In this mode \
+     connections are only accepted from the loopback interface. Set a password, or protected-mode no.";
+
+/// A user's name and password.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) user: Vec<u8>,
+    pub(crate) password: Vec<u8>,
+}
+
+/// Who sent a request.
+pub(crate) struct Visitor {
+    pub(crate) peer: SocketAddr,
+    pub(crate) access: Access,
+    pub(crate) credentials: Option<Credentials>,
+}
+
+impl Visitor {
+    /// The name of the user.
+    pub(crate) fn user(&self) -> String {
+        String::from_utf8_lossy(&self.access.user().name).into_owned()
+    }
+
+    /// Whether the user may run this command on no key.
+    pub(crate) fn may(&self, state: &State, args: &[&str]) -> bool {
+        self.lack(state, args).is_none()
+    }
+
+    fn lack(&self, state: &State, args: &[&str]) -> Option<Lack> {
+        let facts = state.source.facts();
+        let table = facts.table();
+        let command = table.declared_full(args.join("|").as_bytes());
+        let command = command.or_else(|| table.declared(args[0].as_bytes()))?;
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        self.access.check(command, &args).err()
+    }
+
+    /// Lets the user see what this command tells, if he may run it. What he may not is refused by the command, run as him, so
+    /// that it is counted and logged like any other.
+    pub(crate) async fn need(&self, state: &State, args: &[&str]) -> Result<(), Refusal> {
+        if self.may(state, args) {
+            return Ok(());
+        }
+        if let Ok(mut messenger) = Messenger::open(state.source, self).await {
+            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+            // It is refused: that is what it is for.
+            let _ = messenger.call(&args).await;
+        }
+        let command = args.join(" ").to_uppercase();
+        Err(Refusal::forbidden(format!("NOPERM User {} has no permissions to run {command}", self.user())))
+    }
+}
+
+/// Refuses a request that names another server.
+pub(crate) fn check_host(headers: &HeaderMap, allowed: &str) -> Result<(), Refusal> {
+    let host = text(headers, &header::HOST).ok_or_else(|| Refusal::bad("the Host header is missing"))?;
+    if is_known_host(host, allowed) {
+        return Ok(());
+    }
+    Err(Refusal::forbidden("this name is not known here: add it to the setting http-hosts"))
+}
+
+/// Refuses a request that a page of another server sent. Programs that are no browsers say nothing of a page.
+pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+    match text(headers, &SEC_FETCH_SITE) {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(_) => Err(Refusal::forbidden("another site's pages may not ask this")),
+    }
+}
+
+/// Refuses a command that no page of this server sent.
+pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refusal> {
+    let is_json = text(headers, &header::CONTENT_TYPE)
+        .and_then(|kind| kind.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    if !is_json {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Refusal::new(status, "a command is sent as application/json"));
+    }
+    let origin = text(headers, &header::ORIGIN);
+    let has_own_origin = origin.map(|origin| {
+        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        let host = text(headers, &header::HOST).unwrap_or_default();
+        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    });
+    let has_own_site = text(headers, &SEC_FETCH_SITE).map(|site| site == "same-origin");
+    let is_own = has_own_origin.unwrap_or(true) && has_own_site.unwrap_or(true);
+    if !is_own || (has_own_origin.is_none() && has_own_site.is_none()) {
+        return Err(Refusal::forbidden("a command needs an Origin, or a Sec-Fetch-Site, of this server"));
+    }
+    let given = text(headers, &TOKEN).unwrap_or_default();
+    if !is_equal(given.as_bytes(), token.as_bytes()) {
+        return Err(Refusal::forbidden("a command needs the token of /api/overview in X-Darter-Token"));
+    }
+    Ok(())
+}
+
+/// Who sent the request, if he is let in.
+pub(crate) async fn identify(
+    state: &State,
+    peer: SocketAddr,
+    headers: &HeaderMap,
+) -> Result<Visitor, Refusal> {
+    let users = state.source.users();
+    let is_protected = state.source.settings().is_protected() && users.takes_any_password();
+    if is_protected && !is_on_this_machine(peer) {
+        return Err(Refusal::forbidden(PROTECTED));
+    }
+    if !headers.contains_key(header::AUTHORIZATION) {
+        let visitor = Visitor { peer, access: users.access(), credentials: None };
+        return if visitor.access.is_authenticated() { Ok(visitor) } else { Err(unauthorized()) };
+    }
+    let credentials = text(headers, &header::AUTHORIZATION).and_then(basic).ok_or_else(unauthorized)?;
+    if !state.throttle.borrow().admits(peer.ip(), Instant::now()) {
+        state.counts.throttled.set(state.counts.throttled.get() + 1);
+        let why = "too many wrong passwords from this address; try again in ten seconds";
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why));
+    }
+    match users.authenticate(&credentials.user, &credentials.password) {
+        Some(access) => Ok(Visitor { peer, access, credentials: Some(credentials) }),
+        None => {
+            state.throttle.borrow_mut().note_failure(peer.ip(), Instant::now());
+            let visitor = Visitor { peer, access: users.access(), credentials: Some(credentials) };
+            // The server refuses it, too, and so counts and logs it as any AUTH.
+            let _ = Messenger::open(state.source, &visitor).await;
+            Err(unauthorized())
+        }
+    }
+}
+
+fn is_on_this_machine(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}
+
+fn unauthorized() -> Refusal {
+    Refusal::new(StatusCode::UNAUTHORIZED, "a user and his password are needed (HTTP basic authentication)")
+}
+
+/// A header's value, if there is one of it and it is text.
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok();
+    if values.next().is_some() { None } else { value }
+}
+
+/// User and password of a header of basic authentication; without a name it is the default user.
+fn basic(value: &str) -> Option<Credentials> {
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = from_base64(encoded.trim().as_bytes())?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let user = if colon == 0 { acl::DEFAULT.to_vec() } else { decoded[..colon].to_vec() };
+    Some(Credentials { user, password: decoded[colon + 1..].to_vec() })
+}
+
+/// Whether a `Host` can only mean this server. An address can: nobody's name leads there.
+fn is_known_host(host: &str, allowed: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name.parse::<std::net::IpAddr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || allowed.split_whitespace().any(|known| known == "*" || known.eq_ignore_ascii_case(&name))
+}
+
+/// Compares in a time that does not tell where they differ.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
+    one.len() == other.len() && difference == 0
+}
+
+/// The names that requests may ask for, as the setting has them.
+pub(crate) fn allowed_hosts(state: &State) -> std::sync::Arc<str> {
+    state.source.settings().text(HTTP_HOSTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_cannot_be_made_to_lead_here_are_known() {
+        for (host, is_known) in [
+            ("localhost", true),
+            ("LocalHost.:9121", true),
+            ("darter.localhost:80", true),
+            ("127.0.0.1:9121", true),
+            ("10.1.2.3", true),
+            ("[::1]:9121", true),
+            ("redis.example.org:1", true),
+            ("evil.example:9121", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("evil.example:127.0.0.1", false),
+            ("", false),
+            ("[evil]:1", false),
+        ] {
+            assert_eq!(is_known_host(host, "other redis.example.org"), is_known, "{host}");
+        }
+        assert!(is_known_host("evil.example", "*"));
+    }
+
+    #[test]
+    fn protected_mode_lets_in_who_is_on_this_machine() {
+        for (peer, is_inside) in [
+            ("127.0.0.1:5", true),
+            ("[::1]:5", true),
+            ("[::ffff:127.0.0.1]:5", true),
+            ("10.0.0.1:5", false),
+            ("[2001:db8::1]:5", false),
+        ] {
+            assert_eq!(is_on_this_machine(peer.parse().unwrap()), is_inside, "{peer}");
+        }
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let all = [("host", "localhost:80"), ("content-type", "application/json; charset=utf-8")];
+        all.iter()
+            .chain(pairs)
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn commands_come_from_pages_of_this_server() {
+        let (token, origin) = (("x-darter-token", "secret"), ("origin", "http://localhost:80"));
+        for (pairs, is_fine) in [
+            (vec![token, origin], true),
+            (vec![token, ("sec-fetch-site", "same-origin")], true),
+            (vec![token, origin, ("sec-fetch-site", "same-site")], false),
+            (vec![token, ("origin", "http://evil.example")], false),
+            (vec![token, ("origin", "http://localhost:81")], false),
+            (vec![token, ("origin", "null")], false),
+            (vec![token], false),
+            (vec![origin], false),
+            (vec![origin, ("x-darter-token", "secreT")], false),
+            (vec![origin, ("x-darter-token", "secret2")], false),
+        ] {
+            assert_eq!(check_command(&headers(&pairs), "secret").is_ok(), is_fine, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_a_name_and_a_password() {
+        let read = |value: &str| basic(value).map(|read| (read.user, read.password));
+        let both = |user: &str, password: &str| Some((user.into(), password.into()));
+        // "alice:se:cret" and ":secret"
+        assert_eq!(read("Basic YWxpY2U6c2U6Y3JldA=="), both("alice", "se:cret"));
+        assert_eq!(read("basic OnNlY3JldA=="), both("default", "secret"));
+        assert_eq!(read("Bearer YWxpY2U6c2U6Y3JldA=="), None);
+        assert_eq!((read("Basic YWxpY2U="), read("Basic !"), read("Basic")), (None, None, None));
+    }
+}

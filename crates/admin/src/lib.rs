@@ -1,0 +1,81 @@
+//! Darter over HTTP: the console, metrics, queues for autoscalers, and health.
+//!
+//! ```text
+//!   accept (listening.rs) ─▶ hyper, with limits (serving.rs, stream.rs)
+//!      └─▶ guard.rs: Host, user and password, origin ─▶ routes.rs
+//!            ├─ metrics/, queue_table.rs, overview.rs, charts.rs    read counters
+//!            └─ now.rs, run_command.rs ── messenger.rs ─▶ a data thread, as a client of its own
+//!   sampler.rs, each second ─▶ charts.rs, sparks.rs
+//! ```
+//!
+//! One thread with a runtime of its own, so that nothing that HTTP clients do takes time from data threads. It reads counters
+//! and never enters a shard. What only a command can do is a command of an ordinary client: one end of a pair of sockets goes
+//! to a data thread like an accepted connection and authenticates as the HTTP user. So ACL rules, MONITOR, the slow log, pauses
+//! and refusals hold for it without a line of code.
+//!
+//! Limits: `http-connections-max`, and the constants of `serving.rs`, `guard.rs` and `messenger.rs`.
+//!
+//! Not here: what is known of queues (`queues`), what is counted (`observe`), the page itself (`console/`).
+
+#![forbid(unsafe_code)]
+
+mod charts;
+mod console;
+mod cpu;
+mod error;
+#[cfg(test)]
+mod example;
+mod guard;
+mod json;
+mod key_samples;
+mod labels;
+mod listening;
+mod messenger;
+mod metrics;
+mod now;
+mod overview;
+mod query;
+mod queue_table;
+mod reply;
+mod ring;
+mod routes;
+mod run_command;
+mod sampler;
+mod serving;
+mod sparks;
+mod state;
+mod stream;
+mod throttle;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use acl::Users;
+use observe::Facts;
+use queues::Row;
+use settings::Settings;
+
+pub use crate::error::Error;
+pub use crate::listening::Listening;
+pub use crate::serving::start;
+
+/// The server as this crate sees it. Every answer comes from counters, without entering a shard.
+pub trait Source: Send + Sync {
+    /// The server's figures.
+    fn facts(&self) -> Box<dyn Facts + '_>;
+    /// What is known of each queue.
+    fn queues(&self) -> Vec<Row>;
+    /// The settings.
+    fn settings(&self) -> &Settings;
+    /// The users.
+    fn users(&self) -> &Users;
+    /// Whether commands that write wait for the journal because it cannot keep up.
+    fn is_stalled(&self) -> bool;
+    /// The time in milliseconds since 1970.
+    fn now_ms(&self) -> u64;
+    /// A connection to one of the data threads, whose client is shown as `peer`.
+    ///
+    /// # Errors
+    /// If the system gives no sockets.
+    fn connect(&self, peer: &str) -> io::Result<UnixStream>;
+}

@@ -1,0 +1,76 @@
+//! Where HTTP clients come in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+
+use settings::{HTTP_BIND, HTTP_PORT, Settings};
+
+use crate::error::Error;
+
+/// The addresses of `http-bind` that there may be.
+const ADDRESS_COUNT_MAX: usize = 16;
+
+/// Sockets that HTTP clients connect to.
+#[derive(Debug)]
+pub struct Listening(pub(crate) Vec<TcpListener>);
+
+impl Listening {
+    /// Opens those that the settings name; `None` if `http-port` is 0.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub fn open(settings: &Settings) -> Result<Option<Listening>, Error> {
+        let port = settings.number(HTTP_PORT) as u16;
+        if port == 0 {
+            return Ok(None);
+        }
+        let mut listeners = Vec::new();
+        for word in settings.text(HTTP_BIND).split_whitespace().take(ADDRESS_COUNT_MAX) {
+            let (address, may_be_missing) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
+            match ip(address).and_then(|ip| TcpListener::bind((ip, port))) {
+                Ok(listener) => {
+                    listener.set_nonblocking(true)?;
+                    listeners.push(listener);
+                }
+                Err(_) if may_be_missing => {}
+                Err(source) => return Err(Error::Listen { address: address.to_owned(), port, source }),
+            }
+        }
+        if listeners.is_empty() { Err(Error::Nowhere) } else { Ok(Some(Listening(listeners))) }
+    }
+
+    /// The addresses, as the log shows them.
+    pub fn places(&self) -> Vec<String> {
+        let addresses = self.0.iter().filter_map(|listener| listener.local_addr().ok());
+        addresses.map(|address| format!("http://{address}")).collect()
+    }
+}
+
+/// An address as `bind` has it.
+fn ip(word: &str) -> std::io::Result<IpAddr> {
+    match word {
+        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        word => word.parse().map_err(|_| std::io::Error::other("it is no address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_bind() {
+        for (word, address) in [
+            ("*", Some("0.0.0.0")),
+            ("::*", Some("::")),
+            ("localhost", Some("127.0.0.1")),
+            ("::1", Some("::1")),
+            ("10.1.2.3", Some("10.1.2.3")),
+            ("example.org", None),
+        ] {
+            let read = ip(word).ok().map(|ip| ip.to_string());
+            assert_eq!(read.as_deref(), address, "{word}");
+        }
+    }
+}

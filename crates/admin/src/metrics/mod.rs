@@ -1,0 +1,35 @@
+//! `/metrics`: what Prometheus and its like scrape.
+//!
+//! Two families of names. `redis_…` are those of redis_exporter, with its labels and units, so that its dashboards and alerts
+//! go on without it (`redis.rs`). `darter_…` is what only Darter knows (`darter.rs`), first of all its queues (`queues.rs`), of
+//! which so many have labels of their own (`crate::labels`).
+//!
+//! The text is written here (`exposition.rs`): the crate prometheus-client writes OpenMetrics only, wants `_total` behind
+//! each counter, which redis_exporter's names do not all have, and keeps metrics of its own, while all numbers are here
+//! already.
+
+mod darter;
+mod exposition;
+mod queues;
+mod redis;
+
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap};
+
+use self::exposition::{Exposition, Format};
+use crate::reply::{self, Answer};
+use crate::state::State;
+
+/// All metrics, in the format that is asked for.
+pub(crate) fn answer(state: &State, headers: &HeaderMap) -> Answer {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let format = Format::wanted(accept);
+    let mut page = Exposition::new(format);
+    {
+        let facts = state.source.facts();
+        redis::write(&mut page, &*facts, state);
+        darter::write(&mut page, &*facts, state);
+    }
+    queues::write(&mut page, state);
+    reply::answer(StatusCode::OK, format.content_type(), page.finish())
+}

@@ -1,0 +1,184 @@
+//! Metrics of queues, by queue.
+
+use queues::{Row, WAIT_BOUNDS_MS};
+use settings::METRICS_QUEUES_MAX;
+
+use super::exposition::{Exposition, Kind, label_text};
+use crate::labels::Sum;
+use crate::state::State;
+
+/// The name under which queues without labels of their own are summed up.
+const OTHER: &str = "other";
+
+/// The labels of a queue.
+struct Labelled<'r> {
+    row: &'r Row,
+    name: String,
+    db: String,
+}
+
+impl Labelled<'_> {
+    fn labels(&self) -> [(&str, &str); 4] {
+        let (system, state) = (self.row.system, self.row.state.name());
+        [("queue", &self.name), ("db", &self.db), ("system", system), ("state", state)]
+    }
+}
+
+/// Where all metrics of a queue come from: a name, what it is, and how it is read.
+type Figure = (&'static str, Kind, &'static str, fn(&Row) -> Option<f64>);
+
+const FIGURES: [Figure; 7] = [
+    ("darter_queue_depth", Kind::Gauge, "Elements that are in the queue.", |row| Some(row.depth as f64)),
+    (
+        "darter_queue_oldest_seconds",
+        Kind::Gauge,
+        "How long ago the oldest element came; 0 if there is none.",
+        |row| Some(row.oldest_ms.unwrap_or(0) as f64 / 1000.0),
+    ),
+    ("darter_queue_pushed_total", Kind::Counter, "Elements that came.", |row| Some(row.pushed as f64)),
+    ("darter_queue_popped_total", Kind::Counter, "Elements that were taken.", |row| Some(row.popped as f64)),
+    ("darter_queue_waiters", Kind::Gauge, "Clients that wait for elements.", |row| Some(row.waiters as f64)),
+    ("darter_queue_paused", Kind::Gauge, "1 while QUEUE PAUSE holds the queue.", |row| {
+        Some(f64::from(u8::from(row.is_paused)))
+    }),
+    ("darter_queue_memory_bytes", Kind::Gauge, "Memory of the elements.", |row| {
+        Some(row.memory_bytes as f64)
+    }),
+];
+
+/// Writes them.
+pub(super) fn write(page: &mut Exposition, state: &State) {
+    let rows = state.source.queues();
+    let places_max = state.source.settings().number(METRICS_QUEUES_MAX) as usize;
+    let mut labels = state.labels.borrow_mut();
+    let (labelled, rest, other) = labels.deal(&rows, places_max, state.source.now_ms());
+    write_rows(page, &labelled, &rest, other);
+}
+
+fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &Sum) {
+    let count = labelled.len() + rest.len();
+    page.single("darter_queues", Kind::Gauge, "Queues that are known.", count as f64);
+    let help = "Queues that are summed up as `other` (setting metrics-queues-max).";
+    page.single("darter_queues_other", Kind::Gauge, help, rest.len() as f64);
+    let labelled: Vec<Labelled> = labelled
+        .iter()
+        .map(|row| Labelled { row, name: label_text(&row.name), db: row.db.to_string() })
+        .collect();
+    let has_other = !rest.is_empty() || other.pushed + other.popped > 0;
+    let other_labels = [("queue", OTHER), ("db", ""), ("system", ""), ("state", "")];
+    for (name, kind, help, read) in FIGURES {
+        page.family(name, kind, help);
+        for queue in &labelled {
+            if let Some(value) = read(queue.row) {
+                page.sample(name, &queue.labels(), value);
+            }
+        }
+        if has_other {
+            page.sample(name, &other_labels, of_other(name, rest, other, read));
+        }
+    }
+    let name = "darter_queue_wait_seconds";
+    page.family(name, Kind::Histogram, "How long elements had waited when they were taken.");
+    for queue in &labelled {
+        let waits = &queue.row.waits;
+        histogram(page, name, &queue.labels(), &waits.counts, waits.count, waits.sum_ms);
+    }
+    if has_other {
+        histogram(page, name, &other_labels, &other.waits, other.wait_count, other.wait_sum_ms);
+    }
+}
+
+/// A figure of all queues without labels of their own: the oldest of them, else the sum.
+fn of_other(name: &str, rest: &[&Row], other: &Sum, read: fn(&Row) -> Option<f64>) -> f64 {
+    let values = rest.iter().filter_map(|row| read(row));
+    match name {
+        "darter_queue_pushed_total" => other.pushed as f64,
+        "darter_queue_popped_total" => other.popped as f64,
+        "darter_queue_oldest_seconds" => values.fold(0.0, f64::max),
+        _ => values.sum(),
+    }
+}
+
+fn histogram(
+    page: &mut Exposition,
+    name: &str,
+    labels: &[(&str, &str); 4],
+    counts: &[u64; WAIT_BOUNDS_MS.len()],
+    count: u64,
+    sum_ms: u64,
+) {
+    let bucket = format!("{name}_bucket");
+    let [queue, db, system, state] = *labels;
+    let mut below = 0;
+    for (bound_ms, count) in WAIT_BOUNDS_MS.iter().zip(counts) {
+        below += count;
+        let bound = (*bound_ms as f64 / 1000.0).to_string();
+        page.sample(&bucket, &[queue, db, system, state, ("le", &bound)], below as f64);
+    }
+    page.sample(&bucket, &[queue, db, system, state, ("le", "+Inf")], count.max(below) as f64);
+    page.sample(&format!("{name}_sum"), labels, sum_ms as f64 / 1000.0);
+    page.sample(&format!("{name}_count"), labels, count.max(below) as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exposition::Format;
+    use super::*;
+    use crate::example::row;
+    use crate::labels::Labels;
+
+    fn page(rows: &[Row], places_max: usize) -> String {
+        let mut labels = Labels::default();
+        let mut page = Exposition::new(Format::Prometheus);
+        let (labelled, rest, other) = labels.deal(rows, places_max, 0);
+        write_rows(&mut page, &labelled, &rest, other);
+        page.finish()
+    }
+
+    #[track_caller]
+    fn check(page: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(page.lines().any(|known| known == *line), "no {line} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn queues_are_told_apart_and_the_rest_is_summed_up() {
+        let mut rows = vec![row("queue:a", 3), row("queue:b", 1), row("queue:c", 2)];
+        rows[0].waits.counts[0] = 4;
+        rows[0].waits.counts[2] = 1;
+        (rows[0].waits.count, rows[0].waits.sum_ms) = (6, 90_000_030);
+        rows[1].oldest_ms = Some(9000);
+        rows[0].pushed = 99;
+        let page = page(&rows, 1);
+        let a = "{queue=\"queue:a\",db=\"0\",system=\"sidekiq\",state=\"waiting\"";
+        let other = "{queue=\"other\",db=\"\",system=\"\",state=\"\"";
+        check(
+            &page,
+            &[
+                "darter_queues 3",
+                "darter_queues_other 2",
+                &format!("darter_queue_depth{a}}} 3"),
+                &format!("darter_queue_depth{other}}} 3"),
+                &format!("darter_queue_oldest_seconds{a}}} 1.5"),
+                &format!("darter_queue_oldest_seconds{other}}} 9"),
+                &format!("darter_queue_pushed_total{a}}} 99"),
+                &format!("darter_queue_pushed_total{other}}} 23"),
+                &format!("darter_queue_wait_seconds_bucket{a},le=\"0.001\"}} 4"),
+                &format!("darter_queue_wait_seconds_bucket{a},le=\"0.025\"}} 5"),
+                &format!("darter_queue_wait_seconds_bucket{a},le=\"21600\"}} 5"),
+                &format!("darter_queue_wait_seconds_bucket{a},le=\"+Inf\"}} 6"),
+                &format!("darter_queue_wait_seconds_sum{a}}} 90000.03"),
+                &format!("darter_queue_wait_seconds_count{a}}} 6"),
+            ],
+        );
+        assert!(!page.contains("queue:b"), "{page}");
+    }
+
+    #[test]
+    fn without_queues_there_are_no_samples_of_any() {
+        let page = page(&[], 5);
+        check(&page, &["darter_queues 0", "darter_queues_other 0"]);
+        assert!(!page.contains("queue=\""), "{page}");
+    }
+}

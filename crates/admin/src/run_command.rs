@@ -1,0 +1,136 @@
+//! Commands on queues, for the console: one queue, what lies at its front, and what its buttons do.
+
+use hyper::body::Bytes;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::guard::Visitor;
+use crate::json::{base64, from_base64, of_reply, to_argument};
+use crate::messenger::{Messenger, refused};
+use crate::query::Query;
+use crate::reply::{self, Answer, Refusal};
+use crate::state::State;
+
+/// Commands that can be run over HTTP.
+const ALLOWED: [&str; 1] = ["queue"];
+/// Arguments of a command.
+const ARGS_MAX: usize = 64;
+/// Elements that are peeked at.
+const PEEK_MAX: u64 = 200;
+
+/// A command as it is posted.
+#[derive(Deserialize)]
+struct Posted {
+    #[serde(default)]
+    db: u64,
+    args: Vec<Json>,
+}
+
+/// Runs a command that was posted, as the visitor.
+pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Result<Answer, Refusal> {
+    let posted: Posted = serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad(format!("a command is {{\"db\": 0, \"args\": […]}}: {error}")))?;
+    if posted.args.len() > ARGS_MAX {
+        return Err(Refusal::bad(format!("a command has at most {ARGS_MAX} arguments")));
+    }
+    let args: Option<Vec<Vec<u8>>> = posted.args.iter().map(to_argument).collect();
+    let args = args.ok_or_else(|| Refusal::bad("an argument is text, a number or {\"b64\": …}"))?;
+    let name = args.first().map(Vec::as_slice).unwrap_or_default();
+    if !ALLOWED.iter().any(|allowed| name.eq_ignore_ascii_case(allowed.as_bytes())) {
+        return Err(Refusal::forbidden("only QUEUE can be run over HTTP"));
+    }
+    let reply = call(state, visitor, posted.db, &args).await?;
+    Ok(reply::json(&json!({ "reply": reply })))
+}
+
+/// What `QUEUE INFO` says of a queue.
+pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
+    let (db, key) = queue(query)?;
+    let args = [b"QUEUE".to_vec(), b"INFO".to_vec(), key];
+    Ok(reply::json(&call(state, visitor, db, &args).await?))
+}
+
+/// What lies at the front of a queue.
+pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
+    let (db, key) = queue(query)?;
+    let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is no number"))?.min(PEEK_MAX);
+    let args = [b"QUEUE".to_vec(), b"PEEK".to_vec(), key, b"COUNT".to_vec(), count.to_string().into_bytes()];
+    let mut messenger = Messenger::open(state.source, visitor).await?;
+    messenger.select(db).await?;
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    match messenger.call(&args).await? {
+        resp::Value::Error(why) => Err(refused(&why)),
+        resp::Value::Array(items) => {
+            let jobs: Vec<Json> = items.iter().enumerate().map(|(index, item)| job(index, item)).collect();
+            Ok(reply::json(&json!({ "jobs": jobs })))
+        }
+        other => Ok(reply::json(&json!({ "jobs": [], "reply": of_reply(&other) }))),
+    }
+}
+
+/// An element, however PEEK tells it: alone, behind its index, or with more fields.
+fn job(position: usize, item: &resp::Value) -> Json {
+    use resp::Value::{Array, Bulk, Int, Map};
+    let shown = |index: Json, payload: &[u8]| json!({ "index": index, "payload": String::from_utf8_lossy(payload), "key": base64(payload) });
+    match item {
+        Bulk(payload) => shown(json!(position), payload),
+        Array(parts) => match &parts[..] {
+            [Int(index), Bulk(payload)] => shown(json!(index), payload),
+            [Bulk(payload), Int(score)] => {
+                let mut job = shown(json!(position), payload);
+                job["due_ms"] = json!(score);
+                job
+            }
+            _ => json!({ "index": position, "payload": of_reply(item).to_string() }),
+        },
+        Map(_) => {
+            let mut job = of_reply(item);
+            if let Some(fields) = job.as_object_mut() {
+                fields.entry("index").or_insert(json!(position));
+            }
+            job
+        }
+        _ => json!({ "index": position, "payload": of_reply(item).to_string() }),
+    }
+}
+
+/// Database and key of the queue that is asked for.
+fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
+    let db = query.number("db", 0).ok_or_else(|| Refusal::bad("db is no number"))?;
+    let key = query.bytes("key").and_then(from_base64).filter(|key| !key.is_empty());
+    Ok((db, key.ok_or_else(|| Refusal::bad("key has to be a queue's name in base64"))?))
+}
+
+async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
+    let mut messenger = Messenger::open(state.source, visitor).await?;
+    messenger.select(db).await?;
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    match messenger.call(&args).await? {
+        resp::Value::Error(why) => Err(refused(&why)),
+        reply => Ok(of_reply(&reply)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_shown_however_they_are_told() {
+        let payload = || resp::Value::Bulk(b"a\xff".to_vec());
+        let shown = json!({ "index": 3, "payload": "a\u{fffd}", "key": "Yf8=" });
+        assert_eq!(job(3, &payload()), shown);
+        assert_eq!(job(0, &resp::Value::Array(vec![resp::Value::Int(3), payload()])), shown);
+        let map = resp::Value::Map(vec![(resp::Value::Bulk(b"id".to_vec()), resp::Value::Int(1))]);
+        assert_eq!(job(2, &map), json!({ "id": 1, "index": 2 }));
+        assert_eq!(job(2, &resp::Value::Null), json!({ "index": 2, "payload": "null" }));
+    }
+
+    #[test]
+    fn a_queue_is_named_in_base64() {
+        let read = |text: &str| queue(&Query::parse(text)).map_err(|refusal| refusal.why);
+        assert_eq!(read("db=2&key=Yf8%3D"), Ok((2, b"a\xff".to_vec())));
+        assert_eq!(read("key=Yf8"), Ok((0, b"a\xff".to_vec())));
+        assert!(read("key=").is_err() && read("key=%25").is_err() && read("db=x&key=Yf8").is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! What all requests share: they run on one thread, and nothing is borrowed while one waits.
+
+use std::cell::{Cell, RefCell};
+
+use crate::Source;
+use crate::console::Console;
+use crate::key_samples::KeySamples;
+use crate::labels::Labels;
+use crate::sampler::Sampler;
+use crate::throttle::Throttle;
+
+/// See the head of this file.
+pub(crate) struct State {
+    pub(crate) source: &'static dyn Source,
+    /// Without it no command runs.
+    pub(crate) token: String,
+    pub(crate) console: Console,
+    pub(crate) sampler: RefCell<Sampler>,
+    pub(crate) labels: RefCell<Labels>,
+    pub(crate) throttle: RefCell<Throttle>,
+    pub(crate) key_samples: RefCell<KeySamples>,
+    pub(crate) counts: Counts,
+}
+
+/// What became of connections and requests.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Connections that are open.
+    pub(crate) connections: Cell<usize>,
+    /// Clients that are told that there are too many.
+    pub(crate) told: Cell<usize>,
+    /// Connections that were sent away because there were too many.
+    pub(crate) rejected: Cell<u64>,
+    /// Requests.
+    pub(crate) requests: Cell<u64>,
+    /// Requests that were refused.
+    pub(crate) refused: Cell<u64>,
+    /// Passwords that were not looked at, because too many were wrong.
+    pub(crate) throttled: Cell<u64>,
+    /// Scrapes of `/metrics`.
+    pub(crate) scrapes: Cell<u64>,
+    /// How long all of them took, and the last one, in seconds.
+    pub(crate) scrape_seconds: Cell<[f64; 2]>,
+}

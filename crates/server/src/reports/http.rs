@@ -1,0 +1,65 @@
+//! What the thread of HTTP gets of the server.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use acl::Users;
+use admin::Source;
+use observe::Facts;
+use proactor::Socket;
+use queues::Row;
+use session::Protocol;
+use settings::Settings;
+
+use super::facts::Asked;
+use crate::message::Message;
+use crate::shared::Shared;
+
+/// A server as HTTP sees it.
+pub(crate) struct Served {
+    shared: &'static Shared,
+    /// Counts the connections, so that each thread gets its turn.
+    turn: AtomicUsize,
+}
+
+impl Served {
+    pub(crate) fn new(shared: &'static Shared) -> Served {
+        Served { shared, turn: AtomicUsize::new(0) }
+    }
+}
+
+impl Source for Served {
+    fn facts(&self) -> Box<dyn Facts + '_> {
+        let clock = &self.shared.machine.clock;
+        Box::new(Asked { shared: self.shared, now_us: clock.now_us(), monotonic_ms: clock.monotonic_ms() })
+    }
+
+    fn queues(&self) -> Vec<Row> {
+        queues::rows(self.shared.shards.queues(), self.shared.machine.clock.steady_ms())
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    fn users(&self) -> &Users {
+        &self.shared.users
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.shared.journal.progress.is_full()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.machine.clock.now_ms()
+    }
+
+    fn connect(&self, peer: &str) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let threads = &self.shared.threads;
+        let thread = &threads[self.turn.fetch_add(1, Ordering::Relaxed) % threads.len()];
+        thread.send(Message::Adopt(Socket::from_unix(theirs, peer)?, Protocol::Redis));
+        Ok(ours)
+    }
+}

@@ -66,7 +66,8 @@ class Mock {
     this.delayMs = 0;
     this.commands = [];
     this.requests = [];
-    this.inFlight = this.inFlightMax = 0;
+    this.inFlight = new Map();
+    this.stacked = [];
     this.other = 0;
     this.paused = new Set();
     this.removed = new Set();
@@ -250,11 +251,13 @@ class Mock {
       return;
     }
     this.requests.push(url.pathname + url.search);
-    this.inFlightMax = Math.max(this.inFlightMax, ++this.inFlight);
+    const before = this.inFlight.get(url.pathname) ?? 0;
+    if (before) this.stacked.push(url.pathname);
+    this.inFlight.set(url.pathname, before + 1);
     let body = "";
     for await (const part of request) body += part;
     if (this.delayMs) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
-    this.inFlight--;
+    this.inFlight.set(url.pathname, this.inFlight.get(url.pathname) - 1);
     if (this.away) { request.socket.destroy(); return; }
     const [status, answer] = this.answer(url, request, body);
     response.writeHead(status, { ...headers, "Content-Type": "application/json" });

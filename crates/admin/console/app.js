@@ -127,7 +127,7 @@ function exact(ms) {
 }
 
 const clock = (ms, seconds = true) => exact(ms).slice(11, seconds ? 19 : 16);
-const ago = (ms, now) => (is(ms) && ms > 0 ? `${duration(Math.max(0, now - ms))} ago` : "never");
+const ago = (ms, now) => (!is(ms) || ms <= 0 ? "never" : now - ms < 1000 ? "just now" : `${duration(now - ms)} ago`);
 
 const NAME_MAX = 160;
 /** A name as it can be shown in one line: control characters and those that turn the direction of text are spelled out. */
@@ -314,12 +314,14 @@ function howItIs() {
   const paused = waiting.filter((queue) => queue.paused);
   const hold = !waiting.length ? "no queue yet"
     : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${visible(parts(oldest)[1], 40)}` : ""}`;
-  const capital = hold[0].toUpperCase() + hold.slice(1);
-  if (overview.durability?.journal_stalled) return ["bad", `The journal is stalled: what is written now is not safe. ${capital}.`];
-  if (overview.warnings?.length) return ["warn", `${overview.warnings.length === 1 ? "One thing needs" : `${overview.warnings.length} things need`} attention. ${capital}.`];
-  if (overview.memory_bytes_max && overview.memory_bytes > 0.9 * overview.memory_bytes_max) return ["warn", `Memory is nearly full. ${capital}.`];
-  if (paused.length) return ["warn", `${paused.length === 1 ? `${visible(parts(paused[0])[1], 40)} is` : `${several(paused.length, "queue")} are`} paused. ${capital}.`];
-  return ["good", `All is well: ${hold}.`];
+  const growing = waiting.filter((queue) => grows(queue) && !queue.paused).map((queue) => visible(parts(queue)[1], 40));
+  const more = !growing.length ? "" : ` ${growing.length > 2 ? `${growing.length} queues` : growing.join(" and ")} ${growing.length > 1 ? "grow" : "grows"}.`;
+  const capital = `${hold[0].toUpperCase()}${hold.slice(1)}.${more}`;
+  if (overview.durability?.journal_stalled) return ["bad", `The journal is stalled: what is written now is not safe. ${capital}`];
+  if (overview.warnings?.length) return ["warn", `${overview.warnings.length === 1 ? "One thing needs" : `${overview.warnings.length} things need`} attention. ${capital}`];
+  if (overview.memory_bytes_max && overview.memory_bytes > 0.9 * overview.memory_bytes_max) return ["warn", `Memory is nearly full. ${capital}`];
+  if (paused.length) return ["warn", `${paused.length === 1 ? `${visible(parts(paused[0])[1], 40)} is` : `${several(paused.length, "queue")} are`} paused. ${capital}`];
+  return ["good", `${jobs ? "The server is well." : "All is well."} ${capital}`];
 }
 
 function showSentence() {
@@ -634,7 +636,7 @@ const HISTOGRAM_BARS_MAX = 13;
 function jobOf(payload) {
   let json = null;
   try { json = JSON.parse(payload); } catch { /* opaque */ }
-  if (json === null || typeof json !== "object" || Array.isArray(json)) return { payload, name: "not JSON" };
+  if (json === null || typeof json !== "object" || Array.isArray(json)) return { payload, name: null };
   const text = (...values) => values.find((value) => typeof value === "string" && value) ?? null;
   const name = text(json.wrapped, json.class, json.headers?.task, json.task, json.name, json.actor_name, json.func, json.function, json.job_class, json.type) ?? "without a class";
   const id = text(json.jid, json.id);
@@ -699,7 +701,7 @@ function openPanel(queue) {
     keep("problem", h("p", { class: "problem", hidden: true })),
     keep("facts", h("dl", { class: "facts" })),
     keep("spark", h("div", { class: "big-spark" }, sparkline(), h("span", { class: "muted" }, "depth, last 60 s"))),
-    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"), keep("bars", h("div", { class: "bars", role: "list" })), keep("waits", h("div")), keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
+    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"), keep("bars", h("div", { class: "bars", role: "list" })), keep("waits", h("div", { class: "waits" })), keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
     keep("beside-section", h("section", { hidden: true }, h("h3", {}, "Beside it"), keep("beside", h("div", { class: "links" })))),
     keep("waiting-section", h("section", { hidden: true }, h("h3", {}, "Who waits for jobs"), keep("waiting", h("div")))),
     h("section", {}, h("div", { class: "head" }, h("h3", {}, "Jobs"), keep("sampled", h("span", { class: "muted" })), h("button", { type: "button", class: "small", onclick: peek }, "Look again")),
@@ -734,7 +736,7 @@ function showOpened(info) {
   opened.queue = queue;
   const now = state.time;
   showPause();
-  list(at.chips, [queue.system, queue.state, `db ${queue.db}`, queue.paused && "paused"].filter(Boolean), (text) => text, (text) => h("span", { class: `chip ${text === "paused" || ORDER.includes(text) ? text : ""}` }), (child, text) => put(child, visible(text)));
+  list(at.chips, [queue.system, queue.state, queue.db && `db ${queue.db}`, queue.paused && "paused"].filter(Boolean), (text) => text, (text) => h("span", { class: `chip ${text === "paused" || ORDER.includes(text) ? text : ""}` }), (child, text) => put(child, visible(text)));
   const moment = (ms) => ({ text: ago(ms, now), title: ms ? exact(ms) : "" });
   facts(at.facts, [
     { name: "Depth", text: count(queue.depth) },
@@ -782,6 +784,7 @@ function showBars(parent, items, total) {
     (child, item) => {
       put(child.children[0], item.label, item.label);
       child.querySelector("i").style.width = `${(100 * item.count) / top}%`;
+      show(child.querySelector("i"), item.count > 0);
       put(child.children[2], item.count ? `${count(item.count)} · ${(100 * item.count) / total < 1 ? "<1" : Math.round((100 * item.count) / total)} %` : "0");
     });
 }
@@ -812,7 +815,7 @@ function showJobs(all) {
   const { parts: at, jobs } = opened;
   put(at.sampled, jobs.length ? `the next ${several(jobs.length, "job")} to be taken, at ${clock(Date.now())}` : `none, at ${clock(Date.now())}`);
   const classes = new Map();
-  jobs.forEach((job) => classes.set(job.name, (classes.get(job.name) ?? 0) + 1));
+  jobs.filter((job) => job.name !== null).forEach((job) => classes.set(job.name, (classes.get(job.name) ?? 0) + 1));
   showBars(at.classes, [...classes].sort((a, b) => b[1] - a[1]).slice(0, 8).map(([name, times]) => ({ label: visible(name, 80), count: times })), jobs.length);
   at.jobs.replaceChildren(...(all ? jobs : jobs.slice(0, PEEK_SHOWN)).map(jobElement));
   show(at.all, !all && jobs.length > PEEK_SHOWN);
@@ -834,7 +837,7 @@ function jobElement(job) {
     const pre = event.target.querySelector("pre");
     if (event.target.open && !pre.firstChild) pre.append(...inFull(job));
   } },
-  h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), h("b", {}, visible(job.name, 80)),
+  h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
     h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, job.json ? (job.args === undefined ? "" : visible(JSON.stringify(job.args), 120)) : visible(job.payload, 120)),
     job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, Date.now())) : null),
   h("pre", {}),
@@ -847,7 +850,7 @@ async function removeJob(job, item) {
   const what = job.id ? ["ID", job.id] : ["TEXT", job.payload, "COUNT", "1"];
   const reply = await change({
     title: "Remove this job?", yes: "Remove", destroys: true,
-    text: `${visible(job.name, 80)}${job.id ? ` with id ${visible(job.id, 60)}` : ""} is removed from ${plain(queue)} and will not run. This cannot be undone.`,
+    text: `${visible(job.name ?? "The job", 80)}${job.id ? ` with id ${visible(job.id, 60)}` : ` with the payload ${visible(job.payload, 60)}`} is removed from ${plain(queue)} and will not run. This cannot be undone.`,
   }, queue.db, ["QUEUE", "REMOVE", queue, ...what], (removed) => (removed ? `Removed ${several(removed, "job")} from ${plain(queue)}.` : "It is no longer there: a worker has taken it."));
   if (reply === undefined) return;
   item.classList.add("gone");
@@ -1047,7 +1050,7 @@ function showReading() {
 /** A small table, or a quiet sentence if there is nothing. */
 function tableOr(parent, headings, items, cells, otherwise) {
   parent.empty ??= parent.appendChild(h("p", { class: "quiet" }));
-  parent.holder ??= parent.appendChild(h("div", { class: "scrolls" }));
+  parent.holder ??= parent.appendChild(h("div"));
   put(parent.empty, otherwise);
   show(parent.empty, !items.length);
   show(parent.holder, items.length > 0);
@@ -1136,7 +1139,7 @@ function start() {
   try { sort = COLUMNS.some((column) => column.by && column.id === JSON.parse(saved("sort"))?.id) ? JSON.parse(saved("sort")) : sort; } catch { /* as if none were kept */ }
   queuesTable = new Table($("table"), COLUMNS, sort);
   setsTable = new Table($("sets-table"), SET_COLUMNS, null);
-  $("sort").append(...COLUMNS.filter((column) => column.by).map((column) => h("option", { value: column.id }, column.label)));
+  $("sort").append(...COLUMNS.filter((column) => column.by).map((column) => h("option", { value: column.id }, `by ${column.label.toLowerCase().replace(/^wait (p\d+)/, "waiting time $1")}`)));
   $("sort").addEventListener("change", () => queuesTable.sortBy($("sort").value, $("sort").value !== "name"));
   $("filter").addEventListener("input", () => { rowsMax = ROWS_STEP; showQueues(); });
   $("more").addEventListener("click", () => { rowsMax += ROWS_STEP; showQueues(); });

@@ -76,6 +76,7 @@ function inOrder(parent, children) {
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const NONE = "–";
 const is = (value) => value !== null && value !== undefined;
+const arrayOf = (value) => (Array.isArray(value) ? value : []);
 
 function short(value, decimals = 1) {
   for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"]]) {
@@ -116,6 +117,9 @@ function duration(ms) {
 
 const micros = (us) => (!is(us) ? NONE : us < 1000 ? `${us < 10 && us % 1 ? us.toFixed(1) : Math.round(us)} µs` : us < 1e5 ? `${(us / 1000).toFixed(1)} ms` : duration(us / 1000));
 const percent = (value) => (is(value) ? `${Math.round(value)} %` : NONE);
+
+/** Text with a capital first and a full stop last. */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
 /** The exact time, in the reader's zone. */
 function exact(ms) {
@@ -161,7 +165,7 @@ function parts(queue) {
 function nameElement(queue) {
   const [before, core, after] = parts(queue);
   return h("bdi", { class: "name", title: titleOf(queue.name) },
-    before && h("span", { class: "affix" }, visible(before)), core && visible(core), after && h("span", { class: "affix" }, visible(after)));
+    before && h("span", { class: "affix" }, visible(before)), core.trim() ? visible(core) : `“${core}”`, after && h("span", { class: "affix" }, visible(after)));
 }
 
 /* ---- The server ---- */
@@ -305,7 +309,7 @@ function togglePause(queue) {
 /** How it is: a level and one sentence. */
 function howItIs() {
   if (state.refused) return ["bad", state.refused];
-  if (state.away) return ["bad", `The server has not answered since ${clock(state.away)}, for ${duration(Date.now() - state.away)}. What you see is from then; the page tries again by itself.`];
+  if (state.away) return ["bad", `The server has not answered since ${clock(state.away)}, for ${duration(1000 * Math.ceil((Date.now() - state.away) / 1000)).replace(".0", "")}. What you see is from then; the page tries again by itself.`];
   const overview = state.overview;
   if (!overview) return ["", "Connecting …"];
   const waiting = state.queues.filter((queue) => WAITING.includes(queue.state));
@@ -442,6 +446,13 @@ function due(queue) {
   return is(queue.oldest_ms) ? [`oldest ${duration(queue.oldest_ms)}`, at] : [NONE, ""];
 }
 
+/** Where text is selected, if it is: noted here since asking each time costs a layout of the page. */
+let selectedAt = null;
+function noteSelection() {
+  const selection = getSelection();
+  selectedAt = selection.rangeCount && !selection.getRangeAt(0).collapsed ? selection.anchorNode : null;
+}
+
 const ROWS_STEP = 300;
 
 class Table {
@@ -454,10 +465,16 @@ class Table {
     this.body = element.tBodies[0];
     element.tHead.rows[0].append(...columns.map((column) => this.heading(column)));
     element.addEventListener("keydown", (event) => this.key(event));
+    this.watcher = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+      target.isFar = !isIntersecting;
+      if (isIntersecting) this.update(target, target.queue);
+    }), { rootMargin: "400px" });
+    this.body.addEventListener("pointerover", (event) => { this.pointed = event.target.closest("button"); });
+    this.body.addEventListener("pointerleave", () => { this.pointed = null; });
     this.body.addEventListener("focusin", (event) => this.select(event.target.closest("tr")));
     this.body.addEventListener("click", (event) => {
       const row = event.target.closest("tr");
-      if (row && !event.target.closest("button") && getSelection().isCollapsed) open(row.queue);
+      if (row && !event.target.closest("button") && !selectedAt) open(row.queue);
     });
   }
 
@@ -481,25 +498,28 @@ class Table {
     for (const column of this.columns) {
       const cell = h("td", { role: "gridcell", class: column.id, "data-label": column.label });
       row.byColumn[column.id] = cell;
-      if (column.id === "name") cell.append(nameElement(queue), h("span", { class: "chips" }, h("span", { class: "chip system" }, visible(queue.system ?? "")), queue.db ? h("span", { class: "chip" }, `db ${queue.db}`) : null, h("span", { class: "chip paused", hidden: true })));
+      if (column.id === "name") cell.append(h("div", { class: "named" }, nameElement(queue), h("span", { class: "chips" }, h("span", { class: "chip system" }, visible(queue.system ?? "")), queue.db ? h("span", { class: "chip" }, `db ${queue.db}`) : null, h("span", { class: "chip paused", hidden: true }))));
       else if (column.id === "depth") cell.append(sparkline(), h("span"));
       else if (column.id === "state") cell.append(h("span", { class: `chip ${ORDER.includes(queue.state) ? queue.state : ""}` }));
       else if (column.id === "pause") cell.append(h("button", { type: "button", tabindex: "-1", class: "small", onclick: () => togglePause(row.queue) }));
       else cell.append(h("span"));
       row.append(cell);
     }
+    this.watcher.observe(row);
     return row;
   }
 
+  /** Rows far from what is on the screen are shown when they come near: so a thousand queues cost what forty do. */
   update(row, queue) {
     row.queue = queue;
+    if (row.isFar) return;
     for (const column of this.columns) {
       const cell = row.byColumn[column.id];
       if (column.cell) put(cell.lastChild, ...column.cell(queue));
     }
     showSpark(row.byColumn.depth.firstChild, queue.spark);
     const { name, pause, depth, empty } = row.byColumn;
-    const chip = name.lastChild.lastChild;
+    const chip = name.querySelector(".chips").lastChild;
     show(chip, Boolean(queue.paused) || queue.state === "paused");
     put(chip, queue.paused ? "paused" : `paused by ${visible(queue.system)}`);
     row.classList.toggle("is-paused", !chip.hidden);
@@ -526,8 +546,7 @@ class Table {
 
   /** While text is selected or a button is pointed at, rows stay where they are. */
   isHeld() {
-    const selection = getSelection();
-    return (!selection.isCollapsed && this.body.contains(selection.anchorNode)) || this.body.querySelector("button:hover") !== null;
+    return this.body.contains(selectedAt) || Boolean(this.pointed?.isConnected);
   }
 
   inShownOrder(queues) {
@@ -732,7 +751,7 @@ function showPause() {
 function showOpened(info) {
   const { parts: at } = opened;
   const row = state.queues.find((queue) => idOf(queue) === opened.id) ?? {};
-  const queue = { ...opened.queue, ...row, ...info, db: opened.queue.db, key: opened.queue.key, name: opened.queue.name };
+  const queue = { ...opened.queue, ...info, ...row, db: opened.queue.db, key: opened.queue.key, name: opened.queue.name };
   opened.queue = queue;
   const now = state.time;
   showPause();
@@ -755,13 +774,13 @@ function showOpened(info) {
   show(at.spark, Boolean(row.spark?.length));
   showSpark(at.spark.firstChild, row.spark);
   showWaits(queue, at);
-  const beside = queue.beside ?? [];
+  const beside = arrayOf(queue.beside);
   show(at["beside-section"], beside.length > 0);
   list(at.beside, beside, (each) => `${each.state} ${each.name}`, (each) => {
     const known = state.queues.find((other) => other.name === each.name && other.db === queue.db);
     return h("button", { type: "button", class: "link", disabled: !known, onclick: () => open(known) }, h("span", { class: `chip ${ORDER.includes(each.state) ? each.state : ""}` }, each.state), h("b"), h("span", { class: "muted" }));
   }, (child, each) => { put(child.children[1], count(each.depth)); put(child.children[2], visible(each.name ?? "", 60)); });
-  const waiting = queue.waiting ?? [];
+  const waiting = arrayOf(queue.waiting);
   show(at["waiting-section"], waiting.length > 0);
   table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || NONE), visible(each.name || each.client || NONE), count(each.count ?? 1)]);
 }
@@ -770,7 +789,7 @@ function showWaits(queue, at) {
   const waits = Object.entries(queue.waits ?? {}).filter(([, each]) => each);
   show(at.waits, waits.length > 0);
   table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits, ([span, each]) => [{ "1m": "1 min", "10m": "10 min", "1h": "1 h" }[span] ?? span, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
-  const bars = (queue.wait_histogram ?? []).slice(0, HISTOGRAM_BARS_MAX);
+  const bars = arrayOf(queue.wait_histogram).slice(0, HISTOGRAM_BARS_MAX);
   const total = bars.reduce((sum, each) => sum + each.count, 0);
   show(at.bars, total > 0);
   show(at["no-waits"], total === 0 && !waits.length);
@@ -804,7 +823,7 @@ async function peek() {
   try {
     const { jobs } = await request(`peek?${keyed(mine.queue)}&count=${SAMPLE}`);
     if (mine !== opened) return;
-    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), position: job.index }));
+    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), position: job.index, due: job.due_ms }));
     showJobs(false);
   } catch (error) {
     if (mine === opened) put(mine.parts.sampled, error.status ? error.message : "The server did not answer.");
@@ -839,7 +858,8 @@ function jobElement(job) {
   } },
   h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
     h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, job.json ? (job.args === undefined ? "" : visible(JSON.stringify(job.args), 120)) : visible(job.payload, 120)),
-    job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, Date.now())) : null),
+    is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `was due ${ago(job.due, state.time)}`)
+      : job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, state.time)) : null),
   h("pre", {}),
   sure ? h("button", { type: "button", class: "small danger write", onclick: remove }, "Remove …") : null));
   return item;
@@ -1059,15 +1079,16 @@ function tableOr(parent, headings, items, cells, otherwise) {
 
 function showNow(now) {
   put($("now-refused"), "");
+  const why = now.why ? sentence(now.why) : "Not known.";
   const named = (text) => [visible(String(text ?? ""), 80), titleOf(String(text ?? ""))];
-  tableOr($("slow"), ["When", "Took", "Command", "Client"], now.slow ?? [], (each) => {
+  tableOr($("slow"), ["When", "Took", "Command", "Client"], arrayOf(now.slow), (each) => {
     const words = visible((each.args ?? []).join(" "), 1000);
     return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client)];
   }, "No command was slow (slowlog-log-slower-than).");
-  tableOr($("largest"), ["Key", "Type", "Size"], now.largest_keys ?? [], (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], "No key yet.");
-  tableOr($("hot"), ["Key", "Type", "Frequency"], now.hot_keys ?? [], (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.why ?? "None.");
-  tableOr($("blocked"), ["Queue", "Clients"], now.blocked ?? [], (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
-  tableOr($("libraries"), ["Library", "Version", "Clients"], now.libraries ?? [], (each) => [named(each.name || "unknown"), named(each.version || NONE), count(each.clients)], "No client has said what it is (CLIENT SETINFO).");
+  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys), (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
+  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys), (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
+  tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
+  tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries), (each) => [named(each.name || "unknown"), named(each.version || NONE), count(each.clients)], now.libraries ? "No client." : "This user may not list clients.");
 }
 
 function showDurability(overview, now) {
@@ -1153,6 +1174,7 @@ function start() {
     pollCharts();
   }));
   document.addEventListener("keydown", pressed);
+  document.addEventListener("selectionchange", noteSelection);
   addEventListener("popstate", follow);
   addEventListener("hashchange", follow);
   narrow.addEventListener("change", () => { $("main").inert = Boolean(opened) && narrow.matches; });

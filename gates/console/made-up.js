@@ -93,7 +93,8 @@ for (const [place, size] of [["1280", {}], ["390", PHONE]]) {
       assert.equal(wide, 0);
       await accessible(page);
       await picture(page, `queue-${place}-${look}`);
-      await picture(page, `queue-${place}-${look}-below`, {});
+      await page.locator("#queue .classes").evaluate((classes) => classes.parentNode.scrollIntoView());
+      await picture(page, `jobs-${place}-${look}`);
       await page.keyboard.press("Escape");
       await page.waitForSelector("#queue", { state: "hidden" });
     });

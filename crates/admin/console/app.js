@@ -82,7 +82,7 @@ function short(value, decimals = 1) {
   for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"]]) {
     if (value >= limit) return `${(value / limit).toFixed(decimals)} ${letter}`;
   }
-  return value >= 1e5 ? `${Math.round(value / 1e3)} k` : grouped.format(value);
+  return grouped.format(value);
 }
 
 const count = (value) => (!is(value) ? NONE : value < 1e7 ? grouped.format(value) : short(value, 2));
@@ -91,7 +91,7 @@ const several = (value, one, many = `${one}s`) => `${count(value)} ${value === 1
 function rate(value) {
   if (!is(value)) return NONE;
   if (value < 0.005) return "0/s";
-  return `${value < 0.1 ? value.toFixed(2) : value < 10 ? value.toFixed(1) : short(value)}/s`;
+  return `${value < 0.1 ? value.toFixed(2) : value < 10 ? value.toFixed(1) : value >= 1e4 && value < 1e6 ? `${(value / 1e3).toFixed(value < 1e5 ? 1 : 0)} k` : short(value)}/s`;
 }
 
 function bytes(value) {
@@ -161,11 +161,14 @@ function parts(queue) {
   return ["", queue.name, ""];
 }
 
+/** The name that people use, for a sentence. */
+const nickname = (queue, max = 40) => (parts(queue)[1].trim() ? visible(parts(queue)[1], max) : `“${parts(queue)[1]}”`);
+
 /** A name as elements: what is common to all names of its system is dimmed. */
 function nameElement(queue) {
-  const [before, core, after] = parts(queue);
+  const [before, , after] = parts(queue);
   return h("bdi", { class: "name", title: titleOf(queue.name) },
-    before && h("span", { class: "affix" }, visible(before)), core.trim() ? visible(core) : `“${core}”`, after && h("span", { class: "affix" }, visible(after)));
+    before && h("span", { class: "affix" }, visible(before)), nickname(queue, NAME_MAX), after && h("span", { class: "affix" }, visible(after)));
 }
 
 /* ---- The server ---- */
@@ -317,14 +320,14 @@ function howItIs() {
   const oldest = waiting.filter((queue) => is(queue.oldest_ms) && queue.depth).sort((a, b) => b.oldest_ms - a.oldest_ms)[0];
   const paused = waiting.filter((queue) => queue.paused);
   const hold = !waiting.length ? "no queue yet"
-    : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${visible(parts(oldest)[1], 40)}` : ""}`;
-  const growing = waiting.filter((queue) => grows(queue) && !queue.paused).map((queue) => visible(parts(queue)[1], 40));
+    : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${nickname(oldest)}` : ""}`;
+  const growing = waiting.filter((queue) => grows(queue) && !queue.paused).map((queue) => nickname(queue));
   const more = !growing.length ? "" : ` ${growing.length > 2 ? `${growing.length} queues` : growing.join(" and ")} ${growing.length > 1 ? "grow" : "grows"}.`;
   const capital = `${hold[0].toUpperCase()}${hold.slice(1)}.${more}`;
   if (overview.durability?.journal_stalled) return ["bad", `The journal is stalled: what is written now is not safe. ${capital}`];
   if (overview.warnings?.length) return ["warn", `${overview.warnings.length === 1 ? "One thing needs" : `${overview.warnings.length} things need`} attention. ${capital}`];
   if (overview.memory_bytes_max && overview.memory_bytes > 0.9 * overview.memory_bytes_max) return ["warn", `Memory is nearly full. ${capital}`];
-  if (paused.length) return ["warn", `${paused.length === 1 ? `${visible(parts(paused[0])[1], 40)} is` : `${several(paused.length, "queue")} are`} paused. ${capital}`];
+  if (paused.length) return ["warn", `${paused.length === 1 ? `${nickname(paused[0])} is` : `${several(paused.length, "queue")} are`} paused. ${capital}`];
   return ["good", `${jobs ? "The server is well." : "All is well."} ${capital}`];
 }
 
@@ -414,7 +417,7 @@ const number = (value) => (is(value) ? value : -1);
 
 /** Columns: what to sort by, and what to show: text and title. `wide`: not on a phone. */
 const NAME = { id: "name", label: "Queue", by: (q) => parts(q)[1].toLowerCase() };
-const DEPTH = { id: "depth", label: "Depth", by: (q) => q.depth, cell: (q) => [count(q.depth), `${several(q.depth, "job")}; pushed ${count(q.pushed)}, popped ${count(q.popped)} since the server knows it`] };
+const DEPTH = { id: "depth", label: "Depth", by: (q) => q.depth, cell: (q) => [q.depth < 1e6 ? count(q.depth) : short(q.depth, 2), `${several(q.depth, "job")}; pushed ${count(q.pushed)}, popped ${count(q.popped)} since the server knows it`] };
 const IN = { id: "in", label: "In", by: (q) => number(q.in_per_s), cell: (q) => [rate(q.in_per_s), rates(q, "in")] };
 const OUT = { id: "out", label: "Out", by: (q) => number(q.out_per_s), cell: (q) => [rate(q.out_per_s), rates(q, "out")] };
 const BYTES = { id: "bytes", label: "Memory", by: (q) => number(q.bytes), cell: (q) => [bytes(q.bytes), `${count(q.bytes)} bytes`] };

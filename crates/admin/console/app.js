@@ -534,7 +534,6 @@ class Table {
       put(button, queue.paused ? "Resume" : "Pause");
       const label = `${queue.paused ? "Resume" : "Pause"} ${plain(queue)}`;
       if (button.getAttribute("aria-label") !== label) button.setAttribute("aria-label", label);
-      show(button, canWrite());
     }
   }
 

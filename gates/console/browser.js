@@ -18,7 +18,8 @@ exports.visit = async (url, { width = 1280, height = 900, dark = false, away = f
     const problems = [];
     page.on("pageerror", (error) => problems.push(error.stack));
     page.on("console", (line) => {
-      if (["error", "warning"].includes(line.type()) && !(away && line.text().startsWith("Failed to load resource"))) problems.push(line.text());
+      if (["error", "warning"].includes(line.type()) && !(away && line.text().startsWith("Failed to load resource")))
+        problems.push(line.text());
     });
     page.setDefaultTimeout(15_000);
     await before(page);
@@ -34,7 +35,16 @@ exports.visit = async (url, { width = 1280, height = 900, dark = false, away = f
 
 /** Each row of the table of queues as text by column. */
 exports.rows = (page) =>
-  page.$$eval("#table tbody tr", (rows) => rows.map((row) => Object.fromEntries([...row.cells].map((cell) => [cell.classList[0], cell.className.startsWith("name") ? cell.querySelector("bdi").textContent : cell.innerText.trim()]))));
+  page.$$eval("#table tbody tr", (rows) =>
+    rows.map((row) =>
+      Object.fromEntries(
+        [...row.cells].map((cell) => [
+          cell.classList[0],
+          cell.className.startsWith("name") ? cell.querySelector("bdi").textContent : cell.innerText.trim(),
+        ]),
+      ),
+    ),
+  );
 
 /** The row of the queue whose whole name is `name`. */
 exports.row = (page, name) => page.locator(`xpath=//tbody[@role]/tr[.//bdi[. = ${name.includes('"') ? `'${name}'` : `"${name}"`}]]`);

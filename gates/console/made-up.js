@@ -31,7 +31,11 @@ const picture = async (page, name, options = {}) => {
 
 /** Shows every section once, so that each has asked for what it shows. */
 async function scroll(page) {
-  for (const [id, filled] of [["charts", ".legend b"], ["now", "#slow td"], ["durability", "#replicas td"]]) {
+  for (const [id, filled] of [
+    ["charts", ".legend b"],
+    ["now", "#slow td"],
+    ["durability", "#replicas td"],
+  ]) {
     await page.locator(`#${id}`).scrollIntoViewIfNeeded();
     await page.waitForSelector(filled);
   }
@@ -42,7 +46,16 @@ async function scroll(page) {
 async function accessible(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
-  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary}`).join(" | ")}`), []);
+  assert.deepEqual(
+    violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .slice(0, 3)
+          .map((node) => `${node.html.slice(0, 160)} ${node.failureSummary}`)
+          .join(" | ")}`,
+    ),
+    [],
+  );
 }
 
 /** Answers the question that is open. */
@@ -58,22 +71,30 @@ const sees = (page, selector, pattern) => until(async () => pattern.test(await t
 async function wholePage(page, mock) {
   await page.waitForSelector("#table tbody tr");
   await scroll(page);
-  assert.match(await text(page, "#how"), /^The server is well\. [\d,]+ jobs wait in 11 queues, the oldest for .+ in pull\. mailers and video-transcode grow\.$/);
+  assert.match(
+    await text(page, "#how"),
+    /^The server is well\. [\d,]+ jobs wait in 11 queues, the oldest for .+ in pull\. mailers and video-transcode grow\.$/,
+  );
   assert.equal(await page.locator("#table tbody tr").count(), 11);
   assert.equal(await page.locator("#sets-table tbody tr").count(), 7);
   assert.match(await text(page, "#facts"), /MiB of 2\.0 GiB/);
   assert.match(await text(page, "#durable"), /on, fsync everysec/);
   assert.match(await text(page, "#hot"), /maxmemory-policy/);
   assert.match(await text(page, "#libraries"), /redis-rb/);
-  const [busiest] = await page.$$eval(".panel .legend", (legends) => legends.map((legend) => legend.textContent)).then((all) => all.filter((each) => each.includes("busiest")));
+  const [busiest] = await page
+    .$$eval(".panel .legend", (legends) => legends.map((legend) => legend.textContent))
+    .then((all) => all.filter((each) => each.includes("busiest")));
   assert.match(busiest, /busiest\d+ %mean\d+ %threads8/);
-  assert.equal((await page.$$eval(".plot path", (paths) => paths.filter((each) => !each.getAttribute("d")).length)), 0);
+  assert.equal(await page.$$eval(".plot path", (paths) => paths.filter((each) => !each.getAttribute("d")).length), 0);
   assert.equal(await page.title(), "Darter");
   assert.deepEqual(mock.stacked, []);
 }
 
 const checks = {};
-for (const [place, size] of [["1280", {}], ["390", PHONE]]) {
+for (const [place, size] of [
+  ["1280", {}],
+  ["390", PHONE],
+]) {
   for (const dark of [false, true]) {
     const look = dark ? "dark" : "light";
     checks[`shows a busy server at ${place} pixels, ${look}`] = on("busy", { ...size, dark }, async (page, mock) => {
@@ -108,7 +129,13 @@ Object.assign(checks, {
     const given = new Map(mock.last.queues.map((queue) => [queue.name, queue]));
     await until(async () => {
       const shown = await rows(page);
-      return shown.length === 11 && shown.every((each) => each.depth === given.get(each.name).depth.toLocaleString("en-US") && each.waiters === String(given.get(each.name).waiters));
+      return (
+        shown.length === 11 &&
+        shown.every(
+          (each) =>
+            each.depth === given.get(each.name).depth.toLocaleString("en-US") && each.waiters === String(given.get(each.name).waiters),
+        )
+      );
     });
     const by = Object.fromEntries((await rows(page)).map((each) => [each.name, each]));
     assert.equal(by["bull:video-transcode:wait"].active, "16");
@@ -116,7 +143,10 @@ Object.assign(checks, {
     assert.equal(by["queue:mailers"].active, "–");
     assert.equal(by["queue:mailers"].empty, "grows");
     assert.equal(by["queue:critical"].oldest, "–");
-    assert.match(await row(page, "queue:mailers").locator(".oldest span").getAttribute("title"), /^pushed \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC/);
+    assert.match(
+      await row(page, "queue:mailers").locator(".oldest span").getAttribute("title"),
+      /^pushed \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC/,
+    );
     const due = (name) => row(page, name).locator(".due").innerText();
     assert.match(await due("retry"), /^late by \d/);
     assert.match(await due("bull:video-transcode:delayed"), /^next in \d+ s/);
@@ -184,7 +214,12 @@ Object.assign(checks, {
     assert.match(await page.locator("#table").innerHTML(), /10,246 characters/);
     assert.equal(await page.evaluate(() => document.querySelectorAll("#table img, #table script").length), 0);
     for (const queue of mock.list) {
-      await page.locator("#table tbody tr").nth(names.indexOf(names[mock.list.indexOf(queue)])).locator("td").nth(1).click();
+      await page
+        .locator("#table tbody tr")
+        .nth(names.indexOf(names[mock.list.indexOf(queue)]))
+        .locator("td")
+        .nth(1)
+        .click();
       await page.waitForSelector("#queue .jobs li");
     }
     await page.locator("#queue details").first().locator("summary").click();
@@ -209,17 +244,30 @@ Object.assign(checks, {
     assert.deepEqual([...mock.commands[0].raw[2]], [0x71, 0xff, 0xfe, 0x00, 0x80]);
   }),
 
-  "the policy stops inline scripts and styles": on("busy", { before: (page) => page.addInitScript(() => {
-    window.violated = [];
-    document.addEventListener("securitypolicyviolation", (event) => { window.violated.push(event.effectiveDirective); event.stopImmediatePropagation(); });
-  }) }, async (page, mock, url) => {
-    assert.equal((await fetch(url)).headers.get("content-security-policy"), "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'");
-    await page.waitForSelector("#table tbody tr");
-    await scroll(page);
-    await row(page, PAUSE).locator("td").first().click();
-    await page.waitForSelector("#queue .jobs li");
-    assert.deepEqual(await page.evaluate(() => window.violated), []);
-  }),
+  "the policy stops inline scripts and styles": on(
+    "busy",
+    {
+      before: (page) =>
+        page.addInitScript(() => {
+          window.violated = [];
+          document.addEventListener("securitypolicyviolation", (event) => {
+            window.violated.push(event.effectiveDirective);
+            event.stopImmediatePropagation();
+          });
+        }),
+    },
+    async (page, mock, url) => {
+      assert.equal(
+        (await fetch(url)).headers.get("content-security-policy"),
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      );
+      await page.waitForSelector("#table tbody tr");
+      await scroll(page);
+      await row(page, PAUSE).locator("td").first().click();
+      await page.waitForSelector("#queue .jobs li");
+      assert.deepEqual(await page.evaluate(() => window.violated), []);
+    },
+  ),
 
   "pauses and resumes, after a question": on("busy", {}, async (page, mock) => {
     const button = row(page, PAUSE).locator("button");
@@ -240,7 +288,10 @@ Object.assign(checks, {
     await button.click();
     await answer(page, true);
     await until(async () => (await button.innerText()) === "Pause");
-    assert.deepEqual(mock.commands.map((each) => each.args[1]), ["PAUSE", "RESUME"]);
+    assert.deepEqual(
+      mock.commands.map((each) => each.args[1]),
+      ["PAUSE", "RESUME"],
+    );
   }),
 
   "finds a job by id and removes it": on("busy", {}, async (page, mock) => {
@@ -257,7 +308,10 @@ Object.assign(checks, {
     await found.locator("summary").click();
     await found.locator("button").click();
     await page.waitForSelector("#confirm[open]");
-    assert.match(await text(page, "#confirm-text"), new RegExp(`${job.id} is removed from queue:low and will not run. This cannot be undone`));
+    assert.match(
+      await text(page, "#confirm-text"),
+      new RegExp(`${job.id} is removed from queue:low and will not run. This cannot be undone`),
+    );
     assert.equal(await page.evaluate(() => document.activeElement.value), "no", "what destroys is not one key away");
     await answer(page, true);
     await sees(page, "#toast", /Removed 1 job from queue:low/);
@@ -290,7 +344,10 @@ Object.assign(checks, {
     await containing.fill("user-2");
     await page.click('button:text-is("Move …")');
     await page.waitForSelector("#confirm[open]");
-    assert.match(await text(page, "#confirm-text"), /^At most 100 jobs that contain “user-2” move from queue:pull to queue:low, where workers can take them at once\. queue:low holds \d+ jobs now\.$/);
+    assert.match(
+      await text(page, "#confirm-text"),
+      /^At most 100 jobs that contain “user-2” move from queue:pull to queue:low, where workers can take them at once\. queue:low holds \d+ jobs now\.$/,
+    );
     await answer(page, true);
     await sees(page, "#toast", /Moved 100 jobs to queue:low/);
     assert.deepEqual(mock.commands.at(-1).args, ["QUEUE", "MOVE", "queue:pull", "queue:low", "COUNT", "100", "TEXT", "user-2"]);
@@ -319,7 +376,15 @@ Object.assign(checks, {
     await row(page, PAUSE).locator("td").first().click();
     await page.waitForSelector("#queue .jobs li");
     await page.locator("#queue summary").first().click();
-    assert.deepEqual(await page.$$eval("#queue button", (buttons) => buttons.filter((button) => button.checkVisibility()).map((button) => button.getAttribute("aria-label") ?? button.textContent).filter((label) => /pause|resume|remove|move/i.test(label))), []);
+    assert.deepEqual(
+      await page.$$eval("#queue button", (buttons) =>
+        buttons
+          .filter((button) => button.checkVisibility())
+          .map((button) => button.getAttribute("aria-label") ?? button.textContent)
+          .filter((label) => /pause|resume|remove|move/i.test(label)),
+      ),
+      [],
+    );
     await page.keyboard.press("Escape");
     await page.keyboard.press("p");
     await sees(page, "#toast", /may only read/);
@@ -329,7 +394,8 @@ Object.assign(checks, {
 
   "works by keyboard alone": on("busy", {}, async (page, mock) => {
     await page.waitForSelector("#table tbody tr");
-    const focused = () => page.evaluate(() => document.activeElement.closest("tr")?.querySelector("bdi").textContent ?? document.activeElement.id);
+    const focused = () =>
+      page.evaluate(() => document.activeElement.closest("tr")?.querySelector("bdi").textContent ?? document.activeElement.id);
     await page.keyboard.press("/");
     assert.equal(await focused(), "filter");
     await page.keyboard.type("sidekiq");
@@ -404,20 +470,35 @@ Object.assign(checks, {
       window.held = { low, cell: low.querySelector(".depth span").firstChild, changes: 0 };
       low.focus({ preventScroll: true });
       getSelection().selectAllChildren(low.querySelector(".depth span"));
-      new MutationObserver((changes) => { window.held.changes += changes.length; }).observe(document.querySelector("#table tbody"), { childList: true, subtree: true });
+      new MutationObserver((changes) => {
+        window.held.changes += changes.length;
+      }).observe(document.querySelector("#table tbody"), { childList: true, subtree: true });
     });
     const asked = mock.requests.length;
     await until(() => mock.requests.slice(asked).filter((each) => each === "/api/queues").length >= 4);
-    const held = await page.evaluate(() => ({ connected: held.low.isConnected, focus: document.activeElement === held.low, same: held.low.querySelector(".depth span").firstChild === held.cell, changes: held.changes, y: scrollY, selected: getSelection().toString() === held.cell.data }));
+    const held = await page.evaluate(() => ({
+      connected: held.low.isConnected,
+      focus: document.activeElement === held.low,
+      same: held.low.querySelector(".depth span").firstChild === held.cell,
+      changes: held.changes,
+      y: scrollY,
+      selected: getSelection().toString() === held.cell.data,
+    }));
     assert.deepEqual(held, { connected: true, focus: true, same: true, changes: 0, y: 120, selected: true });
   }),
 
   "moves a row without taking its focus": on("busy", {}, async (page, mock) => {
     await row(page, "queue:low").focus();
-    for (const [oldest, place] of [[9e9, 0], [1, 8]]) {
+    for (const [oldest, place] of [
+      [9e9, 0],
+      [1, 8],
+    ]) {
       mock.list.find((queue) => queue.name === "queue:low").oldest = oldest;
       await until(async () => (await rows(page))[place].name === "queue:low");
-      assert.equal(await page.evaluate(() => document.activeElement.querySelector("td bdi")?.textContent && document.activeElement.tagName), "TR");
+      assert.equal(
+        await page.evaluate(() => document.activeElement.querySelector("td bdi")?.textContent && document.activeElement.tagName),
+        "TR",
+      );
     }
   }),
 
@@ -425,13 +506,19 @@ Object.assign(checks, {
     await scroll(page);
     mock.delayMs = 1300;
     const asked = mock.requests.length;
-    await page.evaluate(() => { for (let i = 0; i < 20; i++) refresh(); });
+    await page.evaluate(() => {
+      for (let i = 0; i < 20; i++) refresh();
+    });
     await until(() => mock.requests.slice(asked).filter((each) => each === "/api/overview").length >= 3);
     assert.deepEqual(mock.stacked, []);
   }),
 
   "asks nothing while it is hidden": on("busy", { before: (page) => page.clock.install() }, async (page, mock) => {
-    const hide = (hidden) => page.evaluate((hidden) => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true }); document.dispatchEvent(new Event("visibilitychange")); }, hidden);
+    const hide = (hidden) =>
+      page.evaluate((hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, hidden);
     await page.waitForSelector("#table tbody tr");
     await hide(true);
     await until(() => [...mock.inFlight.values()].every((each) => each === 0));
@@ -447,12 +534,25 @@ Object.assign(checks, {
     await until(() => page.evaluate(() => seen.size === 0));
     const asked = mock.requests.length;
     await until(() => mock.requests.slice(asked).filter((each) => each === "/api/queues").length >= 3);
-    assert.deepEqual(mock.requests.slice(asked).filter((each) => /charts|now/.test(each)), []);
+    assert.deepEqual(
+      mock.requests.slice(asked).filter((each) => /charts|now/.test(each)),
+      [],
+    );
     await page.locator("#charts").scrollIntoViewIfNeeded();
     await until(() => mock.requests.slice(asked).some((each) => each === "/api/charts?range=10m"));
     await page.click("[data-range='24h']");
     await until(() => mock.requests.some((each) => each === "/api/charts?range=24h"));
     await sees(page, ".axis >> nth=0", /24 h ago/);
+  }),
+
+  "shows a short past in full width": on("busy", {}, async (page, mock) => {
+    mock.began = Date.now() - 20_000;
+    await scroll(page);
+    await sees(page, ".axis >> nth=0", /^1 min ago/);
+    const left = () => page.$eval(".plot path", (path) => Number(/^M([\d.]+)/.exec(path.getAttribute("d"))[1]));
+    await until(async () => (await left()) > 300 && (await left()) < 500);
+    await page.click("[data-range='24h']");
+    await sees(page, ".axis >> nth=0", /^2 h 24 min ago/);
   }),
 
   "opens what its address names": on("busy", {}, async (page, mock, url) => {

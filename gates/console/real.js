@@ -9,13 +9,18 @@ const { launch, row, rows, visit } = require("./browser");
 const [address, given, login] = process.argv.slice(2);
 const redis = new URL(address);
 const [user, password] = login?.split(/:(.*)/s) ?? [];
-const SOURCE = "queue:console-check", TARGET = "queue:console-check-target";
+const SOURCE = "queue:console-check",
+  TARGET = "queue:console-check-target";
 const JOBS = 25;
 
 /** What redis-cli prints for a command, as JSON. */
 function ask(...words) {
   const environment = { ...process.env, ...(password ? { REDISCLI_AUTH: password } : {}) };
-  const text = execFileSync("redis-cli", ["-h", redis.hostname, "-p", redis.port, ...(user ? ["--user", user] : []), "--json", ...words], { env: environment, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  const text = execFileSync("redis-cli", ["-h", redis.hostname, "-p", redis.port, ...(user ? ["--user", user] : []), "--json", ...words], {
+    env: environment,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   return JSON.parse(text);
 }
 
@@ -30,7 +35,8 @@ function listed() {
 }
 
 const isTrue = (value) => [true, 1, "1", "yes"].includes(value);
-const payload = (i) => JSON.stringify({ class: i % 2 ? "OddJob" : "EvenJob", args: [i], jid: `console-check-${i}`, created_at: Date.now() / 1000 });
+const payload = (i) =>
+  JSON.stringify({ class: i % 2 ? "OddJob" : "EvenJob", args: [i], jid: `console-check-${i}`, created_at: Date.now() / 1000 });
 
 function seed() {
   ask("DEL", SOURCE, TARGET);
@@ -38,11 +44,12 @@ function seed() {
   ask("LPUSH", TARGET, payload(1000));
 }
 
-const page = (use) => () => visit(given ?? http, { httpCredentials: user ? { username: user, password } : undefined }, async (page) => {
-  seed();
-  await row(page, SOURCE).waitFor();
-  await use(page);
-});
+const page = (use) => () =>
+  visit(given ?? http, { httpCredentials: user ? { username: user, password } : undefined }, async (page) => {
+    seed();
+    await row(page, SOURCE).waitFor();
+    await use(page);
+  });
 
 const toast = (page, pattern) => until(async () => pattern.test(await page.locator("#toast").innerText()));
 
@@ -55,14 +62,31 @@ const checks = {
   "shows what QUEUE LIST says": page(async (page) => {
     const number = (value) => Number(value).toLocaleString("en-US");
     await until(async () => {
-      const shown = await page.$$eval("#table tbody tr, #sets-table tbody tr", (rows) => rows.map((row) => ({ name: row.queue.name, db: row.queue.db, depth: row.querySelector(".depth").innerText.trim(), bytes: row.querySelector(".bytes span").title, paused: row.classList.contains("is-paused"), waiters: row.querySelector(".waiters")?.innerText })));
+      const shown = await page.$$eval("#table tbody tr, #sets-table tbody tr", (rows) =>
+        rows.map((row) => ({
+          name: row.queue.name,
+          db: row.queue.db,
+          depth: row.querySelector(".depth").innerText.trim(),
+          bytes: row.querySelector(".bytes span").title,
+          paused: row.classList.contains("is-paused"),
+          waiters: row.querySelector(".waiters")?.innerText,
+        })),
+      );
       const list = listed();
       const known = (each) => shown.find((other) => other.name === each.name && other.db === Number(each.db ?? 0));
-      return list.length > 1 && list.every((each) => {
-        const seen = known(each);
-        // Active jobs are a number in the row of their queue.
-        return seen ? seen.depth === number(each.depth) && seen.bytes === `${number(each.bytes)} bytes` && seen.paused === isTrue(each.paused) && (seen.waiters === undefined || seen.waiters === number(each.waiters)) : each.state === "active";
-      });
+      return (
+        list.length > 1 &&
+        list.every((each) => {
+          const seen = known(each);
+          // Active jobs are a number in the row of their queue.
+          return seen
+            ? seen.depth === number(each.depth) &&
+                seen.bytes === `${number(each.bytes)} bytes` &&
+                seen.paused === isTrue(each.paused) &&
+                (seen.waiters === undefined || seen.waiters === number(each.waiters))
+            : each.state === "active";
+        })
+      );
     });
     assert.equal((await rows(page)).find((each) => each.name === SOURCE).depth, String(JOBS));
   }),

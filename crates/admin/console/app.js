@@ -115,6 +115,8 @@ function duration(ms) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
+/** A round duration without its zeros. */
+const span = (ms) => duration(ms).replace(".0", "").replace(/ 00? (s|min|h)$/, "");
 const micros = (us) => (!is(us) ? NONE : us < 1000 ? `${us < 10 && us % 1 ? us.toFixed(1) : Math.round(us)} µs` : us < 1e5 ? `${(us / 1000).toFixed(1)} ms` : duration(us / 1000));
 const percent = (value) => (is(value) ? `${Math.round(value)} %` : NONE);
 
@@ -127,7 +129,9 @@ function exact(ms) {
   if (Number.isNaN(date.getTime())) return "";
   const two = (value, size = 2) => String(value).padStart(size, "0");
   const zone = -date.getTimezoneOffset();
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)} UTC${zone < 0 ? "−" : "+"}${two(Math.floor(Math.abs(zone) / 60))}:${two(Math.abs(zone) % 60)}`;
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)}`;
+  return `${day} ${time} UTC${zone < 0 ? "−" : "+"}${two(Math.floor(Math.abs(zone) / 60))}:${two(Math.abs(zone) % 60)}`;
 }
 
 const clock = (ms, seconds = true) => exact(ms).slice(11, seconds ? 19 : 16);
@@ -299,12 +303,16 @@ async function change(question, db, args, done) {
 const plain = (queue) => visible(queue.name, 80);
 
 function togglePause(queue) {
-  const jobs = several(queue.depth ?? 0, "job");
-  return queue.paused
-    ? change({ title: `Resume ${plain(queue)}?`, yes: "Resume", text: `Workers go on to take from it at once: ${jobs} ${queue.depth === 1 ? "waits" : "wait"}.` },
-      queue.db, ["QUEUE", "RESUME", queue], () => `${plain(queue)} goes on.`)
-    : change({ title: `Pause ${plain(queue)}?`, yes: "Pause", text: `Workers find it empty until it is resumed, also after a restart. Jobs that are pushed are kept (${jobs} ${queue.depth === 1 ? "waits" : "wait"} now); jobs that workers have already go on.` },
-      queue.db, ["QUEUE", "PAUSE", queue], () => `${plain(queue)} is paused.`);
+  const jobs = `${several(queue.depth ?? 0, "job")} ${queue.depth === 1 ? "waits" : "wait"}`;
+  if (queue.paused) {
+    const question = { title: `Resume ${plain(queue)}?`, yes: "Resume", text: `Workers go on to take from it at once: ${jobs}.` };
+    return change(question, queue.db, ["QUEUE", "RESUME", queue], () => `${plain(queue)} goes on.`);
+  }
+  const question = {
+    title: `Pause ${plain(queue)}?`, yes: "Pause",
+    text: `Workers find it empty until it is resumed, also after a restart. Jobs that are pushed are kept (${jobs} now); jobs that workers have already go on.`,
+  };
+  return change(question, queue.db, ["QUEUE", "PAUSE", queue], () => `${plain(queue)} is paused.`);
 }
 
 /* ---- The bar ---- */
@@ -312,15 +320,19 @@ function togglePause(queue) {
 /** How it is: a level and one sentence. */
 function howItIs() {
   if (state.refused) return ["bad", state.refused];
-  if (state.away) return ["bad", `The server has not answered since ${clock(state.away)}, for ${duration(1000 * Math.ceil((Date.now() - state.away) / 1000)).replace(".0", "")}. What you see is from then; the page tries again by itself.`];
+  if (state.away) {
+    const seconds = Math.ceil((Date.now() - state.away) / 1000);
+    return ["bad", `The server has not answered since ${clock(state.away)}, for ${span(seconds * 1000)}. What you see is from then; the page tries again by itself.`];
+  }
   const overview = state.overview;
   if (!overview) return ["", "Connecting …"];
   const waiting = state.queues.filter((queue) => WAITING.includes(queue.state));
   const jobs = waiting.reduce((sum, queue) => sum + queue.depth, 0);
   const oldest = waiting.filter((queue) => is(queue.oldest_ms) && queue.depth).sort((a, b) => b.oldest_ms - a.oldest_ms)[0];
   const paused = waiting.filter((queue) => queue.paused);
+  const age = oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${nickname(oldest)}` : "";
   const hold = !waiting.length ? "no queue yet"
-    : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${nickname(oldest)}` : ""}`;
+    : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${age}`;
   const growing = waiting.filter((queue) => grows(queue) && !queue.paused).map((queue) => nickname(queue));
   const more = !growing.length ? "" : ` ${growing.length > 2 ? `${growing.length} queues` : growing.join(" and ")} ${growing.length > 1 ? "grow" : "grows"}.`;
   const capital = `${hold[0].toUpperCase()}${hold.slice(1)}.${more}`;
@@ -363,9 +375,15 @@ function showOverview(overview) {
   facts($("facts"), [
     { name: "Up", text: duration(overview.uptime_s * 1000), title: `since ${exact(now - overview.uptime_s * 1000)}` },
     { name: "Role", text: overview.role ?? NONE },
-    { name: "Memory", text: max ? `${bytes(used)} of ${bytes(max)}` : `${bytes(used)}, no limit`, title: `${count(used)} bytes`, ...(max ? { meter: used / max } : {}), level: max && used > 0.9 * max ? "warn" : "" },
+    {
+      name: "Memory", text: max ? `${bytes(used)} of ${bytes(max)}` : `${bytes(used)}, no limit`, title: `${count(used)} bytes`,
+      level: max && used > 0.9 * max ? "warn" : "", ...(max ? { meter: used / max } : {}),
+    },
     { name: "Operations", text: rate(overview.ops_per_s) },
-    { name: "Clients", text: `${count(overview.connected_clients)}, ${count(overview.blocked_clients)} blocked`, title: "Blocked clients wait for something, most often for a job" },
+    {
+      name: "Clients", text: `${count(overview.connected_clients)}, ${count(overview.blocked_clients)} blocked`,
+      title: "Blocked clients wait for something, most often for a job",
+    },
     { name: "Threads", text: count(overview.threads) },
     { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, title: overview.lost_in_crash ?? "" },
   ]);
@@ -381,6 +399,7 @@ function showOverview(overview) {
 
 const WAITING = ["waiting", "paused"];
 const ORDER = ["active", "scheduled", "retry", "dead", "completed"];
+const chipOf = (text) => h("span", { class: `chip ${text === "paused" || ORDER.includes(text) ? text : ""}` }, visible(text ?? ""));
 const SPARK_WIDTH = 60, SPARK_HEIGHT = 16;
 
 /** Depth over the last minute. The bottom is zero, or 80 % of the deepest: so one sees small changes of a deep queue. */
@@ -393,7 +412,9 @@ function sparkPaths(values) {
   return [line, `${line}V${SPARK_HEIGHT}H0Z`];
 }
 
-const sparkline = () => h("svg", { class: "spark", viewBox: `0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" }, h("path", { class: "area" }), h("path", { class: "line" }));
+const sparkline = () =>
+  h("svg", { class: "spark", viewBox: `0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    h("path", { class: "area" }), h("path", { class: "line" }));
 
 function showSpark(svg, values) {
   const [line, area] = sparkPaths(values);
@@ -417,7 +438,11 @@ const number = (value) => (is(value) ? value : -1);
 
 /** Columns: what to sort by, and what to show: text and title. `wide`: not on a phone. */
 const NAME = { id: "name", label: "Queue", by: (q) => parts(q)[1].toLowerCase() };
-const DEPTH = { id: "depth", label: "Depth", by: (q) => q.depth, cell: (q) => [q.depth < 1e6 ? count(q.depth) : short(q.depth, 2), `${several(q.depth, "job")}; pushed ${count(q.pushed)}, popped ${count(q.popped)} since the server knows it`] };
+const DEPTH = {
+  id: "depth", label: "Depth", by: (q) => q.depth,
+  cell: (q) => [q.depth < 1e6 ? count(q.depth) : short(q.depth, 2), `${several(q.depth, "job")}; pushed ${count(q.pushed)}, popped ${count(q.popped)} since the server knows it`],
+};
+const longest = (q) => (q.wait_ms ? `longest ${duration(q.wait_ms.max)}` : "none was taken in the last minute");
 const IN = { id: "in", label: "In", by: (q) => number(q.in_per_s), cell: (q) => [rate(q.in_per_s), rates(q, "in")] };
 const OUT = { id: "out", label: "Out", by: (q) => number(q.out_per_s), cell: (q) => [rate(q.out_per_s), rates(q, "out")] };
 const BYTES = { id: "bytes", label: "Memory", by: (q) => number(q.bytes), cell: (q) => [bytes(q.bytes), `${count(q.bytes)} bytes`] };
@@ -427,10 +452,14 @@ const COLUMNS = [
     cell: (q) => (q.depth && is(q.oldest_ms) ? [duration(q.oldest_ms), `pushed ${exact(state.time - q.oldest_ms)}`] : [NONE, ""]) },
   IN, OUT,
   { id: "empty", label: "Empty in", by: (q) => emptyIn(q)[1], hint: "At the pace of the last minute", cell: (q) => [emptyIn(q)[0], "at the pace of the last minute"] },
-  { id: "waiters", label: "Workers waiting", by: (q) => number(q.waiters), hint: "Clients that are blocked until a job comes", cell: (q) => [count(q.waiters), `${several(q.waiters ?? 0, "client")} blocked on it`] },
-  { id: "active", label: "Active", by: (q) => number(q.active), hint: "Jobs that workers have, where the system keeps them in the store", cell: (q) => [count(q.active), is(q.active) ? "" : "this system does not keep them in the store"] },
-  { id: "p50", label: "Wait p50", by: (q) => number(q.wait_ms?.p50), hint: "Median time that jobs taken in the last minute had waited", cell: (q) => [duration(q.wait_ms?.p50), q.wait_ms ? `longest ${duration(q.wait_ms.max)}` : "none was taken in the last minute"] },
-  { id: "p99", label: "Wait p99", by: (q) => number(q.wait_ms?.p99), hint: "99 of 100 jobs taken in the last minute had waited at most so long", cell: (q) => [duration(q.wait_ms?.p99), q.wait_ms ? `longest ${duration(q.wait_ms.max)}` : "none was taken in the last minute"] },
+  { id: "waiters", label: "Workers waiting", by: (q) => number(q.waiters), hint: "Clients that are blocked until a job comes",
+    cell: (q) => [count(q.waiters), `${several(q.waiters ?? 0, "client")} blocked on it`] },
+  { id: "active", label: "Active", by: (q) => number(q.active), hint: "Jobs that workers have, where the system keeps them in the store",
+    cell: (q) => [count(q.active), is(q.active) ? "" : "this system does not keep them in the store"] },
+  { id: "p50", label: "Wait p50", by: (q) => number(q.wait_ms?.p50), hint: "Median time that jobs taken in the last minute had waited",
+    cell: (q) => [duration(q.wait_ms?.p50), longest(q)] },
+  { id: "p99", label: "Wait p99", by: (q) => number(q.wait_ms?.p99), hint: "99 of 100 jobs taken in the last minute had waited at most so long",
+    cell: (q) => [duration(q.wait_ms?.p99), longest(q)] },
   BYTES,
   { id: "pause", label: "Pause", bare: true },
 ];
@@ -501,15 +530,20 @@ class Table {
     for (const column of this.columns) {
       const cell = h("td", { role: "gridcell", class: column.id, "data-label": column.label });
       row.byColumn[column.id] = cell;
-      if (column.id === "name") cell.append(h("div", { class: "named" }, nameElement(queue), h("span", { class: "chips" }, h("span", { class: "chip system" }, visible(queue.system ?? "")), queue.db ? h("span", { class: "chip" }, `db ${queue.db}`) : null, h("span", { class: "chip paused", hidden: true }))));
+      if (column.id === "name") cell.append(h("div", { class: "named" }, nameElement(queue), this.chips(queue)));
       else if (column.id === "depth") cell.append(sparkline(), h("span"));
-      else if (column.id === "state") cell.append(h("span", { class: `chip ${ORDER.includes(queue.state) ? queue.state : ""}` }));
+      else if (column.id === "state") cell.append(chipOf(queue.state));
       else if (column.id === "pause") cell.append(h("button", { type: "button", tabindex: "-1", class: "small", onclick: () => togglePause(row.queue) }));
       else cell.append(h("span"));
       row.append(cell);
     }
     this.watcher.observe(row);
     return row;
+  }
+
+  chips(queue) {
+    return h("span", { class: "chips" }, h("span", { class: "chip" }, visible(queue.system ?? "")),
+      queue.db ? h("span", { class: "chip" }, `db ${queue.db}`) : null, h("span", { class: "chip paused", hidden: true }));
   }
 
   /** Rows far from what is on the screen are shown when they come near: so a thousand queues cost what forty do. */
@@ -722,12 +756,22 @@ function openPanel(queue) {
     keep("problem", h("p", { class: "problem", hidden: true })),
     keep("facts", h("dl", { class: "facts" })),
     keep("spark", h("div", { class: "big-spark" }, sparkline(), h("span", { class: "muted" }, "depth, last 60 s"))),
-    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"), keep("bars", h("div", { class: "bars", role: "list" })), keep("waits", h("div", { class: "waits" })), keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
+    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"),
+      keep("bars", h("div", { class: "bars", role: "list" })),
+      keep("waits", h("div", { class: "waits" })),
+      keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
     keep("beside-section", h("section", { hidden: true }, h("h3", {}, "Beside it"), keep("beside", h("div", { class: "links" })))),
     keep("waiting-section", h("section", { hidden: true }, h("h3", {}, "Who waits for jobs"), keep("waiting", h("div")))),
-    h("section", {}, h("div", { class: "head" }, h("h3", {}, "Jobs"), keep("sampled", h("span", { class: "muted" })), h("button", { type: "button", class: "small", onclick: peek }, "Look again")),
-      keep("classes", h("div", { class: "bars classes", role: "list" })), keep("jobs", h("ul", { class: "jobs" })), keep("all", h("button", { type: "button", class: "small", hidden: true, onclick: () => showJobs(true) }, `Show all of the sample`))),
-    h("section", {}, h("h3", {}, "Find"), findForm(keep), keep("found-text", h("p", { class: "muted", role: "status" })), keep("found", h("ul", { class: "jobs" })), keep("remove-all", h("button", { type: "button", class: "danger", hidden: true, onclick: removeAll }))),
+    h("section", {},
+      h("div", { class: "head" }, h("h3", {}, "Jobs"), keep("sampled", h("span", { class: "muted" })),
+        h("button", { type: "button", class: "small", onclick: peek }, "Look again")),
+      keep("classes", h("div", { class: "bars classes", role: "list" })),
+      keep("jobs", h("ul", { class: "jobs" })),
+      keep("all", h("button", { type: "button", class: "small", hidden: true, onclick: () => showJobs(true) }))),
+    h("section", {}, h("h3", {}, "Find"), findForm(keep),
+      keep("found-text", h("p", { class: "muted", role: "status" })),
+      keep("found", h("ul", { class: "jobs" })),
+      keep("remove-all", h("button", { type: "button", class: "danger", hidden: true, onclick: removeAll }, "Remove all that contain it …"))),
     h("section", { class: "writes" }, h("h3", {}, "Move jobs"), moveForm(keep)));
   panel.hidden = false;
   panel.scrollTop = 0;
@@ -757,11 +801,13 @@ function showOpened(info) {
   opened.queue = queue;
   const now = state.time;
   showPause();
-  list(at.chips, [queue.system, queue.state, queue.db && `db ${queue.db}`, queue.paused && "paused"].filter(Boolean), (text) => text, (text) => h("span", { class: `chip ${text === "paused" || ORDER.includes(text) ? text : ""}` }), (child, text) => put(child, visible(text)));
+  const chips = [queue.system, queue.state, queue.db && `db ${queue.db}`, queue.paused && "paused"].filter(Boolean);
+  list(at.chips, chips, (text) => text, (text) => chipOf(text), () => {});
   const moment = (ms) => ({ text: ago(ms, now), title: ms ? exact(ms) : "" });
   facts(at.facts, [
     { name: "Depth", text: count(queue.depth) },
-    ORDER.includes(queue.state) ? { name: "Due", text: due(queue)[0], title: due(queue)[1] } : { name: "Oldest", text: queue.depth ? duration(queue.oldest_ms) : NONE, title: is(queue.oldest_ms) ? exact(now - queue.oldest_ms) : "" },
+    ORDER.includes(queue.state) ? { name: "Due", text: due(queue)[0], title: due(queue)[1] }
+      : { name: "Oldest", text: queue.depth ? duration(queue.oldest_ms) : NONE, title: is(queue.oldest_ms) ? exact(now - queue.oldest_ms) : "" },
     { name: "In", text: rate(queue.in_per_s), title: rates(queue, "in") },
     { name: "Out", text: rate(queue.out_per_s), title: rates(queue, "out") },
     !ORDER.includes(queue.state) && { name: "Empty in", text: emptyIn(queue)[0] },
@@ -780,7 +826,7 @@ function showOpened(info) {
   show(at["beside-section"], beside.length > 0);
   list(at.beside, beside, (each) => `${each.state} ${each.name}`, (each) => {
     const known = state.queues.find((other) => other.name === each.name && other.db === queue.db);
-    return h("button", { type: "button", class: "link", disabled: !known, onclick: () => open(known) }, h("span", { class: `chip ${ORDER.includes(each.state) ? each.state : ""}` }, each.state), h("b"), h("span", { class: "muted" }));
+    return h("button", { type: "button", class: "link", disabled: !known, onclick: () => open(known) }, chipOf(each.state), h("b"), h("span", { class: "muted" }));
   }, (child, each) => { put(child.children[1], count(each.depth)); put(child.children[2], visible(each.name ?? "", 60)); });
   const waiting = arrayOf(queue.waiting);
   show(at["waiting-section"], waiting.length > 0);
@@ -790,12 +836,15 @@ function showOpened(info) {
 function showWaits(queue, at) {
   const waits = Object.entries(queue.waits ?? {}).filter(([, each]) => each);
   show(at.waits, waits.length > 0);
-  table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits, ([span, each]) => [{ "1m": "1 min", "10m": "10 min", "1h": "1 h" }[span] ?? span, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
+  const names = { "1m": "1 min", "10m": "10 min", "1h": "1 h" };
+  table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits,
+    ([last, each]) => [names[last] ?? last, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
   const bars = arrayOf(queue.wait_histogram).slice(0, HISTOGRAM_BARS_MAX);
   const total = bars.reduce((sum, each) => sum + each.count, 0);
   show(at.bars, total > 0);
   show(at["no-waits"], total === 0 && !waits.length);
-  showBars(at.bars, bars.map((each) => ({ label: is(each.le_ms) && Number.isFinite(Number(each.le_ms)) ? `≤ ${duration(Number(each.le_ms)).replace(".0", "").replace(" 00 s", "").replace(" 00 min", "")}` : "longer", count: each.count })), total);
+  const label = (le_ms) => (is(le_ms) && Number.isFinite(Number(le_ms)) ? `≤ ${span(Number(le_ms))}` : "longer");
+  showBars(at.bars, bars.map((each) => ({ label: label(each.le_ms), count: each.count })), total);
 }
 
 function showBars(parent, items, total) {
@@ -817,7 +866,9 @@ function table(parent, headings, items, cells) {
     parent.body = h("tbody");
     parent.append(h("table", { class: "small-table" }, h("thead", {}, h("tr", {}, ...headings.map((text) => h("th", { scope: "col" }, text)))), parent.body));
   }
-  list(parent.body, rows.map((row, i) => [i, row]), ([i]) => i, ([, row]) => h("tr", {}, ...row.map(() => h("td", {}, h("span")))), (element, [, row]) => row.forEach(([text, title], i) => put(element.children[i].firstChild, text, title)));
+  list(parent.body, rows.map((row, i) => [i, row]), ([i]) => i,
+    ([, row]) => h("tr", {}, ...row.map(() => h("td", {}, h("span")))),
+    (element, [, row]) => row.forEach(([text, title], i) => put(element.children[i].firstChild, text, title)));
 }
 
 async function peek() {
@@ -854,12 +905,13 @@ function inFull(job) {
 function jobElement(job) {
   const remove = () => removeJob(job, item);
   const sure = job.id || (job.payload.length <= 4096 && !job.payload.includes("\ufffd"));
+  const gist = !job.json ? job.payload : job.args === undefined ? "" : JSON.stringify(job.args);
   const item = h("li", {}, h("details", { ontoggle: (event) => {
     const pre = event.target.querySelector("pre");
     if (event.target.open && !pre.firstChild) pre.append(...inFull(job));
   } },
   h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
-    h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, job.json ? (job.args === undefined ? "" : visible(JSON.stringify(job.args), 120)) : visible(job.payload, 120)),
+    h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, visible(gist, 120)),
     is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `was due ${ago(job.due, state.time)}`)
       : job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, state.time)) : null),
   h("pre", {}),
@@ -870,10 +922,12 @@ function jobElement(job) {
 async function removeJob(job, item) {
   const { queue } = opened;
   const what = job.id ? ["ID", job.id] : ["TEXT", job.payload, "COUNT", "1"];
+  const named = job.id ? `with id ${visible(job.id, 60)}` : `with the payload ${visible(job.payload, 60)}`;
+  const done = (removed) => (removed ? `Removed ${several(removed, "job")} from ${plain(queue)}.` : "It is no longer there: a worker has taken it.");
   const reply = await change({
     title: "Remove this job?", yes: "Remove", destroys: true,
-    text: `${visible(job.name ?? "The job", 80)}${job.id ? ` with id ${visible(job.id, 60)}` : ` with the payload ${visible(job.payload, 60)}`} is removed from ${plain(queue)} and will not run. This cannot be undone.`,
-  }, queue.db, ["QUEUE", "REMOVE", queue, ...what], (removed) => (removed ? `Removed ${several(removed, "job")} from ${plain(queue)}.` : "It is no longer there: a worker has taken it."));
+    text: `${visible(job.name ?? "The job", 80)} ${named} is removed from ${plain(queue)} and will not run. This cannot be undone.`,
+  }, queue.db, ["QUEUE", "REMOVE", queue, ...what], done);
   if (reply === undefined) return;
   item.classList.add("gone");
   item.querySelector("button")?.remove();
@@ -909,7 +963,6 @@ async function find() {
     } while (!search.stopped && !ended && found < FIND_MAX);
     put(at["found-text"], ended ? (found ? `${several(found, "job")} found, that is all.` : "No job like that.") : `${several(found, "job")} found, and not searched to the end.`);
     show(at["remove-all"], found > 0 && by === "TEXT" && canWrite());
-    put(at["remove-all"], "Remove all that contain it …");
     mine.search.found = found;
     mine.search.ended = ended;
   } catch (error) {
@@ -921,9 +974,10 @@ async function find() {
 
 async function removeAll() {
   const { queue, search, parts: at } = opened;
+  const found = `${search.ended ? "" : "at least "}${several(search.found, "job")}`;
   const reply = await change({
     title: "Remove all of these jobs?", yes: "Remove all", destroys: true,
-    text: `Every job of ${plain(queue)} whose payload contains “${visible(search.what, 80)}” is removed and will not run: ${search.ended ? "" : "at least "}${several(search.found, "job")}, and any that came since the search. This cannot be undone.`,
+    text: `Every job of ${plain(queue)} whose payload contains “${visible(search.what, 80)}” is removed and will not run: ${found}, and any that came since the search. This cannot be undone.`,
   }, queue.db, ["QUEUE", "REMOVE", queue, "TEXT", search.what], (removed) => `Removed ${several(removed, "job")} from ${plain(queue)}.`);
   if (reply === undefined) return;
   show(at["remove-all"], false);
@@ -933,9 +987,10 @@ async function removeAll() {
 }
 
 function moveForm(keep) {
+  const targets = state.queues.filter((queue) => queue.state === "waiting" && queue.name.length <= NAME_MAX);
   return h("form", { class: "stack", onsubmit: (event) => { event.preventDefault(); move(); } },
     h("label", {}, "to ", keep("move-to", h("input", { type: "text", list: "names", required: true, autocomplete: "off", spellcheck: "false", placeholder: "key of a queue" })),
-      h("datalist", { id: "names" }, ...state.queues.filter((queue) => queue.state === "waiting" && queue.name.length <= NAME_MAX).slice(0, ROWS_STEP).map((queue) => h("option", { value: queue.name })))),
+      h("datalist", { id: "names" }, ...targets.slice(0, ROWS_STEP).map((queue) => h("option", { value: queue.name })))),
     h("label", {}, "at most ", keep("move-count", h("input", { type: "number", min: "1", placeholder: "all" }))),
     h("label", {}, "that contain ", keep("move-text", h("input", { type: "text", placeholder: "anything", autocomplete: "off", spellcheck: "false" }))),
     h("button", { type: "submit" }, "Move …"));
@@ -945,21 +1000,28 @@ async function move() {
   const { queue, parts: at } = opened;
   const name = at["move-to"].value, limit = at["move-count"].value, text = at["move-text"].value;
   const known = state.queues.find((other) => other.name === name && other.db === queue.db);
-  const what = `${limit ? `At most ${several(Number(limit), "job")}` : text ? "All jobs" : `All jobs (now ${count(queue.depth)})`}${text ? ` that contain “${visible(text, 80)}”` : ""}`;
+  const jobs = limit ? `At most ${several(Number(limit), "job")}` : text ? "All jobs" : `All jobs (now ${count(queue.depth)})`;
+  const what = `${jobs}${text ? ` that contain “${visible(text, 80)}”` : ""}`;
+  const there = known ? `${visible(name, 80)} holds ${several(known.depth, "job")} now.`
+    : `There is no queue ${visible(name, 80)} yet: it is created, and no worker may be looking at it.`;
+  const args = ["QUEUE", "MOVE", queue, known ?? name, ...(limit ? ["COUNT", limit] : []), ...(text ? ["TEXT", text] : [])];
   const reply = await change({
     title: "Move jobs?", yes: "Move",
-    text: `${what} move${limit === "1" ? "s" : ""} from ${plain(queue)} to ${visible(name, 80)}, where workers can take them at once. ${known ? `${visible(name, 80)} holds ${several(known.depth, "job")} now.` : `There is no queue ${visible(name, 80)} yet: it is created, and no worker may be looking at it.`}`,
-  }, queue.db, ["QUEUE", "MOVE", queue, known ?? name, ...(limit ? ["COUNT", limit] : []), ...(text ? ["TEXT", text] : [])], (moved) => `Moved ${several(moved, "job")} to ${visible(name, 80)}.`);
+    text: `${what} move${limit === "1" ? "s" : ""} from ${plain(queue)} to ${visible(name, 80)}, where workers can take them at once. ${there}`,
+  }, queue.db, args, (moved) => `Moved ${several(moved, "job")} to ${visible(name, 80)}.`);
   if (reply !== undefined) peek();
 }
 
 /* ---- Charts ---- */
 
 const RANGES = { "10m": { ms: 600_000, poll: 2000, name: "10 min" }, "24h": { ms: 86_400_000, poll: 30_000, name: "24 h" } };
+/** The parts of a range that are shown while there is no more. */
+const YOUNG = [0.1, 0.25, 0.5, 1];
 const CHART_WIDTH = 600, CHART_HEIGHT = 120;
 const PANELS = [
   { title: "Operations", format: rate, lines: [["reads_per_s", "reads", "a"], ["writes_per_s", "writes", "b"], ["other_per_s", "other", "c"]] },
-  { title: "Latency", format: micros, lines: [["read_p50_us", "reads p50", "a faint"], ["read_p99_us", "reads p99", "a"], ["write_p50_us", "writes p50", "b faint"], ["write_p99_us", "writes p99", "b"]] },
+  { title: "Latency", format: micros,
+    lines: [["read_p50_us", "reads p50", "a faint"], ["read_p99_us", "reads p99", "a"], ["write_p50_us", "writes p50", "b faint"], ["write_p99_us", "writes p99", "b"]] },
   { title: "CPU of each thread", format: percent, threads: true, lines: [], least: 100 },
   { title: "Delegations", format: rate, lines: [["delegations_per_s", "commands run for another thread", "d"]] },
   { title: "Memory", format: bytes, binary: true, area: true, lines: [["memory_bytes", "used", "e"]] },
@@ -994,12 +1056,17 @@ function makePanels() {
         else return;
         event.preventDefault();
       } }, panel.svg, ...panel.labels);
-    $("panels").append(h("figure", { class: "panel" }, h("figcaption", {}, panel.title), panel.legend, plot, h("p", { class: "axis", "aria-hidden": "true" }, panel.from, h("span", {}, "now"))));
+    const axis = h("p", { class: "axis", "aria-hidden": "true" }, panel.from, h("span", {}, "now"));
+    $("panels").append(h("figure", { class: "panel" }, h("figcaption", {}, panel.title), panel.legend, plot, axis));
     panel.paths = [];
   }
 }
 
-const seriesOf = (panel) => (panel.threads ? (charts.series.cpu_percent ?? []).map((values, i) => [values, `thread ${i}`, "t"]) : panel.lines.map(([name, label, look]) => [charts.series[name] ?? [], label, look]));
+/** The lines of a panel: values, label, class. */
+function seriesOf(panel) {
+  if (panel.threads) return arrayOf(charts.series.cpu_percent).map((values, i) => [values, `thread ${i}`, "t"]);
+  return panel.lines.map(([name, label, look]) => [arrayOf(charts.series[name]), label, look]);
+}
 
 function pathOf(values, x, y, closed) {
   let d = "", pen = false, start = 0;
@@ -1017,8 +1084,8 @@ function showCharts() {
   for (const panel of PANELS) {
     const lines = seriesOf(panel);
     const length = Math.max(0, ...lines.map(([values]) => values.length));
-    const span = RANGES[range].ms / charts.step_ms - 1;
-    const x = (i) => CHART_WIDTH * (1 - (length - 1 - i) / span);
+    const points = (RANGES[range].ms / charts.step_ms) * YOUNG.find((share) => share === 1 || length * charts.step_ms <= share * RANGES[range].ms);
+    const x = (i) => CHART_WIDTH * (1 - (length - 1 - i) / (points - 1));
     const most = lines.reduce((top, [values]) => values.reduce((high, value) => (value > high ? value : high), top), panel.least ?? 0);
     const top = roundUp(most, panel.binary);
     const y = (value) => CHART_HEIGHT - 1 - (value / top) * (CHART_HEIGHT - 2);
@@ -1031,8 +1098,9 @@ function showCharts() {
     panel.svg.append(panel.marker);
     put(panel.labels[0], panel.format(top));
     put(panel.labels[1], panel.format(top / 2));
-    put(panel.from, `${RANGES[range].name} ago`);
-    panel.shown = { lines, length, span };
+    const shown_ms = points * charts.step_ms;
+    put(panel.from, `${shown_ms === RANGES[range].ms ? RANGES[range].name : span(shown_ms)} ago`);
+    panel.shown = { lines, length, points };
   }
   showReading();
 }
@@ -1042,13 +1110,23 @@ function read(share) {
   showReading();
 }
 
+/** What the legend says of the threads' CPU, of which there may be dozens. */
+function ofThreads(values) {
+  const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
+  return [
+    { label: "busiest", look: "t", text: values.length ? percent(Math.max(...values)) : NONE },
+    { label: "mean", look: "none", text: values.length ? percent(mean) : NONE },
+    { label: "threads", look: "none", text: values.length ? count(values.length) : NONE },
+  ];
+}
+
 /** The numbers beside the charts: of the moment that is pointed at, or the last. */
 function showReading() {
   if (!charts) return;
   let at = null;
   for (const panel of PANELS) {
-    const { lines, length, span } = panel.shown;
-    const index = reading === null ? length - 1 : Math.round(length - 1 - (1 - reading) * span);
+    const { lines, length, points } = panel.shown;
+    const index = reading === null ? length - 1 : Math.round(length - 1 - (1 - reading) * (points - 1));
     const value = ([values]) => (index >= 0 ? values[index] : undefined);
     panel.marker.setAttribute("visibility", reading === null || index < 0 ? "hidden" : "visible");
     if (reading !== null) {
@@ -1056,11 +1134,11 @@ function showReading() {
       panel.marker.setAttribute("x2", reading * CHART_WIDTH);
     }
     if (length) at ??= charts.from_ms + index * charts.step_ms;
-    const values = lines.map(value).filter(is);
-    const entries = panel.threads
-      ? [["busiest", "t", Math.max(...values)], ["mean", "none", values.reduce((sum, each) => sum + each, 0) / values.length], ["threads", "none", values.length]].map(([label, look, number]) => ({ label, look, text: !values.length ? NONE : label === "threads" ? count(number) : percent(number) }))
+    const entries = panel.threads ? ofThreads(lines.map(value).filter(is))
       : lines.map((line) => ({ label: line[1], look: line[2], text: panel.format(value(line)) }));
-    list(panel.legend, entries, (entry) => entry.label, (entry) => h("span", {}, h("i", { class: entry.look, "aria-hidden": "true" }), h("span", {}, entry.label), h("b")), (child, entry) => put(child.children[2], entry.text));
+    list(panel.legend, entries, (entry) => entry.label,
+      (entry) => h("span", {}, h("i", { class: entry.look, "aria-hidden": "true" }), h("span", {}, entry.label), h("b")),
+      (child, entry) => put(child.children[2], entry.text));
     const label = `${panel.title}: ${entries.map((entry) => `${entry.label} ${entry.text}`).join(", ")}`;
     if (panel.svg.getAttribute("aria-label") !== label) panel.svg.setAttribute("aria-label", label);
   }
@@ -1087,10 +1165,13 @@ function showNow(now) {
     const words = visible((each.args ?? []).join(" "), 1000);
     return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client)];
   }, "No command was slow (slowlog-log-slower-than).");
-  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys), (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
-  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys), (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
+  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys),
+    (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
+  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys),
+    (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
   tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
-  tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries), (each) => [named(each.name || "unknown"), named(each.version || NONE), count(each.clients)], now.libraries ? "No client." : "This user may not list clients.");
+  tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries),
+    (each) => [named(each.name || "unknown"), named(each.version || NONE), count(each.clients)], now.libraries ? "No client." : "This user may not list clients.");
 }
 
 function showDurability(overview, now) {
@@ -1100,12 +1181,18 @@ function showDurability(overview, now) {
   facts($("durable"), [
     { name: "Journal", text: !journal ? "off" : it.journal_stalled ? "stalled" : `on, fsync ${it.appendfsync ?? "?"}`, level: it.journal_stalled ? "bad" : "" },
     journal && { name: "Journal on disk", text: bytes(it.journal_bytes) },
-    { name: "Last snapshot", text: it.last_save_ok === false ? `failed, last good ${ago(at, now)}` : ago(at, now), title: at ? exact(at) : "", level: it.last_save_ok === false ? "bad" : "" },
+    {
+      name: "Last snapshot", text: it.last_save_ok === false ? `failed, last good ${ago(at, now)}` : ago(at, now),
+      title: at ? exact(at) : "", level: it.last_save_ok === false ? "bad" : "",
+    },
     { name: "Changes since", text: count(it.changes_since_save) },
     { name: "Offset", text: is(it.offset) ? grouped.format(it.offset) : NONE, title: "Bytes of changes that the server has made since it began" },
     { name: "A crash now loses", text: overview.lost_in_crash ?? NONE },
   ]);
-  tableOr($("replicas"), ["Replica", "State", "Offset", "Behind", "Last heard"], it.replicas ?? [], (each) => [visible(each.address ?? ""), each.state ?? "", is(each.offset) ? grouped.format(each.offset) : NONE, bytes(each.lag_bytes), is(each.lag_s) ? (each.lag_s < 1 ? "now" : `${duration(each.lag_s * 1000)} ago`) : NONE], "No replica.");
+  const heard = (lag_s) => (!is(lag_s) ? NONE : lag_s < 1 ? "now" : `${duration(lag_s * 1000)} ago`);
+  tableOr($("replicas"), ["Replica", "State", "Offset", "Behind", "Last heard"], arrayOf(it.replicas),
+    (each) => [visible(each.address ?? ""), each.state ?? "", is(each.offset) ? grouped.format(each.offset) : NONE, bytes(each.lag_bytes), heard(each.lag_s)],
+    "No replica.");
 }
 
 /* ---- Keys, colours, loops ---- */
@@ -1162,7 +1249,8 @@ function start() {
   try { sort = COLUMNS.some((column) => column.by && column.id === JSON.parse(saved("sort"))?.id) ? JSON.parse(saved("sort")) : sort; } catch { /* as if none were kept */ }
   queuesTable = new Table($("table"), COLUMNS, sort);
   setsTable = new Table($("sets-table"), SET_COLUMNS, null);
-  $("sort").append(...COLUMNS.filter((column) => column.by).map((column) => h("option", { value: column.id }, `by ${column.label.toLowerCase().replace(/^wait (p\d+)/, "waiting time $1")}`)));
+  const words = (column) => `by ${column.label.toLowerCase().replace(/^wait (p\d+)/, "waiting time $1")}`;
+  $("sort").append(...COLUMNS.filter((column) => column.by).map((column) => h("option", { value: column.id }, words(column))));
   $("sort").addEventListener("change", () => queuesTable.sortBy($("sort").value, $("sort").value !== "name"));
   $("filter").addEventListener("input", () => { rowsMax = ROWS_STEP; showQueues(); });
   $("more").addEventListener("click", () => { rowsMax += ROWS_STEP; showQueues(); });
@@ -1192,7 +1280,8 @@ function start() {
     put(opened.parts.problem, error.message);
     show(opened.parts.problem, true);
   });
-  pollCharts = poll(() => (seen.has("charts") ? `charts?range=${range}` : undefined), () => RANGES[range].poll, (answer) => { charts = answer; showCharts(); }, (error) => put($("charts-at"), error.message));
+  pollCharts = poll(() => (seen.has("charts") ? `charts?range=${range}` : undefined), () => RANGES[range].poll,
+    (answer) => { charts = answer; showCharts(); }, (error) => put($("charts-at"), error.message));
   pollNow = poll(() => (seen.has("now") ? "now" : undefined), () => 5000, showNow, (error) => put($("now-refused"), error.message));
   watch("charts", pollCharts);
   watch("now", pollNow);

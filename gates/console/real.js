@@ -45,7 +45,7 @@ function seed() {
 }
 
 const page = (use) => () =>
-  visit(given ?? http, { httpCredentials: user ? { username: user, password } : undefined }, async (page) => {
+  visit(given ?? http, { height: 4000, httpCredentials: user ? { username: user, password } : undefined }, async (page) => {
     seed();
     await row(page, SOURCE).waitFor();
     await use(page);

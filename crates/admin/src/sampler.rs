@@ -30,7 +30,7 @@ pub(crate) struct Sampler {
 /// The counters at one moment.
 struct Look {
     at: Instant,
-    /// Commands in all, and of both kinds.
+    /// Commands of both kinds, and the others.
     commands: [u64; 3],
     durations: [Durations; 2],
     /// Bytes in and out, and delegated commands.
@@ -97,9 +97,12 @@ impl Sampler {
             threads.map(|stats| ids.iter().map(|id| stats.command(*id).calls.get()).sum::<u64>()).sum()
         };
         let [reads, writes] = &self.commands;
+        let (read_calls, write_calls): (u64, u64) = (calls(reads), calls(writes));
+        let all_calls = observed.now(|stats| &stats.commands_processed);
         Look {
             at: Instant::now(),
-            commands: [observed.now(|stats| &stats.commands_processed), calls(reads), calls(writes)],
+            // They are counted one after the other, so the sum may be behind its parts.
+            commands: [read_calls, write_calls, all_calls.saturating_sub(read_calls + write_calls)],
             durations: [Durations::of_all(observed, reads), Durations::of_all(observed, writes)],
             others: [
                 observed.now(|stats| &stats.net_input_bytes),
@@ -116,7 +119,7 @@ impl Look {
     fn since(&self, before: &Look) -> (Point, Vec<f32>) {
         let elapsed_s = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / elapsed_s) as f32;
-        let [all, reads, writes] =
+        let [reads, writes, others] =
             std::array::from_fn(|index| rate(self.commands[index], before.commands[index]));
         let [net_in, net_out, delegations] =
             std::array::from_fn(|index| rate(self.others[index], before.others[index]));
@@ -128,7 +131,7 @@ impl Look {
         let point = [
             reads,
             writes,
-            (all - reads - writes).max(0.0),
+            others,
             percentile(&durations[0], 50.0),
             percentile(&durations[0], 99.0),
             percentile(&durations[1], 50.0),

@@ -49,7 +49,7 @@ pub use route::{Cursor, Needs};
 pub use secrets::Secrets;
 pub use shape::Shape;
 pub use store::Store;
-pub use store::queues::{is_paused, pause, take_from};
+pub use store::queues::{is_paused, pause, take_from, take_from_list};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Parcel, Parcels, Post, Published,

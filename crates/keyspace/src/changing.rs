@@ -94,7 +94,7 @@ mod tests {
         db: &'a mut Db,
         key: &[u8],
     ) -> Changing<'a, T> {
-        let (record, _) = db.find_or_insert(7, key, T::create);
+        let (record, _) = db.find_or_insert(7, key, |key, _| T::create(key));
         T::of_mut(record).expect("it has this type")
     }
 

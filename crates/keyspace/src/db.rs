@@ -85,6 +85,15 @@ impl Db {
         &mut self.queues
     }
 
+    /// Pauses or resumes a queue, whatever its name: then it is known as one. False if it is so already; `None` if too many are known.
+    pub fn pause_queue(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
+        let has_changed = self.queues.set_paused(hash, key, is_paused)?;
+        if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
+            self.queues.reconsider(hash, RecordMut(record));
+        }
+        Some(has_changed)
+    }
+
     /// Brings the figures of some queues up to date, going on where the last call ended, and forgets those of which nothing came and
     /// went since `forgotten_ms`.
     pub fn refresh_queues(&mut self, count: usize, now_ms: u64, forgotten_ms: u64) {
@@ -240,19 +249,24 @@ impl Db {
         record
     }
 
-    /// The record of `key`, expired or not, or a new one from `make`; true if it is new.
+    /// The record of `key`, expired or not, or a new one from `make`; true if it is new. `make` is given an empty list if there is one that the
+    /// key, a queue, had before.
     #[inline]
     pub fn find_or_insert(
         &mut self,
         hash: u64,
         key: &[u8],
-        make: impl FnOnce(&[u8]) -> Record,
+        make: impl FnOnce(&[u8], Option<Record>) -> Record,
     ) -> (RecordMut<'_>, bool) {
-        let seed = &*self.seed;
+        let (seed, queues, mut was_idle) = (&*self.seed, &mut self.queues, false);
         let (mut held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
-            || make(key),
+            || {
+                let idle = if queues.may_know(key) { queues.take_idle(hash, key) } else { None };
+                was_idle = idle.is_some();
+                make(key, idle)
+            },
             |record| hashing::hash(seed, record.key()),
         );
         if is_new {
@@ -262,7 +276,7 @@ impl Db {
             Cut::show(&mut self.cut, &mut held);
         }
         let mut record = RecordMut(held);
-        if is_new && self.queues.may_know(key) {
+        if is_new && !was_idle && self.queues.may_know(key) {
             self.queues.arrive(hash, record.again());
         }
         (record, is_new)
@@ -270,13 +284,25 @@ impl Db {
 
     /// Takes `key` out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
-        if self.cut.is_some() {
-            self.find_mut(hash, key);
-        }
-        let mut record = self.table.remove(hash, |record| record.key() == key)?;
+        let mut record = self.take_out(hash, key)?;
         if !self.queues.is_empty() {
             self.queues.depart(hash, &mut record);
         }
+        Some(record)
+    }
+
+    /// Takes `key` out, whose collection is empty; its record, unless it is kept for the next job of a queue.
+    pub fn remove_emptied(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        let record = self.take_out(hash, key)?;
+        if self.queues.is_empty() { Some(record) } else { self.queues.keep(hash, record) }
+    }
+
+    #[inline]
+    fn take_out(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        if self.cut.is_some() {
+            self.find_mut(hash, key);
+        }
+        let record = self.table.remove(hash, |record| record.key() == key)?;
         if record.lend().expiry().is_some() {
             assert!(self.volatile_count > 0, "keys with an expiry are counted");
             self.volatile_count -= 1;

@@ -30,6 +30,7 @@ use ds::compact_table::Block;
 use ds::list::List;
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
+use ds::queue::Seen;
 
 pub use change::RecordMut;
 
@@ -147,7 +148,7 @@ impl Record {
         let record = self.lend();
         let is_spare = record.form() == 0
             && record.key().len() <= SPARE_KEY_BYTES_MAX
-            && matches!(record.value(), ValueRef::List(list) if list.is_empty() && list.memory_bytes() <= SPARE_LIST_BYTES_MAX);
+            && matches!(record.value(), ValueRef::List(list) if list.is_empty() && list.memory_bytes() <= SPARE_LIST_BYTES_MAX + list.seen().map_or(0, Seen::memory_bytes));
         is_spare.then(|| {
             write_word(self.block, Word::new(false, 0, 0));
             self

@@ -136,7 +136,8 @@ impl World {
                 assert_eq!(base.remove(hash, &key).is_some(), model.remove(&key).is_some());
             }
             10..=13 => {
-                let make = |key: &[u8]| Record::new(key, Value::List(Box::new(List::new())));
+                let make =
+                    |key: &[u8], _: Option<Record>| Record::new(key, Value::List(Box::new(List::new())));
                 let (record, is_new) = base.find_or_insert(hash, &key, make);
                 let entry = model.entry(key.clone()).or_default();
                 if let Value::List(list) = record.into_value() {

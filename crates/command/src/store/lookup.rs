@@ -138,8 +138,8 @@ impl Store<'_, '_> {
         let Tx { hold, config, posts, now, steady, is_unfinished, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let waiters = &mut shard.waiters;
-        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key| {
-            let emptied = waiters.take_emptied(db, key);
+        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key, idle| {
+            let emptied = idle.or_else(|| waiters.take_emptied(db, key));
             emptied.filter(|record| T::of(record.lend().value()).is_some()).unwrap_or_else(|| T::create(key))
         });
         if is_new {

@@ -172,7 +172,7 @@ impl Store<'_, '_> {
         if empty {
             let ((id, hash), db) = (self.locate(key), self.client.db);
             let shard = self.tx.hold.shard_mut(id);
-            if let Some(record) = shard.dbs[db as usize].remove(hash, key) {
+            if let Some(record) = shard.dbs[db as usize].remove_emptied(hash, key) {
                 shard.waiters.keep_emptied(db, key, record);
             }
             self.notify(Class::Generic, "del", key);

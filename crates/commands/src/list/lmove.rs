@@ -5,7 +5,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
-    When, double, key, oneof, parse_timeout_ms, take_from, token,
+    When, double, key, oneof, parse_timeout_ms, take_from_list, token,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
@@ -78,7 +78,7 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();
-    let Some(list) = take_from::<List>(&mut ctx.store, source)? else { return Ok(false) };
+    let Some(list) = take_from_list(&mut ctx.store, source)? else { return Ok(false) };
     if let Some(error) = refused {
         return Err(error);
     }

@@ -19,7 +19,7 @@ use command::KeyFlag::*;
 use command::{
     Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route,
     Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms,
-    take_from, token,
+    take_from_list, token,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
@@ -69,7 +69,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         _ => return Err(CommandError::wrong_arity(&ctx.command.full_name)),
     };
     let reply = &mut ctx.reply;
-    let Some(list) = take_from::<List>(&mut ctx.store, key)? else {
+    let Some(list) = take_from_list(&mut ctx.store, key)? else {
         match count {
             None => reply.null(),
             Some(_) => reply.null_array(),
@@ -139,7 +139,7 @@ impl Pop for ListPop {
     #[inline]
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let reply = &mut ctx.reply;
-        let Some(list) = take_from::<List>(&mut ctx.store, key)? else { return Ok(false) };
+        let Some(list) = take_from_list(&mut ctx.store, key)? else { return Ok(false) };
         reply.array(2);
         reply.bulk(key);
         let count = self.count.unwrap_or(1).min(list.len());

@@ -220,13 +220,12 @@ impl Figures {
 }
 
 impl Activity {
-    /// An element was taken that had waited so long.
-    #[inline]
-    pub(super) fn count_wait(&self, wait_ms: u64) {
-        self.waited.add(1);
-        self.waited_ms.add(wait_ms);
+    /// So many elements were taken that had waited so long at most, and so long together.
+    pub(super) fn count_waits(&self, count: u32, wait_ms: u64, sum_ms: u64) {
+        self.waited.add(u64::from(count));
+        self.waited_ms.add(sum_ms);
         if let Some(class) = WAIT_BOUNDS_MS.iter().position(|bound| wait_ms <= *bound) {
-            self.wait_counts[class].add(1);
+            self.wait_counts[class].add(u64::from(count));
         }
     }
 }

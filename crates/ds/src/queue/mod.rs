@@ -77,6 +77,12 @@ impl Seen {
         &self.arrivals
     }
 
+    /// Whether takers are to find the queue empty.
+    #[inline]
+    pub fn is_paused(&self) -> bool {
+        self.book.as_ref().is_some_and(|book| book.figures.is_paused())
+    }
+
     /// What is kept of the queue.
     pub fn book(&self) -> Option<&Book> {
         self.book.as_ref()
@@ -167,8 +173,9 @@ impl Book {
     #[inline]
     fn taken(&mut self, now_ms: u64, wait_ms: u64) {
         self.figures.popped.add(1);
-        self.waits.get_or_insert_default().record(now_ms, wait_ms);
-        self.figures.active().count_wait(wait_ms);
+        let figures = &self.figures;
+        let settled = |count, max_ms, sum_ms| figures.active().count_waits(count, max_ms, sum_ms);
+        self.waits.get_or_insert_default().record(now_ms, wait_ms, settled);
         self.note_time(now_ms);
     }
 
@@ -187,7 +194,9 @@ impl Book {
             None => self.figures.fold(now_ms),
         }
         self.fold_ms = now_ms + FOLD_MS;
-        if let Some(waits) = &self.waits {
+        if let Some(waits) = &mut self.waits {
+            let figures = &self.figures;
+            waits.settle(|count, max_ms, sum_ms| figures.active().count_waits(count, max_ms, sum_ms));
             let minute = waits.quantiles(now_ms, PERIODS_S[0]);
             let shown = minute.map_or([0; 3], |all| [all.p50_ms, all.p99_ms, all.max_ms]);
             let kept = &self.figures.active().last_minute_ms;

@@ -21,8 +21,20 @@ const SPANS_S: [u64; 3] = [10, 60, 600];
 #[derive(Debug, Default)]
 pub struct Waits {
     slots: VecDeque<Slot>,
-    /// Where the class that was counted last lies in the last slot.
-    last: usize,
+    /// Elements that waited as long as those before them, and are in no slot yet.
+    run: Run,
+}
+
+/// Elements of the same class, one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    class: u16,
+    count: u32,
+    /// What they waited together, and at most.
+    sum_ms: u64,
+    max_ms: u64,
+    /// When the last slot ends.
+    until_ms: u64,
 }
 
 #[derive(Debug)]
@@ -71,30 +83,41 @@ fn middle_of(class: u16) -> u64 {
 }
 
 impl Waits {
-    /// An element was taken at `now_ms` that had waited so long.
+    /// An element was taken at `now_ms` that had waited so long. What is to be counted elsewhere goes to `settled`: how many waited how long at most and
+    /// together.
     #[inline]
-    pub fn record(&mut self, now_ms: u64, wait_ms: u64) {
+    pub fn record(&mut self, now_ms: u64, wait_ms: u64, settled: impl FnOnce(u32, u64, u64)) {
         let class = class_of(wait_ms);
-        if let Some(slot) = self.slots.back_mut()
-            && now_ms < (slot.from_s + slot.span_s) * 1000
-            && let Some((last, count)) = slot.counts.get_mut(self.last)
-            && *last == class
-        {
-            *count = count.saturating_add(1);
-            slot.max_ms = slot.max_ms.max(wait_ms);
-            return;
+        let run = &mut self.run;
+        if class != run.class || now_ms >= run.until_ms || run.count == u32::MAX {
+            self.begin_run(now_ms, class, settled);
         }
-        self.record_elsewhere(now_ms, wait_ms, class);
+        let run = &mut self.run;
+        run.count += 1;
+        run.sum_ms += wait_ms;
+        run.max_ms = run.max_ms.max(wait_ms);
     }
 
-    fn record_elsewhere(&mut self, now_ms: u64, wait_ms: u64, class: u16) {
+    #[cold]
+    fn begin_run(&mut self, now_ms: u64, class: u16, settled: impl FnOnce(u32, u64, u64)) {
+        self.settle(settled);
         let now_s = now_ms / 1000;
         if self.slots.back().is_none_or(|slot| now_s >= slot.from_s + slot.span_s) {
             self.begin_slot(now_s);
         }
-        let slot = self.slots.back_mut().expect("one has begun");
-        slot.max_ms = slot.max_ms.max(wait_ms);
-        self.last = slot.add(class, 1);
+        let until_s = self.slots.back().map_or(0, |slot| slot.from_s + slot.span_s);
+        self.run = Run { class, until_ms: until_s * 1000, ..Run::default() };
+    }
+
+    /// Puts into its slot what is in none yet, and says so to `settled` if there is something.
+    pub fn settle(&mut self, settled: impl FnOnce(u32, u64, u64)) {
+        let Run { class, count, sum_ms, max_ms, .. } = self.run;
+        if let Some(slot) = self.slots.back_mut().filter(|_| count > 0) {
+            slot.add(class, count);
+            slot.max_ms = slot.max_ms.max(max_ms);
+            settled(count, max_ms, sum_ms);
+            (self.run.count, self.run.sum_ms, self.run.max_ms) = (0, 0, 0);
+        }
     }
 
     fn begin_slot(&mut self, now_s: u64) {
@@ -122,8 +145,12 @@ impl Waits {
         let from_s = (now_ms / 1000).saturating_sub(period_s);
         let slots = self.slots.iter().filter(|slot| slot.from_s + slot.span_s > from_s);
         let mut all = Slot { from_s, span_s: period_s, max_ms: 0, counts: Vec::new() };
+        if self.run.count > 0 && self.run.until_ms > from_s * 1000 {
+            all.add(self.run.class, self.run.count);
+            all.max_ms = self.run.max_ms;
+        }
         for slot in slots {
-            slot.counts.iter().for_each(|(class, count)| _ = all.add(*class, *count));
+            slot.counts.iter().for_each(|(class, count)| all.add(*class, *count));
             all.max_ms = all.max_ms.max(slot.max_ms);
         }
         all.counts.sort_unstable();
@@ -153,19 +180,16 @@ impl Waits {
 }
 
 impl Slot {
-    /// Counts; where the class lies now.
-    fn add(&mut self, class: u16, count: u32) -> usize {
-        if let Some(at) = self.counts.iter().position(|(there, _)| *there == class) {
-            self.counts[at].1 = self.counts[at].1.saturating_add(count);
-            return at;
+    fn add(&mut self, class: u16, count: u32) {
+        match self.counts.iter_mut().find(|(there, _)| *there == class) {
+            Some((_, there)) => *there = there.saturating_add(count),
+            None => self.counts.push((class, count)),
         }
-        self.counts.push((class, count));
-        self.counts.len() - 1
     }
 
     /// Takes in a later one.
     fn merge(&mut self, later: Slot) {
-        later.counts.iter().for_each(|(class, count)| _ = self.add(*class, *count));
+        later.counts.iter().for_each(|(class, count)| self.add(*class, *count));
         self.max_ms = self.max_ms.max(later.max_ms);
         self.span_s = later.from_s + later.span_s - self.from_s;
     }
@@ -185,12 +209,18 @@ mod tests {
 
     #[test]
     fn each_period_is_told_apart() {
-        let mut waits = Waits::default();
+        let (mut waits, mut counted) = (Waits::default(), 0);
+        let mut record = |waits: &mut Waits, now_ms, wait_ms| {
+            waits.record(now_ms, wait_ms, |count, max_ms, sum_ms| {
+                assert!(sum_ms <= u64::from(count) * max_ms);
+                counted += count;
+            });
+        };
         assert_eq!(waits.quantiles(0, 60), None);
         // A long time ago one that waited long, then one each second that waited as many ms as the seconds count.
-        waits.record(1_000_000, 3_000_000);
+        record(&mut waits, 1_000_000, 3_000_000);
         for second in 0..900 {
-            waits.record(3_000_000 + second * 1000, second % 50);
+            record(&mut waits, 3_000_000 + second * 1000, second % 50);
         }
         let now = 3_000_000 + 899_000;
         let minute = waits.quantiles(now, 60).expect("some were taken");
@@ -202,6 +232,8 @@ mod tests {
         let hour = waits.quantiles(now, 3600).expect("some were taken");
         assert_eq!((hour.count, hour.max_ms), (901, 3_000_000));
         assert!(waits.quantiles(now + 3_600_000 * 3, 60).is_none());
+        waits.settle(|count, _, _| counted += count);
+        assert_eq!(counted, 901);
         assert!(waits.slots.len() <= 6 + 1 + 10 + 1 + 7, "{} slots", waits.slots.len());
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ds::Kind;
 use ds::compact_table::CompactTable;
-use ds::list::{Extra, List};
+use ds::list::List;
 use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 use hashbrown::HashTable;
@@ -54,8 +54,8 @@ pub struct Queues {
 struct Slot {
     hash: u64,
     figures: Arc<Figures>,
-    /// What is kept of it while its list is not there.
-    idle: Option<Box<Extra>>,
+    /// An empty list, with what is kept of the queue, while there is none in the database: the next job finds it.
+    idle: Option<Record>,
 }
 
 impl Queues {
@@ -119,17 +119,23 @@ impl Queues {
     /// What is kept of a queue whose list is not there.
     pub fn idle_book(&self, hash: u64, key: &[u8]) -> Option<&Book> {
         let idle = self.slots[self.find(hash, key)?].idle.as_ref()?;
-        idle.seen.as_ref()?.book()
+        match idle.lend().value() {
+            ValueRef::List(list) => list.seen()?.book(),
+            _ => None,
+        }
     }
 
     /// Pauses or resumes a queue, which becomes known if it was not, whatever its name. False if it is so already; `None` if too many are known.
-    pub fn set_paused(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
+    pub(crate) fn set_paused(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let at = match self.find(hash, key) {
             Some(at) => at,
             None if !is_paused => return Some(false),
             None => {
                 let kinds = [Kind::List, Kind::ZSet, Kind::Stream];
                 let class = kinds.into_iter().find_map(|kind| self.patterns.class_of(key, kind));
+                if class.is_none() && !self.known.learn(Learnt::Custom(key.into())) && !self.may_know(key) {
+                    return None;
+                }
                 self.add(hash, key, class.unwrap_or(Class::CUSTOM))?
             }
         };
@@ -173,24 +179,36 @@ impl Queues {
     }
 
     fn open(&mut self, at: usize, list: &mut List) {
-        let len = list.len();
         let slot = &mut self.slots[at];
         let mut idle = slot.idle.take();
-        let kept = idle.as_mut().and_then(|idle| idle.seen.as_mut()?.close());
+        let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
         let book = kept.unwrap_or_else(|| Book::new(Arc::clone(&slot.figures)));
-        if len == 0
-            && list.seen().is_none()
-            && let Some(mut idle) = idle
-        {
-            // The usual case: a job comes to an empty queue. Nothing is allocated for it.
-            idle.seen.get_or_insert_default().open(book, 0);
-            list.extras_mut().put(idle);
-            return;
-        }
-        let now_ms = self.known.now_ms();
+        let (len, now_ms) = (list.len(), self.known.now_ms());
         let seen =
             list.extras_mut().get_mut().seen.get_or_insert_with(|| Seen::new(Arrivals::at_once(len, now_ms)));
         seen.open(book, len);
+    }
+
+    /// What is kept of a queue that has no list: an empty one, for the job that comes next.
+    #[inline]
+    pub(crate) fn take_idle(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let at = self.find(hash, key)?;
+        self.slots[at].idle.take()
+    }
+
+    /// `record`, of which the last element was taken, left the database. It is returned if it is no queue.
+    #[inline]
+    pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
+        if !record.list_mut().is_some_and(|list| is_queue(list)) {
+            return Some(record);
+        }
+        let at = self.find(hash, record.lend().key())?;
+        let emptied = record.emptied();
+        self.slots[at].idle = emptied.or_else(|| Some(idle_record(&self.slots[at].figures, None)));
+        None
     }
 
     /// `record` leaves the database.
@@ -203,7 +221,7 @@ impl Queues {
         slot.figures.depth.set(0);
         slot.figures.oldest_ms.set(0);
         if let Some(list) = record.list_mut() {
-            slot.idle = leave(list);
+            slot.idle = Some(idle_record(&slot.figures, close(list)));
         }
     }
 
@@ -213,7 +231,7 @@ impl Queues {
             && is_queue(list)
             && let Some(at) = self.find(hash, record.lend().key())
         {
-            self.slots[at].idle = leave(list);
+            self.slots[at].idle = Some(idle_record(&self.slots[at].figures, close(list)));
         }
         if self.may_know(record.lend().key()) {
             self.arrive(hash, record);
@@ -232,8 +250,8 @@ impl Queues {
             let record =
                 table.find_mut(slot.hash, |record| record.key() == &*slot.figures.name).map(RecordMut);
             let Some(record) = record else {
-                let seen = slot.idle.as_mut().and_then(|idle| idle.seen.as_mut());
-                seen.into_iter().for_each(|seen| seen.refresh(now_ms, 0));
+                let list = slot.idle.as_mut().and_then(Record::list_mut);
+                list.into_iter().for_each(|list| list.extras_mut().refresh(now_ms, 0));
                 continue;
             };
             match record.lend().value() {
@@ -376,17 +394,16 @@ fn is_queue(list: &List) -> bool {
 }
 
 /// A list leaves its database: what is kept of the queue. When its elements came stays with it.
-fn leave(list: &mut List) -> Option<Box<Extra>> {
-    if list.is_empty() {
-        return list.extras_mut().take();
-    }
-    let seen = list.extras_mut().get_mut().seen.as_mut()?;
-    let book = seen.close()?;
-    let mut kept = Seen::default();
-    kept.open(book, 0);
-    let mut extra = Box::<Extra>::default();
-    extra.seen = Some(kept);
-    Some(extra)
+fn close(list: &mut List) -> Option<Book> {
+    list.extras_mut().get_mut().seen.as_mut()?.close()
+}
+
+/// An empty list with what is kept of a queue.
+fn idle_record(figures: &Arc<Figures>, book: Option<Book>) -> Record {
+    let (mut list, mut seen) = (List::new(), Seen::default());
+    seen.open(book.unwrap_or_else(|| Book::new(Arc::clone(figures))), 0);
+    list.extras_mut().get_mut().seen = Some(seen);
+    Record::new(&figures.name, Value::List(Box::new(list)))
 }
 
 fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {

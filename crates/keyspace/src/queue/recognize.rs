@@ -205,6 +205,8 @@ pub struct Patterns {
 pub(super) enum Learnt {
     /// A queue of Celery's, which `_kombu.binding.*` names.
     CeleryQueue(Box<[u8]>),
+    /// One that was paused and that nothing else tells of.
+    Custom(Box<[u8]>),
     /// A namespace of Sidekiq or Resque, whose `<namespace>:queues` exists.
     Namespace(Box<[u8]>),
 }
@@ -250,7 +252,7 @@ impl Patterns {
 
     /// Takes note of a name; false if it was known.
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
-        let (Learnt::CeleryQueue(name) | Learnt::Namespace(name)) = &learnt;
+        let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
             self.note_first(*byte);
         }
@@ -285,6 +287,9 @@ impl Patterns {
     fn of_learnt(&self, key: &[u8], kind: Kind) -> Option<Class> {
         if self.learnt.is_empty() {
             return None;
+        }
+        if self.learnt.contains(&Learnt::Custom(key.into())) {
+            return Some(Class::CUSTOM);
         }
         if kind == Kind::List {
             let name = memchr::memmem::find(key, CELERY_PRIORITY).map_or(key, |at| &key[..at]);

@@ -168,7 +168,7 @@ impl<'a> Target<'a> {
         if let (Some(db), Some(key)) = (db, words.next()) {
             let (shard, hash) = self.load.placement.locate(key);
             let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
-            dbs.get_mut(db).and_then(|db| db.queues_mut().set_paused(hash, key, true));
+            dbs.get_mut(db).and_then(|db| db.pause_queue(hash, key, true));
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Target<'a> {
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];
         db.note_volatile_fields(&value);
-        let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key| Record::new(key, value));
+        let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key, _| Record::new(key, value));
         if !is_new {
             return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key is there twice") });
         }

@@ -150,8 +150,30 @@ Object.assign(checks, {
     const due = (name) => row(page, name).locator(".due").innerText();
     assert.match(await due("retry"), /^late by \d/);
     assert.match(await due("bull:video-transcode:delayed"), /^next in \d+ s/);
-    assert.equal(await due("schedule"), "none due yet");
+    assert.match(await due("schedule"), /^next in \d+ s/);
     assert.match(await due("dead"), /^oldest \d d/);
+  }),
+
+  "shows who waits, and waiting times of longer and longer": on("busy", {}, async (page) => {
+    await row(page, "queue:critical").locator("td").first().click();
+    await page.waitForSelector("#queue .waits td");
+    assert.deepEqual(await page.locator("#queue .waits tbody tr td:first-child").allInnerTexts(), ["1 min", "10 min", "1 h"]);
+    assert.match(await page.locator("#queue section", { hasText: "Who waits for jobs" }).innerText(), /redis-rb\s+worker-7\s+24/);
+    assert.match(await text(page, "#queue .facts"), /KNOWN SINCE\s+3 d 4 h ago/i);
+  }),
+
+  "shows the place of a job in a list, and in a set when it is due": on("busy", {}, async (page) => {
+    const where = () => page.locator("#queue .jobs").first().locator("li").first().locator("summary").innerText();
+    await row(page, "queue:pull").locator("td").first().click();
+    await until(async () => /^#1\s/.test(await where().catch(() => "")));
+    await page.fill("#queue form.row input", "user-62");
+    await page.keyboard.press("Enter");
+    await until(async () => /^#3\s/.test(await page.locator("#queue .jobs").nth(1).innerText()));
+    await row(page, "schedule").locator("td").first().click();
+    await until(async () => /due in 1\d s$/.test(await where().catch(() => "")));
+    await page.fill("#queue form.row input", "user-62");
+    await page.keyboard.press("Enter");
+    await until(async () => /due in 1\d s/.test(await page.locator("#queue .jobs").nth(1).innerText()));
   }),
 
   "sorts by every column, and remembers it": on("many", {}, async (page) => {

@@ -470,13 +470,10 @@ const SET_COLUMNS = [
 
 function due(queue) {
   if (!queue.depth) return [NONE, ""];
-  const at = is(queue.oldest_ms) ? exact(state.time - queue.oldest_ms) : "";
-  if (["scheduled", "retry"].includes(queue.state)) {
-    if (is(queue.due_in_ms)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
-    if (!is(queue.oldest_ms)) return ["none due yet", ""];
-    return [`late by ${duration(queue.oldest_ms)}`, `was due ${at}`];
-  }
-  return is(queue.oldest_ms) ? [`oldest ${duration(queue.oldest_ms)}`, at] : [NONE, ""];
+  if (is(queue.due_in_ms)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
+  if (!is(queue.oldest_ms)) return [NONE, ""];
+  const at = exact(state.time - queue.oldest_ms);
+  return ["scheduled", "retry"].includes(queue.state) ? [`late by ${duration(queue.oldest_ms)}`, `was due ${at}`] : [`oldest ${duration(queue.oldest_ms)}`, at];
 }
 
 /** Where text is selected, if it is: noted here since asking each time costs a layout of the page. */
@@ -687,7 +684,6 @@ function tookQueues(answer) {
 
 let opened = null;
 const SAMPLE = 100, PEEK_SHOWN = 10, FIND_MAX = 50;
-const HISTOGRAM_BARS_MAX = 13;
 
 function jobOf(payload) {
   let json = null;
@@ -816,7 +812,7 @@ function showOpened(info) {
     { name: "Memory", text: bytes(queue.bytes) },
     is(queue.pushed) && { name: "Pushed", text: count(queue.pushed) },
     is(queue.popped) && { name: "Popped", text: count(queue.popped) },
-    "first_push_ms" in queue && { name: "First push", ...moment(queue.first_push_ms) },
+    "known_since_ms" in queue && { name: "Known since", text: ago(queue.known_since_ms, now), title: `${exact(queue.known_since_ms)}: rates, totals and waiting times begin then` },
     "last_push_ms" in queue && { name: "Last push", ...moment(queue.last_push_ms) },
     "last_pop_ms" in queue && { name: "Last pop", ...moment(queue.last_pop_ms) },
   ]);
@@ -831,21 +827,19 @@ function showOpened(info) {
   }, (child, each) => { put(child.children[1], count(each.depth)); put(child.children[2], visible(each.name ?? "", 60)); });
   const waiting = arrayOf(queue.waiting);
   show(at["waiting-section"], waiting.length > 0);
-  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || NONE), visible(each.name || each.client || NONE), count(each.count ?? 1)]);
+  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || NONE), visible(each.name || NONE), count(each.clients)]);
 }
 
 function showWaits(queue, at) {
-  const waits = Object.entries(queue.waits ?? {}).filter(([, each]) => each);
+  const waits = [["1m", "1 min"], ["10m", "10 min"], ["1h", "1 h"]].map(([last, name]) => [name, queue.waits?.[last]]).filter(([, each]) => each);
   show(at.waits, waits.length > 0);
-  const names = { "1m": "1 min", "10m": "10 min", "1h": "1 h" };
   table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits,
-    ([last, each]) => [names[last] ?? last, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
-  const bars = arrayOf(queue.wait_histogram).slice(0, HISTOGRAM_BARS_MAX);
+    ([name, each]) => [name, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
+  const bars = arrayOf(queue.wait_histogram);
   const total = bars.reduce((sum, each) => sum + each.count, 0);
   show(at.bars, total > 0);
   show(at["no-waits"], total === 0 && !waits.length);
-  const label = (le_ms) => (is(le_ms) && Number.isFinite(Number(le_ms)) ? `≤ ${span(Number(le_ms))}` : "longer");
-  showBars(at.bars, bars.map((each) => ({ label: label(each.le_ms), count: each.count })), total);
+  showBars(at.bars, bars.map((each) => ({ label: `≤ ${span(each.le_ms)}`, count: each.count })), total);
 }
 
 function showBars(parent, items, total) {
@@ -872,12 +866,25 @@ function table(parent, headings, items, cells) {
     (element, [, row]) => row.forEach(([text, title], i) => put(element.children[i].firstChild, text, title)));
 }
 
+const INDEX_MAX = 2 ** 32;
+/**
+ * Where a job is: in a list its place, 1 is taken next; in a set of what is due its time. `position` is an index, which is negative
+ * if jobs are taken from the end, or a score. Scores are times in seconds or milliseconds, or priorities, which are not shown.
+ */
+function placeOf(position, queue, isScore) {
+  if (isScore || ORDER.includes(queue.state)) {
+    if (queue.system === "bullmq" && queue.state === "scheduled") return { due: position / 4096 }; // a counter is in the lowest bits
+    return ORDER.includes(queue.state) && position > 1e9 ? { due: position < 1e11 ? position * 1000 : position } : {};
+  }
+  return Math.abs(position) < INDEX_MAX ? { place: position < 0 ? -position : position + 1 } : {};
+}
+
 async function peek() {
   const mine = opened;
   try {
     const { jobs } = await request(`peek?${keyed(mine.queue)}&count=${SAMPLE}`);
     if (mine !== opened) return;
-    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), position: job.index, due: job.due_ms }));
+    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), ...placeOf(job.score ?? job.index, mine.queue, is(job.score)) }));
     showJobs(false);
   } catch (error) {
     if (mine === opened) put(mine.parts.sampled, error.status ? error.message : "The server did not answer.");
@@ -911,7 +918,7 @@ function jobElement(job) {
     const pre = event.target.querySelector("pre");
     if (event.target.open && !pre.firstChild) pre.append(...inFull(job));
   } },
-  h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
+  h("summary", {}, h("span", { class: "position", title: is(job.place) ? "its place in the queue: 1 is taken next" : null }, is(job.place) ? `#${count(job.place)}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
     h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, visible(gist, 120)),
     is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `was due ${ago(job.due, state.time)}`)
       : job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, state.time)) : null),
@@ -957,7 +964,7 @@ async function find() {
       put(at["found-text"], `Searching … ${count(found)} found`);
       const [next, jobs] = await command(queue.db, "QUEUE", "FIND", { b64: queue.key }, by, what, ...(cursor === "0" ? [] : ["CURSOR", cursor]), "COUNT", String(FIND_MAX));
       if (mine !== opened) return;
-      jobs.forEach(([position, payload]) => at.found.append(jobElement({ ...jobOf(String(payload)), position })));
+      jobs.forEach(([position, payload]) => at.found.append(jobElement({ ...jobOf(String(payload)), ...placeOf(position, queue) })));
       found += jobs.length;
       cursor = String(next);
       ended = cursor === "0";

@@ -340,17 +340,23 @@ class Mock {
   /** The jobs of a queue, the next to be taken first: the same whenever asked. */
   jobs(queue) {
     const opaque = queue.system === "bullmq" || queue.system === "asynq";
+    const celery = queue.system === "celery";
     return Array.from({ length: Math.min(queue.depth, 3000) }, (_, i) => {
       let point = (i * 37) % 100;
       const name = CLASSES.find(([, share]) => (point -= share) < 0)[0];
       const jid = crypto.createHash("md5").update(`${queue.name} ${i}`).digest("hex").slice(0, 24);
+      const arg = `user-${(i * 31) % 977}`;
+      if (celery) {
+        const headers = { lang: "py", task: name, id: jid, argsrepr: `('${arg}',)`, kwargsrepr: "{}" };
+        return { id: jid, payload: JSON.stringify({ body: Buffer.from(`[["${arg}"], {}]`).toString("base64"), headers, properties: { correlation_id: jid } }) };
+      }
       return opaque
         ? { id: String(4000 + i), payload: String(4000 + i) }
         : {
             id: jid,
             payload: JSON.stringify({
               class: name,
-              args: [`user-${(i * 31) % 977}`, { locale: "de", note: i % 50 === 0 ? "<b>bold</b>" : "welcome" }],
+              args: [arg, { locale: "de", note: i % 50 === 0 ? "<b>bold</b>" : "welcome" }],
               retry: true,
               queue: queue.name.slice(6, 46),
               jid,

@@ -193,6 +193,17 @@ const checks = {
     assert.deepEqual([ask("LLEN", SOURCE), ask("LLEN", TARGET)], [8, 6]);
   }),
 
+  "shows when a job of a set is due": page(async (page) => {
+    ask("ZADD", "schedule", String(Date.now() / 1000 + 7200), payload(1));
+    await row(page, "schedule").locator("td").first().click();
+    const first = page.locator("#queue .jobs").first();
+    await until(async () => /^OddJob\s+console-check-1\s+\[1\]\s+due in 1 h 59 min$/.test((await first.innerText()).trim()));
+    await page.fill("#queue form.row input", "OddJob");
+    await page.keyboard.press("Enter");
+    await until(async () => /due in 1 h 59 min/.test(await page.locator("#queue .jobs").nth(1).innerText()));
+    ask("DEL", "schedule");
+  }),
+
   "opens every section": page(async (page) => {
     await page.locator("#charts").scrollIntoViewIfNeeded();
     await until(async () => (await page.locator(".plot path[d^=M]").count()) > 0);
@@ -255,7 +266,7 @@ const alone = {
       await until(async () => (await page.locator("#table tbody tr").count()) === hostile.length);
       const names = (await rows(page)).map((each) => each.name);
       assert.ok(names.includes(HOSTILE[0]), "markup is text");
-      assert.ok(names.includes("queue:control␀␁␛[31m␍␊␉tail"), `${names}`);
+      assert.ok(names.includes("queue:control‹00›‹01›‹1b›[31m‹0d›‹0a›‹09›tail"), `${names}`);
       assert.equal(await page.evaluate(() => document.querySelectorAll("#table img, #table script").length), 0);
       for (let i = 0; i < names.length; i++) {
         await page.locator("#table tbody tr").nth(i).locator("td").nth(1).click();
@@ -265,7 +276,7 @@ const alone = {
       assert.equal(await page.evaluate(() => window.broken), undefined);
       await picture(page, "real-hostile");
       await page.keyboard.press("Escape");
-      await row(page, "queue:��␀�").locator("button").click();
+      await row(page, "queue:��‹00›�").locator("button").click();
       await confirm(page);
       await toast(page, /is paused/);
     });

@@ -143,7 +143,7 @@ function visible(text, max = NAME_MAX) {
   const cut = text.length > max ? `${text.slice(0, max)}…` : text;
   return cut.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (character) => {
     const code = character.codePointAt(0);
-    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `‹${code.toString(16).padStart(4, "0")}›`;
+    return `‹${code.toString(16).padStart(code < 0x100 ? 2 : 4, "0")}›`;
   });
 }
 
@@ -691,10 +691,10 @@ function jobOf(payload) {
   if (json === null || typeof json !== "object" || Array.isArray(json)) return { payload, name: null };
   const text = (...values) => values.find((value) => typeof value === "string" && value) ?? null;
   const name = text(json.wrapped, json.class, json.headers?.task, json.task, json.name, json.actor_name, json.func, json.function, json.job_class, json.type) ?? "without a class";
-  const id = text(json.jid, json.id);
+  const id = text(json.jid, json.id, json.headers?.id, json.properties?.correlation_id);
   let at = json.enqueued_at ?? json.created_at ?? json.timestamp ?? null;
   if (typeof at === "number" && at < 1e11) at *= 1000; // Sidekiq before 8 has seconds
-  return { payload, json, name, id, at: typeof at === "number" ? at : null, args: json.args ?? json.data ?? json.kwargs };
+  return { payload, json, name, id, at: typeof at === "number" ? at : null, args: json.args ?? json.data ?? json.kwargs ?? json.headers?.argsrepr };
 }
 
 function open(queue) {
@@ -827,7 +827,7 @@ function showOpened(info) {
   }, (child, each) => { put(child.children[1], count(each.depth)); put(child.children[2], visible(each.name ?? "", 60)); });
   const waiting = arrayOf(queue.waiting);
   show(at["waiting-section"], waiting.length > 0);
-  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || NONE), visible(each.name || NONE), count(each.clients)]);
+  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || "unknown"), visible(each.name || NONE), count(each.clients)]);
 }
 
 function showWaits(queue, at) {
@@ -913,7 +913,7 @@ function inFull(job) {
 function jobElement(job) {
   const remove = () => removeJob(job, item);
   const sure = job.id || (job.payload.length <= 4096 && !job.payload.includes("\ufffd"));
-  const gist = !job.json ? job.payload : job.args === undefined ? "" : JSON.stringify(job.args);
+  const gist = !job.json ? job.payload : job.args === undefined ? "" : typeof job.args === "string" ? job.args : JSON.stringify(job.args);
   const item = h("li", {}, h("details", { ontoggle: (event) => {
     const pre = event.target.querySelector("pre");
     if (event.target.open && !pre.firstChild) pre.append(...inFull(job));
@@ -1171,7 +1171,7 @@ function showNow(now) {
   const named = (text) => [visible(String(text ?? ""), 80), titleOf(String(text ?? ""))];
   tableOr($("slow"), ["When", "Took", "Command", "Client"], arrayOf(now.slow), (each) => {
     const words = visible((each.args ?? []).join(" "), 1000);
-    return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client)];
+    return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client || NONE)];
   }, "No command was slow (slowlog-log-slower-than).");
   tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys),
     (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);

@@ -81,6 +81,7 @@ async function wholePage(page, mock) {
   assert.match(await text(page, "#durable"), /on, fsync everysec/);
   assert.match(await text(page, "#hot"), /maxmemory-policy/);
   assert.match(await text(page, "#libraries"), /redis-rb/);
+  assert.equal(await page.locator("#largest tbody tr").count(), 8);
   const [busiest] = await page
     .$$eval(".panel .legend", (legends) => legends.map((legend) => legend.textContent))
     .then((all) => all.filter((each) => each.includes("busiest")));
@@ -173,6 +174,7 @@ Object.assign(checks, {
     await until(async () => /^#1\s+ActionMailer::MailDeliveryJob\s+\w{24}\s+\('user-0',\)$/.test(await where().catch(() => "")));
     await row(page, "schedule").locator("td").first().click();
     await until(async () => /due in 1\d s$/.test(await where().catch(() => "")));
+    assert.doesNotMatch(await text(page, "#queue"), /Waiting time/);
     await page.fill("#queue form.row input", "user-62");
     await page.keyboard.press("Enter");
     await until(async () => /due in 1\d s/.test(await page.locator("#queue .jobs").nth(1).innerText()));

@@ -385,7 +385,7 @@ function showOverview(overview) {
       title: "Blocked clients wait for something, most often for a job",
     },
     { name: "Threads", text: count(overview.threads) },
-    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, title: overview.lost_in_crash ?? "" },
+    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, level: "long" },
   ]);
   const warnings = overview.warnings ?? [];
   show($("warnings"), warnings.length > 0);
@@ -753,10 +753,10 @@ function openPanel(queue) {
     keep("problem", h("p", { class: "problem", hidden: true })),
     keep("facts", h("dl", { class: "facts" })),
     keep("spark", h("div", { class: "big-spark" }, sparkline(), h("span", { class: "muted" }, "depth, last 60 s"))),
-    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"),
+    keep("waits-section", h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"),
       keep("bars", h("div", { class: "bars", role: "list" })),
       keep("waits", h("div", { class: "waits" })),
-      keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
+      keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet.")))),
     keep("beside-section", h("section", { hidden: true }, h("h3", {}, "Beside it"), keep("beside", h("div", { class: "links" })))),
     keep("waiting-section", h("section", { hidden: true }, h("h3", {}, "Who waits for jobs"), keep("waiting", h("div")))),
     h("section", {},
@@ -831,6 +831,7 @@ function showOpened(info) {
 }
 
 function showWaits(queue, at) {
+  show(at["waits-section"], !ORDER.includes(queue.state)); // how long a job lay in a set of what is due says nothing
   const waits = [["1m", "1 min"], ["10m", "10 min"], ["1h", "1 h"]].map(([last, name]) => [name, queue.waits?.[last]]).filter(([, each]) => each);
   show(at.waits, waits.length > 0);
   table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits,
@@ -1165,6 +1166,8 @@ function tableOr(parent, headings, items, cells, otherwise) {
   table(parent.holder, headings, items, cells);
 }
 
+const KEYS_SHOWN = 8;
+
 function showNow(now) {
   put($("now-refused"), "");
   const why = now.why ? sentence(now.why) : "Not known.";
@@ -1173,9 +1176,9 @@ function showNow(now) {
     const words = visible((each.args ?? []).join(" "), 1000);
     return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client || NONE)];
   }, "No command was slow (slowlog-log-slower-than).");
-  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys),
+  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys).slice(0, KEYS_SHOWN),
     (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
-  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys),
+  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys).slice(0, KEYS_SHOWN),
     (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
   tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
   tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries),
@@ -1195,7 +1198,7 @@ function showDurability(overview, now) {
     },
     { name: "Changes since", text: count(it.changes_since_save) },
     { name: "Offset", text: is(it.offset) ? grouped.format(it.offset) : NONE, title: "Bytes of changes that the server has made since it began" },
-    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE },
+    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, level: "long" },
   ]);
   const heard = (lag_s) => (!is(lag_s) ? NONE : lag_s < 1 ? "now" : `${duration(lag_s * 1000)} ago`);
   tableOr($("replicas"), ["Replica", "State", "Offset", "Behind", "Last heard"], arrayOf(it.replicas),

@@ -410,6 +410,9 @@ async function stopAndResume(workers) {
     await until(async () => (await workers.ran()).length >= BATCH - 1);
     assert.deepEqual((await workers.ran()).sort(), pushed.slice(0, -1).sort());
     await until(async () => (await rows(page)).find((each) => each.name === workers.key).depth === "0");
+    // Pushed are all, and popped all but the one that was removed.
+    const totals = `pushed ${BATCH}, popped ${BATCH - 1} since the server knows it`;
+    await until(async () => (await mine.locator(".depth span").getAttribute("title")).endsWith(totals));
   });
 }
 

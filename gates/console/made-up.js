@@ -160,7 +160,7 @@ Object.assign(checks, {
     await page.waitForSelector("#queue .waits td");
     assert.deepEqual(await page.locator("#queue .waits tbody tr td:first-child").allInnerTexts(), ["1 min", "10 min", "1 h"]);
     assert.match(await page.locator("#queue section", { hasText: "Who waits for jobs" }).innerText(), /redis-rb\s+worker-7\s+24/);
-    assert.match(await text(page, "#queue .facts"), /KNOWN SINCE\s+3 d 4 h ago/i);
+    assert.match(await text(page, "#queue .facts"), /KNOWN FOR\s+3 d 4 h/i);
   }),
 
   "shows the place, class, id and arguments of a job in a list, and in a set when it is due": on("busy", {}, async (page) => {

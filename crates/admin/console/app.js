@@ -812,7 +812,7 @@ function showOpened(info) {
     { name: "Memory", text: bytes(queue.bytes) },
     is(queue.pushed) && { name: "Pushed", text: count(queue.pushed) },
     is(queue.popped) && { name: "Popped", text: count(queue.popped) },
-    "known_since_ms" in queue && { name: "Known since", text: ago(queue.known_since_ms, now), title: `${exact(queue.known_since_ms)}: rates, totals and waiting times begin then` },
+    "known_since_ms" in queue && { name: "Known for", text: duration(now - queue.known_since_ms), title: `since ${exact(queue.known_since_ms)}: rates, totals and waiting times begin then` },
     "last_push_ms" in queue && { name: "Last push", ...moment(queue.last_push_ms) },
     "last_pop_ms" in queue && { name: "Last pop", ...moment(queue.last_pop_ms) },
   ]);

@@ -194,13 +194,13 @@ const checks = {
   }),
 
   "shows when a job of a set is due": page(async (page) => {
-    ask("ZADD", "schedule", String(Date.now() / 1000 + 7200), payload(1));
+    ask("ZADD", "schedule", String(Date.now() / 1000 + 7230), payload(1));
     await row(page, "schedule").locator("td").first().click();
     const first = page.locator("#queue .jobs").first();
-    await until(async () => /^OddJob\s+console-check-1\s+\[1\]\s+due in 1 h 59 min$/.test((await first.innerText()).trim()));
+    await until(async () => /^OddJob\s+console-check-1\s+\[1\]\s+due in 2 h 00 min$/.test((await first.innerText()).trim()));
     await page.fill("#queue form.row input", "OddJob");
     await page.keyboard.press("Enter");
-    await until(async () => /due in 1 h 59 min/.test(await page.locator("#queue .jobs").nth(1).innerText()));
+    await until(async () => /due in 2 h 00 min/.test(await page.locator("#queue .jobs").nth(1).innerText()));
     ask("DEL", "schedule");
   }),
 

@@ -6,24 +6,13 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
 run: release ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
-	@echo
-	@echo "Starting Darter on port $(PORT). In another terminal, try:"
-	@echo "    redis-cli -p $(PORT) ping            (redis-cli is in Debian's redis-tools)"
-	@echo "    redis-cli -p $(PORT) lpush queue:default job"
-	@echo "    redis-cli -p $(PORT) brpop queue:default 5"
-	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq      (in your application)"
-	@echo "    make demo          (real Sidekiq workers drain Darter)"
-	@echo "The console is at http://127.0.0.1:$(HTTP_PORT)/, metrics for Prometheus at http://127.0.0.1:$(HTTP_PORT)/metrics"
-	@echo "Data are kept in data/, with a journal: a power failure costs at most the last two seconds. Ctrl-C stops the server."
-	@echo
-	@mkdir -p data
-	target/release/darter --port $(PORT) --http-port $(HTTP_PORT) --dir data --appendonly yes
+	PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run
 
 build: ## Build for tests
 	$(CARGO) build --workspace
@@ -142,6 +131,11 @@ ha-demo: release ## Real Sidekiq, three real Sentinels, SERVERS (2) Darters: kil
 	scripts/setup
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/ha-demo
+
+console: release ## The console in headless Chromium: with made-up data, then on Darter with real Sidekiq, BullMQ and Celery
+	scripts/setup
+	gates/console/run
+	gates/run --on darter console
 
 gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached

@@ -30,7 +30,7 @@ const noise = (seed, seconds) =>
   2 ** 32;
 const round = (value, digits = 2) => Number(value.toFixed(digits));
 
-// name, system, state, depth, how much it varies, in, out, waiters, age of the oldest, bytes of a job
+// name, system, state, depth, how much it varies, in, out, waiters, age of the oldest (less than 0: it is due then), bytes of a job
 const BUSY = [
   ["queue:default", "sidekiq", "waiting", 1834, 0.25, 412, 418, 0, 4_300, 231],
   ["queue:mailers", "sidekiq", "waiting", 12406, 0.03, 96, 71, 0, 192_000, 248],
@@ -38,7 +38,7 @@ const BUSY = [
   ["queue:push", "sidekiq", "waiting", 310, 0.5, 220, 222, 0, 900, 310],
   ["queue:pull", "sidekiq", "waiting", 41880, 0.01, 3.1, 22, 0, 2_940_000, 420],
   ["queue:low", "sidekiq", "waiting", 96, 0.2, 0.8, 0.9, 0, 61_000, 231],
-  ["schedule", "sidekiq", "scheduled", 3120, 0.05, 2.1, 1.8, 0, null, 260],
+  ["schedule", "sidekiq", "scheduled", 3120, 0.05, 2.1, 1.8, 0, -12_600, 260],
   ["retry", "sidekiq", "retry", 57, 0.3, 0.4, 0.3, 0, 1_200, 890],
   ["dead", "sidekiq", "dead", 12, 0, 0, 0, 0, 259_200_000, 1400],
   ["bull:video-transcode:wait", "bullmq", "waiting", 418, 0.1, 1.2, 1.1, 0, 372_000, 64],
@@ -47,7 +47,7 @@ const BUSY = [
   ["bull:video-transcode:failed", "bullmq", "dead", 4, 0, 0, 0, 0, 7_300_000, 64],
   ["bull:thumbnails:wait", "bullmq", "waiting", 0, 0, 5.5, 5.5, 8, null, 64],
   ["celery", "celery", "waiting", 73, 0.4, 12, 12, 0, 2_100, 940],
-  ["unacked", "celery", "active", 32, 0.2, 12, 12, 0, null, 990],
+  ["unacked_index", "celery", "active", 32, 0.2, 12, 12, 0, null, 990],
   ["rq:queue:reports", "rq", "waiting", 5, 0.6, 0.05, 0.06, 0, 33_000, 51],
   ["asynq:{billing}:pending", "asynq", "waiting", 22, 0.3, 3.4, 3.5, 0, 5_400, 40],
   ["asynq:{billing}:active", "asynq", "active", 10, 0, 3.4, 3.4, 0, null, 40],
@@ -137,6 +137,7 @@ class Mock {
     const paused = this.paused.has(queue.key);
     const into = queue.into * (1 + 0.15 * wave(i + 5, seconds)),
       out = paused ? 0 : queue.out * (1 + 0.15 * wave(i + 9, seconds));
+    const age = queue.oldest === null ? NaN : Math.round(queue.oldest * (1 + 0.2 * wave(i + 3, seconds)));
     const p50 = queue.oldest === null || queue.oldest < 0 ? 0.4 : queue.oldest * 0.6;
     return {
       name: queue.name,
@@ -145,7 +146,8 @@ class Mock {
       system: queue.system,
       state: queue.state,
       depth,
-      oldest_ms: depth === 0 || queue.oldest === null ? null : Math.round(queue.oldest * (1 + 0.2 * wave(i + 3, seconds))),
+      oldest_ms: depth && age >= 0 ? age : null,
+      due_in_ms: depth && age < 0 ? -age : null,
       in_per_s: round(into),
       out_per_s: round(out),
       in_per_s_1m: queue.into,
@@ -161,7 +163,7 @@ class Mock {
         queue.out > 0 && queue.state === "waiting"
           ? { p50: Math.round(p50), p99: Math.round(p50 * 1.5 + 3), max: Math.round(p50 * 1.8 + 9) }
           : null,
-      seconds_to_empty: depth && queue.out > queue.into && !paused ? round(depth / (queue.out - queue.into), 1) : null,
+      seconds_to_empty: depth === 0 ? 0 : queue.out > queue.into && !paused ? Math.ceil(depth / (queue.out - queue.into)) : null,
       spark: Array.from({ length: 60 }, (_, at) => depthAt(seconds - 59 + at)),
     };
   }
@@ -171,7 +173,7 @@ class Mock {
     this.last = {
       time_ms: now,
       queues: this.list.map((queue, i) => this.queue(queue, i, now)),
-      ...(this.other ? { other: this.other } : {}),
+      other: this.other,
     };
     return this.last;
   }
@@ -181,7 +183,7 @@ class Mock {
       seconds = now / 1000;
     return {
       version: "0.1.0",
-      redis_version: "7.2.4",
+      redis_version: "7.2.7",
       uptime_s: Math.round((now - this.began) / 1000),
       role: "primary",
       memory_bytes: Math.round(412e6 + 6e6 * wave(1, seconds)),
@@ -191,7 +193,7 @@ class Mock {
       threads: 8,
       ops_per_s: round(48_000 + 4000 * wave(2, seconds), 1),
       warnings: this.warnings,
-      lost_in_crash: "at most the last 2 seconds",
+      lost_in_crash: "with the power at most the last two seconds, with the process about half a millisecond",
       can_write: this.canWrite,
       user: "default",
       token: this.token,
@@ -277,9 +279,10 @@ class Mock {
         { key: "queue:mailers", type: "list", bytes: 3_076_688 },
         { key: "schedule", type: "zset", bytes: 811_200 },
         { key: "feed:home:4211", type: "zset", bytes: 402_112 },
+        ...Array.from({ length: 16 }, (_, i) => ({ key: `vm:${7628 + i}:1bb85ed68dc1:work`, type: "string", bytes: 3120 - i })),
       ],
       hot_keys: null,
-      why: "Frequencies are kept only with maxmemory-policy allkeys-lfu or volatile-lfu.",
+      why: "hot keys are known with maxmemory-policy allkeys-lfu or volatile-lfu only",
       blocked: [
         { queue: "queue:critical", clients: 24 },
         { queue: "bull:thumbnails:wait", clients: 8 },
@@ -298,7 +301,7 @@ class Mock {
     const i = this.list.findIndex((queue) => queue.db === db && queue.key === key);
     if (i < 0) return null;
     const now = Date.now(),
-      queue = this.queue(this.list[i], i, now);
+      { key: _key, db: _db, due_in_ms, wait_ms, seconds_to_empty, spark, ...queue } = this.queue(this.list[i], i, now);
     const prefix = queue.name.slice(0, queue.name.lastIndexOf(":"));
     const beside = this.list.filter(
       (other) =>
@@ -307,7 +310,7 @@ class Mock {
         other.system === queue.system &&
         (queue.system === "sidekiq" || other.name.startsWith(prefix)),
     );
-    const p50 = queue.wait_ms?.p50 ?? 1,
+    const p50 = wait_ms?.p50 ?? 1,
       span = (times, count) => ({
         p50: Math.round(p50 * times),
         p95: Math.round(p50 * 1.3 * times),
@@ -317,37 +320,44 @@ class Mock {
       });
     return {
       ...queue,
+      paused: Number(queue.paused),
       waits: {
-        "1m": span(1, Math.round(queue.out_per_s * 60)),
         "10m": span(0.9, Math.round(queue.out_per_s * 590)),
         "1h": span(0.7, Math.round(queue.out_per_s * 3400)),
+        "1m": wait_ms ? span(1, Math.round(queue.out_per_s * 60)) : null,
       },
-      first_push_ms: Math.round(this.began + 12_000),
+      known_since_ms: Math.round(this.began + 12_000),
       last_push_ms: now - 180,
       last_pop_ms: now - 220,
-      waiting: queue.waiters ? [{ client: "10.0.4.31", name: "", library: "redis-rb(sidekiq)", count: queue.waiters }] : [],
-      beside: beside.map((other) => ({ state: other.state, name: other.name, depth: other.depth, oldest_ms: other.oldest })),
+      waiting: queue.waiters ? [{ name: "worker-7", library: "redis-rb", clients: queue.waiters }] : [],
+      beside: beside.map((other) => ({ state: other.state, name: other.name, depth: other.depth, oldest_ms: other.oldest < 0 ? null : other.oldest })),
       wait_histogram: WAIT_BOUNDS_MS.map((le_ms) => ({
         le_ms,
         count: Math.round(4e6 * Math.exp(-((Math.log(le_ms) - Math.log(p50 + 1)) ** 2) / 6)),
-      })).concat({ le_ms: null, count: 0 }),
+      })),
     };
   }
 
-  /** The jobs of a queue: the same whenever asked. */
+  /** The jobs of a queue, the next to be taken first: the same whenever asked. */
   jobs(queue) {
     const opaque = queue.system === "bullmq" || queue.system === "asynq";
+    const celery = queue.system === "celery";
     return Array.from({ length: Math.min(queue.depth, 3000) }, (_, i) => {
       let point = (i * 37) % 100;
       const name = CLASSES.find(([, share]) => (point -= share) < 0)[0];
       const jid = crypto.createHash("md5").update(`${queue.name} ${i}`).digest("hex").slice(0, 24);
+      const arg = `user-${(i * 31) % 977}`;
+      if (celery) {
+        const headers = { lang: "py", task: name, id: jid, argsrepr: `('${arg}',)`, kwargsrepr: "{}" };
+        return { id: jid, payload: JSON.stringify({ body: Buffer.from(`[["${arg}"], {}]`).toString("base64"), headers, properties: { correlation_id: jid } }) };
+      }
       return opaque
         ? { id: String(4000 + i), payload: String(4000 + i) }
         : {
             id: jid,
             payload: JSON.stringify({
               class: name,
-              args: [`user-${(i * 31) % 977}`, { locale: "de", note: i % 50 === 0 ? "<b>bold</b>" : "welcome" }],
+              args: [arg, { locale: "de", note: i % 50 === 0 ? "<b>bold</b>" : "welcome" }],
               retry: true,
               queue: queue.name.slice(6, 46),
               jid,
@@ -356,6 +366,11 @@ class Mock {
             }),
           };
     }).filter((job) => !this.removed.has(job.id));
+  }
+
+  /** Of the i-th job: its index from the end, or when it is due, in seconds. */
+  position(queue, i) {
+    return queue.oldest < 0 ? (Date.now() - queue.oldest) / 1000 + i : -1 - i;
   }
 
   command({ db, args }) {
@@ -382,7 +397,7 @@ class Mock {
           jobs = this.jobs(queue);
         const found = jobs
           .slice(from, from + slice)
-          .map((job, i) => [from + i, job])
+          .map((job, i) => [this.position(queue, from + i), job])
           .filter(([, job]) => matches(job))
           .map(([position, job]) => [position, job.payload]);
         return [String(from + slice < jobs.length ? from + slice : 0), found.slice(0, option("COUNT", 10))];
@@ -413,7 +428,7 @@ class Mock {
         return [200, this.now()];
       case "/api/queue": {
         const info = this.info(Number(query.get("db")), query.get("key"));
-        return info ? [200, info] : [404, { error: "ERR no such queue" }];
+        return info ? [200, info] : [400, { error: "ERR no such queue" }];
       }
       case "/api/peek": {
         const queue = this.list.find((each) => each.key === query.get("key"));
@@ -423,10 +438,13 @@ class Mock {
               {
                 jobs: this.jobs(queue)
                   .slice(0, Number(query.get("count")))
-                  .map((job, index) => ({ index, payload: job.payload })),
+                  .map((job, i) => ({
+                    ...(queue.oldest < 0 ? { index: i, score: this.position(queue, i) } : { index: this.position(queue, i) }),
+                    payload: job.payload,
+                  })),
               },
             ]
-          : [404, { error: "ERR no such queue" }];
+          : [400, { error: "ERR no such queue" }];
       }
       case "/api/command":
         if (request.method !== "POST" || request.headers["x-darter-token"] !== this.token)

@@ -143,7 +143,7 @@ function visible(text, max = NAME_MAX) {
   const cut = text.length > max ? `${text.slice(0, max)}…` : text;
   return cut.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (character) => {
     const code = character.codePointAt(0);
-    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `‹${code.toString(16).padStart(4, "0")}›`;
+    return `‹${code.toString(16).padStart(code < 0x100 ? 2 : 4, "0")}›`;
   });
 }
 
@@ -385,7 +385,7 @@ function showOverview(overview) {
       title: "Blocked clients wait for something, most often for a job",
     },
     { name: "Threads", text: count(overview.threads) },
-    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, title: overview.lost_in_crash ?? "" },
+    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, level: "long" },
   ]);
   const warnings = overview.warnings ?? [];
   show($("warnings"), warnings.length > 0);
@@ -470,13 +470,10 @@ const SET_COLUMNS = [
 
 function due(queue) {
   if (!queue.depth) return [NONE, ""];
-  const at = is(queue.oldest_ms) ? exact(state.time - queue.oldest_ms) : "";
-  if (["scheduled", "retry"].includes(queue.state)) {
-    if (is(queue.due_in_ms)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
-    if (!is(queue.oldest_ms)) return ["none due yet", ""];
-    return [`late by ${duration(queue.oldest_ms)}`, `was due ${at}`];
-  }
-  return is(queue.oldest_ms) ? [`oldest ${duration(queue.oldest_ms)}`, at] : [NONE, ""];
+  if (is(queue.due_in_ms)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
+  if (!is(queue.oldest_ms)) return [NONE, ""];
+  const at = exact(state.time - queue.oldest_ms);
+  return ["scheduled", "retry"].includes(queue.state) ? [`late by ${duration(queue.oldest_ms)}`, `was due ${at}`] : [`oldest ${duration(queue.oldest_ms)}`, at];
 }
 
 /** Where text is selected, if it is: noted here since asking each time costs a layout of the page. */
@@ -687,7 +684,6 @@ function tookQueues(answer) {
 
 let opened = null;
 const SAMPLE = 100, PEEK_SHOWN = 10, FIND_MAX = 50;
-const HISTOGRAM_BARS_MAX = 13;
 
 function jobOf(payload) {
   let json = null;
@@ -695,10 +691,10 @@ function jobOf(payload) {
   if (json === null || typeof json !== "object" || Array.isArray(json)) return { payload, name: null };
   const text = (...values) => values.find((value) => typeof value === "string" && value) ?? null;
   const name = text(json.wrapped, json.class, json.headers?.task, json.task, json.name, json.actor_name, json.func, json.function, json.job_class, json.type) ?? "without a class";
-  const id = text(json.jid, json.id);
+  const id = text(json.jid, json.id, json.headers?.id, json.properties?.correlation_id);
   let at = json.enqueued_at ?? json.created_at ?? json.timestamp ?? null;
   if (typeof at === "number" && at < 1e11) at *= 1000; // Sidekiq before 8 has seconds
-  return { payload, json, name, id, at: typeof at === "number" ? at : null, args: json.args ?? json.data ?? json.kwargs };
+  return { payload, json, name, id, at: typeof at === "number" ? at : null, args: json.args ?? json.data ?? json.kwargs ?? json.headers?.argsrepr };
 }
 
 function open(queue) {
@@ -757,10 +753,10 @@ function openPanel(queue) {
     keep("problem", h("p", { class: "problem", hidden: true })),
     keep("facts", h("dl", { class: "facts" })),
     keep("spark", h("div", { class: "big-spark" }, sparkline(), h("span", { class: "muted" }, "depth, last 60 s"))),
-    h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"),
+    keep("waits-section", h("section", {}, h("h3", {}, "Waiting time of jobs that were taken"),
       keep("bars", h("div", { class: "bars", role: "list" })),
       keep("waits", h("div", { class: "waits" })),
-      keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet."))),
+      keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet.")))),
     keep("beside-section", h("section", { hidden: true }, h("h3", {}, "Beside it"), keep("beside", h("div", { class: "links" })))),
     keep("waiting-section", h("section", { hidden: true }, h("h3", {}, "Who waits for jobs"), keep("waiting", h("div")))),
     h("section", {},
@@ -816,7 +812,7 @@ function showOpened(info) {
     { name: "Memory", text: bytes(queue.bytes) },
     is(queue.pushed) && { name: "Pushed", text: count(queue.pushed) },
     is(queue.popped) && { name: "Popped", text: count(queue.popped) },
-    "first_push_ms" in queue && { name: "First push", ...moment(queue.first_push_ms) },
+    "known_since_ms" in queue && { name: "Known for", text: duration(now - queue.known_since_ms), title: `since ${exact(queue.known_since_ms)}: rates, totals and waiting times begin then` },
     "last_push_ms" in queue && { name: "Last push", ...moment(queue.last_push_ms) },
     "last_pop_ms" in queue && { name: "Last pop", ...moment(queue.last_pop_ms) },
   ]);
@@ -831,21 +827,20 @@ function showOpened(info) {
   }, (child, each) => { put(child.children[1], count(each.depth)); put(child.children[2], visible(each.name ?? "", 60)); });
   const waiting = arrayOf(queue.waiting);
   show(at["waiting-section"], waiting.length > 0);
-  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || NONE), visible(each.name || each.client || NONE), count(each.count ?? 1)]);
+  table(at.waiting, ["Library", "Client", "Connections"], waiting, (each) => [visible(each.library || "unknown"), visible(each.name || NONE), count(each.clients)]);
 }
 
 function showWaits(queue, at) {
-  const waits = Object.entries(queue.waits ?? {}).filter(([, each]) => each);
+  show(at["waits-section"], !ORDER.includes(queue.state)); // how long a job lay in a set of what is due says nothing
+  const waits = [["1m", "1 min"], ["10m", "10 min"], ["1h", "1 h"]].map(([last, name]) => [name, queue.waits?.[last]]).filter(([, each]) => each);
   show(at.waits, waits.length > 0);
-  const names = { "1m": "1 min", "10m": "10 min", "1h": "1 h" };
   table(at.waits, ["Last", "p50", "p95", "p99", "Longest", "Jobs"], waits,
-    ([last, each]) => [names[last] ?? last, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
-  const bars = arrayOf(queue.wait_histogram).slice(0, HISTOGRAM_BARS_MAX);
+    ([name, each]) => [name, duration(each.p50), duration(each.p95), duration(each.p99), duration(each.max), count(each.count)]);
+  const bars = arrayOf(queue.wait_histogram);
   const total = bars.reduce((sum, each) => sum + each.count, 0);
   show(at.bars, total > 0);
   show(at["no-waits"], total === 0 && !waits.length);
-  const label = (le_ms) => (is(le_ms) && Number.isFinite(Number(le_ms)) ? `≤ ${span(Number(le_ms))}` : "longer");
-  showBars(at.bars, bars.map((each) => ({ label: label(each.le_ms), count: each.count })), total);
+  showBars(at.bars, bars.map((each) => ({ label: `≤ ${span(each.le_ms)}`, count: each.count })), total);
 }
 
 function showBars(parent, items, total) {
@@ -872,12 +867,25 @@ function table(parent, headings, items, cells) {
     (element, [, row]) => row.forEach(([text, title], i) => put(element.children[i].firstChild, text, title)));
 }
 
+const INDEX_MAX = 2 ** 32;
+/**
+ * Where a job is: in a list its place, 1 is taken next; in a set of what is due its time. `position` is an index, which is negative
+ * if jobs are taken from the end, or a score. Scores are times in seconds or milliseconds, or priorities, which are not shown.
+ */
+function placeOf(position, queue, isScore) {
+  if (isScore || ORDER.includes(queue.state)) {
+    if (queue.system === "bullmq" && queue.state === "scheduled") return { due: position / 4096 }; // a counter is in the lowest bits
+    return ORDER.includes(queue.state) && position > 1e9 ? { due: position < 1e11 ? position * 1000 : position } : {};
+  }
+  return Math.abs(position) < INDEX_MAX ? { place: position < 0 ? -position : position + 1 } : {};
+}
+
 async function peek() {
   const mine = opened;
   try {
     const { jobs } = await request(`peek?${keyed(mine.queue)}&count=${SAMPLE}`);
     if (mine !== opened) return;
-    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), position: job.index, due: job.due_ms }));
+    mine.jobs = jobs.map((job) => ({ ...jobOf(job.payload), ...placeOf(job.score ?? job.index, mine.queue, is(job.score)) }));
     showJobs(false);
   } catch (error) {
     if (mine === opened) put(mine.parts.sampled, error.status ? error.message : "The server did not answer.");
@@ -906,12 +914,12 @@ function inFull(job) {
 function jobElement(job) {
   const remove = () => removeJob(job, item);
   const sure = job.id || (job.payload.length <= 4096 && !job.payload.includes("\ufffd"));
-  const gist = !job.json ? job.payload : job.args === undefined ? "" : JSON.stringify(job.args);
+  const gist = !job.json ? job.payload : job.args === undefined ? "" : typeof job.args === "string" ? job.args : JSON.stringify(job.args);
   const item = h("li", {}, h("details", { ontoggle: (event) => {
     const pre = event.target.querySelector("pre");
     if (event.target.open && !pre.firstChild) pre.append(...inFull(job));
   } },
-  h("summary", {}, h("span", { class: "position" }, is(job.position) ? `#${job.position}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
+  h("summary", {}, h("span", { class: "position", title: is(job.place) ? "its place in the queue: 1 is taken next" : null }, is(job.place) ? `#${count(job.place)}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
     h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, visible(gist, 120)),
     is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `was due ${ago(job.due, state.time)}`)
       : job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, state.time)) : null),
@@ -957,7 +965,7 @@ async function find() {
       put(at["found-text"], `Searching … ${count(found)} found`);
       const [next, jobs] = await command(queue.db, "QUEUE", "FIND", { b64: queue.key }, by, what, ...(cursor === "0" ? [] : ["CURSOR", cursor]), "COUNT", String(FIND_MAX));
       if (mine !== opened) return;
-      jobs.forEach(([position, payload]) => at.found.append(jobElement({ ...jobOf(String(payload)), position })));
+      jobs.forEach(([position, payload]) => at.found.append(jobElement({ ...jobOf(String(payload)), ...placeOf(position, queue) })));
       found += jobs.length;
       cursor = String(next);
       ended = cursor === "0";
@@ -1158,17 +1166,19 @@ function tableOr(parent, headings, items, cells, otherwise) {
   table(parent.holder, headings, items, cells);
 }
 
+const KEYS_SHOWN = 8;
+
 function showNow(now) {
   put($("now-refused"), "");
   const why = now.why ? sentence(now.why) : "Not known.";
   const named = (text) => [visible(String(text ?? ""), 80), titleOf(String(text ?? ""))];
   tableOr($("slow"), ["When", "Took", "Command", "Client"], arrayOf(now.slow), (each) => {
     const words = visible((each.args ?? []).join(" "), 1000);
-    return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client)];
+    return [[ago(each.time_ms, state.time), exact(each.time_ms)], micros(each.micros), [visible(words, 120), words], named(each.client || NONE)];
   }, "No command was slow (slowlog-log-slower-than).");
-  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys),
+  tableOr($("largest"), ["Key", "Type", "Size"], arrayOf(now.largest_keys).slice(0, KEYS_SHOWN),
     (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
-  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys),
+  tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys).slice(0, KEYS_SHOWN),
     (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
   tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
   tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries),
@@ -1188,7 +1198,7 @@ function showDurability(overview, now) {
     },
     { name: "Changes since", text: count(it.changes_since_save) },
     { name: "Offset", text: is(it.offset) ? grouped.format(it.offset) : NONE, title: "Bytes of changes that the server has made since it began" },
-    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE },
+    { name: "A crash now loses", text: overview.lost_in_crash ?? NONE, level: "long" },
   ]);
   const heard = (lag_s) => (!is(lag_s) ? NONE : lag_s < 1 ? "now" : `${duration(lag_s * 1000)} ago`);
   tableOr($("replicas"), ["Replica", "State", "Offset", "Behind", "Last heard"], arrayOf(it.replicas),

@@ -171,7 +171,7 @@ mod tests {
         let shown = serde_json::to_value(line(&example, Some(vec![1, 7]))).unwrap();
         let expected = serde_json::json!({
             "name": "queue:a\"", "key": "cXVldWU6YSI=", "db": 0, "system": "sidekiq", "state": "waiting", "depth": 7,
-            "oldest_ms": 1500, "in_per_s": 1.0, "out_per_s": 4.0, "in_per_s_1m": 2.0, "out_per_s_1m": 5.0,
+            "oldest_ms": 1500, "due_in_ms": null, "in_per_s": 1.0, "out_per_s": 4.0, "in_per_s_1m": 2.0, "out_per_s_1m": 5.0,
             "in_per_s_10m": 3.0, "out_per_s_10m": 6.0, "pushed": 17, "popped": 10, "waiters": 2, "paused": false,
             "bytes": 700, "wait_ms": { "p50": 1, "p99": 20, "max": 300 }, "seconds_to_empty": 3, "spark": [1, 7],
         });

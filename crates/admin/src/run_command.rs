@@ -68,17 +68,17 @@ pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Res
     }
 }
 
-/// An element, however PEEK tells it: alone, behind its index, or with more fields.
+/// An element, however PEEK tells it: alone, behind its index or its score, or with more fields.
 fn job(position: usize, item: &resp::Value) -> Json {
-    use resp::Value::{Array, Bulk, Int, Map};
+    use resp::Value::{Array, Bulk, Double, Int, Map};
     let shown = |index: Json, payload: &[u8]| json!({ "index": index, "payload": String::from_utf8_lossy(payload), "key": base64(payload) });
     match item {
         Bulk(payload) => shown(json!(position), payload),
         Array(parts) => match &parts[..] {
             [Int(index), Bulk(payload)] => shown(json!(index), payload),
-            [Bulk(payload), Int(score)] => {
+            [Double(score), Bulk(payload)] => {
                 let mut job = shown(json!(position), payload);
-                job["due_ms"] = json!(score);
+                job["score"] = json!(score);
                 job
             }
             _ => json!({ "index": position, "payload": of_reply(item).to_string() }),
@@ -121,6 +121,11 @@ mod tests {
         let shown = json!({ "index": 3, "payload": "a\u{fffd}", "key": "Yf8=" });
         assert_eq!(job(3, &payload()), shown);
         assert_eq!(job(0, &resp::Value::Array(vec![resp::Value::Int(3), payload()])), shown);
+        let scored = resp::Value::Array(vec![resp::Value::Double(1.5), payload()]);
+        assert_eq!(
+            job(3, &scored),
+            json!({ "index": 3, "score": 1.5, "payload": "a\u{fffd}", "key": "Yf8=" })
+        );
         let map = resp::Value::Map(vec![(resp::Value::Bulk(b"id".to_vec()), resp::Value::Int(1))]);
         assert_eq!(job(2, &map), json!({ "id": 1, "index": 2 }));
         assert_eq!(job(2, &resp::Value::Null), json!({ "index": 2, "payload": "null" }));

@@ -120,6 +120,8 @@ pub struct Server {
     pub port: u64,
     /// What time it is, in microseconds since 1970.
     pub now_us: u64,
+    /// The same in milliseconds, of the clock that does not jump.
+    pub steady_ms: u64,
     /// For how long it has run.
     pub uptime_seconds: u64,
     /// The program's file.

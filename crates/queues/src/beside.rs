@@ -1,6 +1,6 @@
 //! Which queues belong together: what of a queue waits, is being worked on, is due later, or failed.
 
-use crate::row::Row;
+use keyspace::queue::Row;
 
 /// Whether `other` has jobs of the same queue as `row`, in another state.
 pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {

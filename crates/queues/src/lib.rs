@@ -3,7 +3,6 @@
 //! | file | what |
 //! |---|---|
 //! | `beside` | which queues belong together |
-//! | `row` | what is known of one queue: the line that QUEUE LIST, `/metrics` and the console show |
 //! | `ends` | from which end of a queue workers take |
 //! | `pattern` | which elements are searched for: by a text in them, or by their id |
 //! | `id` | whether a payload is the job of an id |
@@ -11,7 +10,8 @@
 //! | `sweep` | taking elements out of a queue, for good or into another |
 //! | `commands/` | QUEUE and its subcommands |
 //!
-//! Not here: how a queue is recognized and what is counted of it while elements come and go. That is in `keyspace`, beside the data.
+//! Not here: how a queue is recognized and what is counted of it while elements come and go. That is in `keyspace`, beside the data, and so
+//! is the row that QUEUE LIST, INFO, `/metrics` and the console show of it.
 
 #![forbid(unsafe_code)]
 
@@ -20,15 +20,13 @@ mod commands;
 mod ends;
 mod id;
 mod pattern;
-mod row;
 mod slices;
 mod sweep;
 
 pub use crate::commands::ENTRIES;
-pub use crate::row::{Row, Waits, rows};
 pub use crate::slices::Progress;
 pub use ds::queue::WAIT_BOUNDS_MS;
-pub use keyspace::queue::State;
+pub use keyspace::queue::{Row, State, Waits, rows};
 
 use command::{CommandId, HostFn};
 

@@ -35,8 +35,11 @@ const PID_FILE: &str = "/var/run/redis.pid";
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
+    if let Some(status) = remote::run(args) {
+        return status;
+    }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => print(&settings::help(FOLDER_TASKS)),
+        Ok(Invocation::Help) => print(&settings::help(&[FOLDER_TASKS, remote::HELP].concat())),
         Ok(Invocation::Version) => print(&(version::line() + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(&arguments).and_then(|(settings, found)| judge(&settings, &found))

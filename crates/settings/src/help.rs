@@ -9,7 +9,8 @@ pub fn help(tasks: &str) -> String {
          Usage: darter [--test-config] [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\
          \x20      darter --check-journal DIR [--journal-repair truncate]\n\
          \x20      darter --copy-journal DIR --to NEW [--journal-until MS]\n\
-         \x20      darter --export-aof DIR --to NEW [--journal-until MS]\n\n\
+         \x20      darter --export-aof DIR --to NEW [--journal-until MS]\n\
+         \x20      darter --queues [-h HOST] [-p PORT] [--user NAME] [--pass TEXT] [-n DB] [-i SECONDS]\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. Flags win over the file.\n\
          {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
          no effect, and what is refused\n{tasks}\n\

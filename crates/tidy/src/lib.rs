@@ -95,6 +95,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("session", 7),
     ("recording", 7),
     ("offline", 7),
+    ("remote", 2),
     ("clients", 8),
     ("server", 9),
     ("bench", 3),

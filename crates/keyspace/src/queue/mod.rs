@@ -13,6 +13,7 @@
 
 mod known;
 mod recognize;
+mod row;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use hashbrown::HashTable;
 
 pub use known::{COUNT_MAX, Known};
 pub use recognize::{Class, Patterns, State, System};
+pub use row::{Row, Waits, rows};
 
 use crate::record::{Record, RecordMut};
 use crate::value::{Value, ValueRef};

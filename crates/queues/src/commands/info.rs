@@ -8,10 +8,10 @@ use command::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use ds::list::List;
 use ds::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS};
 use keyspace::ValueRef;
+use keyspace::queue::{Row, rows};
 
 use super::list::tell;
 use crate::beside::is_beside;
-use crate::row::Row;
 use crate::{Ctx, Entry, Label, Run};
 
 /// What the periods of [`PERIODS_S`] are called.
@@ -43,7 +43,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let figures = queues.figures(hash, key).ok_or(CommandError::fixed("ERR no such queue"))?;
     let row = Row::new(figures, now_ms);
     let times = [Some(figures.first_ms), figures.last_ms()[0], figures.last_ms()[1]];
-    let mut beside = crate::row::rows(queues.known(), now_ms);
+    let mut beside = rows(queues.known(), now_ms);
     beside.retain(|other| is_beside(&row, other));
     let of_list = match ctx.store.peek(key).map(|record| record.value()) {
         Some(ValueRef::List(list)) => book_of(list),

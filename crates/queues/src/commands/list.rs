@@ -3,9 +3,9 @@
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string};
 use ds::glob;
+use keyspace::queue::{Row, rows};
 use resp::Reply;
 
-use crate::row::{Row, rows};
 use crate::{Ctx, Entry, Run};
 
 pub(super) const LIST: Entry = Entry {

@@ -54,6 +54,7 @@ impl Facts for Asked {
             run_id: shared.run_id.clone(),
             port: settings.number(PORT) as u64,
             now_us: self.now_us,
+            steady_ms: shared.machine.clock.steady_ms(),
             uptime_seconds: (self.now_us / 1000).saturating_sub(shared.started_ms) / 1000,
             executable: std::env::current_exe().unwrap_or_default().display().to_string(),
             config_file: settings.config_file().map(|path| path.display().to_string()).unwrap_or_default(),

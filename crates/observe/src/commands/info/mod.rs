@@ -3,6 +3,7 @@
 //! No shard is entered: what shards and threads count is read while they go on. Fields about things that are not here (replicas, cluster,
 //! append-only file, modules) are answered as Redis answers them when they are off; exporters expect them.
 
+mod queues;
 mod sections;
 
 use std::fmt::Write;
@@ -59,6 +60,7 @@ const SECTIONS: &[Section] = &[
     ("Latencystats", Shown::InAll, sections::latencystats),
     ("Cluster", Shown::ByDefault, sections::cluster),
     ("Transaction", Shown::InAll, sections::transaction),
+    ("Queues", Shown::InAll, queues::queues),
     ("Keyspace", Shown::ByDefault, sections::keyspace),
 ];
 
@@ -192,8 +194,13 @@ impl std::fmt::Display for Human {
 
 #[cfg(test)]
 mod tests {
-    use command::{Shards, Table};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
+    use command::{Shards, Table};
+    use keyspace::queue::Queues;
+
+    use super::queues::QUEUES_SHOWN_MAX;
     use super::*;
     use crate::facts::{Clients, CpuTime, Loading, Persistence, Replication, Spans};
     use crate::memory::Memory;
@@ -227,7 +234,12 @@ mod tests {
             &self.table
         }
         fn server(&self) -> Server {
-            Server { run_id: "1".repeat(40), listeners: vec!["name=tcp".to_owned()], ..Server::default() }
+            Server {
+                run_id: "1".repeat(40),
+                listeners: vec!["name=tcp".to_owned()],
+                steady_ms: 10_000,
+                ..Server::default()
+            }
         }
         fn clients(&self) -> Clients {
             Clients { connected: 3, max: 10_000, tracking: 1 }
@@ -318,6 +330,60 @@ mod tests {
         check(&example, "Commandstats", &[get]);
         check(&example, "Errorstats", &["errorstat_WRONGTYPE:count=2"]);
         check(&example, "Latencystats", &["latency_percentiles_usec_get:p50=1.008"]);
+    }
+
+    /// Makes a queue known.
+    fn know(queues: &mut Queues, hash: u64, name: &[u8]) -> Arc<ds::queue::Figures> {
+        queues.awaited(hash, name).expect("the name is that of a queue")
+    }
+
+    #[test]
+    fn queues_are_shown_the_oldest_first() {
+        let example = example();
+        let mut queues = Queues::new(example.shards.queues(), 0, true);
+        let empty = "name=queue:a,db=0,system=sidekiq,state=waiting,depth=0,oldest_ms=0,in_per_s=0.00,out_per_s=0.00,waiters=2,paused=1,bytes=0";
+        let figures = know(&mut queues, 1, b"queue:a");
+        figures.set_paused(true);
+        figures.waiters.store(2, Ordering::Relaxed);
+        let filled = "name=queue:b%2C%3D%25%20%0D%0A%C3%A9%00,db=0,system=sidekiq,state=waiting,depth=3,oldest_ms=12,in_per_s=0.00,out_per_s=0.00,waiters=0,paused=0,bytes=218";
+        let figures = know(&mut queues, 2, "queue:b,=% \r\n\u{e9}\0".as_bytes());
+        figures.depth.set(3);
+        figures.oldest_ms.set(9_988);
+        figures.memory_bytes.set(218);
+        // It is no job that waits.
+        let figures = know(&mut queues, 3, b"bull:q:active");
+        figures.depth.set(5);
+        figures.oldest_ms.set(9_990);
+        check(
+            &example,
+            "Queues",
+            &[
+                "queues_known:3",
+                "queues_paused:1",
+                "queues_turned_away:0",
+                "queue_jobs_waiting:3",
+                "queue_oldest_ms:12",
+                "queue_waiters:2",
+                &format!("queue0:{filled}"),
+                &format!("queue2:{empty}"),
+                "queues_not_shown:0",
+            ],
+        );
+    }
+
+    #[test]
+    fn few_queues_are_shown_of_many() {
+        let example = example();
+        let mut queues = Queues::new(example.shards.queues(), 0, true);
+        for number in 0..QUEUES_SHOWN_MAX as u64 + 3 {
+            know(&mut queues, number, format!("queue:{number:03}").as_bytes());
+        }
+        know(&mut queues, 1000, &[b"queue:", &[b'a'; 1019][..]].concat());
+        let last = format!("queue{}:name=queue:{},", QUEUES_SHOWN_MAX - 1, QUEUES_SHOWN_MAX - 1);
+        let text = text(&example, |title, _| title == "Queues");
+        assert_eq!(text.lines().filter(|line| line.contains(":name=")).count(), QUEUES_SHOWN_MAX);
+        assert!(text.contains(&last), "no {last} in\n{text}");
+        assert!(text.ends_with("\r\nqueues_not_shown:4\r\n"), "{text}");
     }
 
     #[test]

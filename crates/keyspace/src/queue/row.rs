@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use super::{Class, Known, State};
 use ds::queue::{Figures, WAIT_BOUNDS_MS};
-use keyspace::queue::{Class, Known, State};
 
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,66 @@
+//! INFO queues: the queues that the server understands, as QUEUE LIST has them of one database.
+//!
+//! It is shown only to those who ask for it, and by `all`: what reads the default sections sees nothing new. Names are
+//! percent-encoded, so that none of them ends its field or its line.
+
+use std::cmp::Ordering;
+
+use keyspace::queue::{Row, State, rows};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+use super::Report;
+
+/// Queues that are shown.
+pub(super) const QUEUES_SHOWN_MAX: usize = 200;
+/// Queues with longer names are not shown.
+const NAME_BYTES_MAX: usize = 1024;
+/// What is encoded in names besides bytes that are not ASCII.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
+
+pub(super) fn queues(report: &mut Report) {
+    let known = report.facts.shards().queues();
+    let (turned_away, mut rows) = (known.turned_away(), rows(known, report.server.steady_ms));
+    let count = rows.len();
+    let paused_count = rows.iter().filter(|row| row.is_paused).count();
+    let waiting = || rows.iter().filter(|row| row.state == State::Waiting);
+    report.number("queues_known", count as u64);
+    report.number("queues_paused", paused_count as u64);
+    report.number("queues_turned_away", turned_away);
+    report.number("queue_jobs_waiting", waiting().map(|row| row.depth).sum::<u64>());
+    report.number("queue_oldest_ms", waiting().filter_map(|row| row.oldest_ms).max().unwrap_or(0));
+    report.number("queue_waiters", rows.iter().map(|row| row.waiters).sum::<u64>());
+    rows.retain(|row| row.name.len() <= NAME_BYTES_MAX);
+    // There may be a hundred thousand: those that are not shown need no order.
+    if rows.len() > QUEUES_SHOWN_MAX {
+        rows.select_nth_unstable_by(QUEUES_SHOWN_MAX, order);
+        rows.truncate(QUEUES_SHOWN_MAX);
+    }
+    rows.sort_unstable_by(order);
+    for (number, row) in rows.iter().enumerate() {
+        report.text(&format!("queue{number}"), &line(row));
+    }
+    report.number("queues_not_shown", (count - rows.len()) as u64);
+}
+
+/// The oldest first, then by name.
+fn order(one: &Row, other: &Row) -> Ordering {
+    let rank = |row: &Row| row.oldest_ms.unwrap_or(0);
+    rank(other).cmp(&rank(one)).then_with(|| (&one.name, one.db).cmp(&(&other.name, other.db)))
+}
+
+fn line(row: &Row) -> String {
+    format!(
+        "name={},db={},system={},state={},depth={},oldest_ms={},in_per_s={:.2},out_per_s={:.2},waiters={},paused={},bytes={}",
+        percent_encode(&row.name, ENCODED),
+        row.db,
+        row.system,
+        row.state.name(),
+        row.depth,
+        row.oldest_ms.unwrap_or(0),
+        row.in_per_s[0],
+        row.out_per_s[0],
+        row.waiters,
+        u8::from(row.is_paused),
+        row.memory_bytes
+    )
+}

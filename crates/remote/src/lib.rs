@@ -1,0 +1,105 @@
+//! What an operator asks a running server for on the terminal: `darter --queues` shows its queues, once or again and again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `command_line` | the flags, which are those of redis-cli |
+//! | `connection` | a client of a server that may be anything: every wait and every reply has a limit |
+//! | `queue` | a queue as QUEUE LIST has it |
+//! | `screen` | what standard output is: how wide, how high, whether it shows colours |
+//! | `table` | the table of queues |
+//! | `figures` | ages, rates, counts and bytes as people read them, and text from elsewhere that is safe on a terminal |
+//! | `error` | what can go wrong, and the exit status of it |
+
+#![forbid(unsafe_code)]
+
+mod command_line;
+mod connection;
+mod error;
+mod figures;
+mod queue;
+mod screen;
+mod table;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use crate::command_line::Task;
+use crate::connection::{Connection, Limits};
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::screen::Screen;
+
+/// The part of the help about it.
+pub const HELP: &str = "
+The queues of a running server
+  --queues         Show them: how many jobs, how old the oldest is, how many come and go each second, who waits. Exit status: 1: the
+                   flags are wrong; 2: the server cannot be reached or is silent; 3: it wants other credentials; 4: it is no Darter
+    -h HOST        With --queues: the server's host [default: 127.0.0.1]
+    -p PORT        Its port [default: 6379]
+    --user NAME    The user, with a password
+    --pass TEXT    The password; -a is the same. In REDISCLI_AUTH nobody else sees it
+    -n DB          The database [default: 0]
+    -i SECONDS     Show them again and again, so many seconds apart
+";
+
+/// Does what the command line (without the program's name) asks for; `None` if that is nothing of this crate's.
+pub fn run(args: &[String]) -> Option<ExitCode> {
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    if !has("--queues") || has("--help") {
+        return None;
+    }
+    let password = std::env::var("REDISCLI_AUTH").ok();
+    let outcome = Task::parse(args, password).and_then(|task| show(&task, &Limits::default()));
+    Some(match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "darter: {error}");
+            error.status()
+        }
+    })
+}
+
+/// Shows the queues until that is enough.
+fn show(task: &Task, limits: &Limits) -> Result<(), Error> {
+    let mut connection = Connection::open(&task.host, task.port, limits)?;
+    if let Some(password) = &task.password {
+        let user = task.user.as_ref().map(|user| user.as_bytes());
+        let words: Vec<&[u8]> = [&b"AUTH"[..]].into_iter().chain(user).chain([password.as_bytes()]).collect();
+        connection.command(&words)?;
+    }
+    if task.db > 0 {
+        connection.command(&[b"SELECT", task.db.to_string().as_bytes()])?;
+    }
+    loop {
+        let queues = queues(&mut connection)?;
+        let screen = Screen::of_standard_output(task.every.is_some());
+        let text = table::text(queues, task.db, &screen);
+        match write(&screen.page(&text)) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(Error::Output)?,
+        }
+        match task.every {
+            Some(pause) => std::thread::sleep(pause),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn queues(connection: &mut Connection) -> Result<Vec<Queue>, Error> {
+    let count = connection.ask_for_items(&[b"QUEUE", b"LIST"])?;
+    let mut queues = Vec::new();
+    for _ in 0..count {
+        let queue = Queue::read(&connection.value()?);
+        queues
+            .push(queue.ok_or_else(|| connection.no_darter("what it says of its queues is something else"))?);
+    }
+    Ok(queues)
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}

@@ -28,6 +28,7 @@ pub struct Figures {
     db: AtomicU16,
     is_paused: AtomicBool,
     is_gone: AtomicBool,
+    is_counted: AtomicBool,
     is_taken_at_head: AtomicBool,
     /// Clients that wait for elements.
     pub waiters: AtomicU32,
@@ -81,6 +82,7 @@ impl Figures {
             db: AtomicU16::new(u16::try_from(db).unwrap_or(u16::MAX)),
             is_paused: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            is_counted: AtomicBool::new(true),
             is_taken_at_head: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
@@ -133,6 +135,17 @@ impl Figures {
     /// The server forgets it.
     pub fn set_gone(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what comes and what is taken is counted.
+    #[inline]
+    pub fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is: not while it is only done again, as a journal says.
+    pub fn set_counted(&self, is_counted: bool) {
+        self.is_counted.store(is_counted, Ordering::Relaxed);
     }
 
     /// What it did, if it did something.

@@ -106,7 +106,9 @@ impl Seen {
     #[inline]
     pub(crate) fn pushed(&mut self, end: End, count: usize, len: usize) {
         self.arrivals.push(end, count, self.now_ms);
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.book
+            && book.figures.is_counted()
+        {
             book.end_quiet(self.now_ms);
             book.figures.pushed.add(count as u64);
             book.note_time(self.now_ms);
@@ -117,7 +119,9 @@ impl Seen {
     #[inline]
     pub(crate) fn popped(&mut self, end: End, len: usize) {
         let came_ms = self.arrivals.pop(end);
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.book
+            && book.figures.is_counted()
+        {
             book.figures.set_taken_at(end);
             book.taken(self.now_ms, self.now_ms.saturating_sub(came_ms));
         }
@@ -224,5 +228,17 @@ mod tests {
         }
         assert_eq!(figures.rates(120_000)[1][0].round(), 10.0);
         assert_eq!(figures.last_ms(), [Some(60_000), Some(120_000)]);
+    }
+
+    #[test]
+    fn what_is_done_again_is_not_counted() {
+        let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
+        figures.set_counted(false);
+        let mut seen = Seen::default();
+        seen.open(Book::new(Arc::clone(&figures)), 0);
+        seen.pushed(End::Head, 3, 3);
+        seen.popped(End::Tail, 2);
+        assert_eq!((figures.depth.get(), figures.pushed.get(), figures.popped.get()), (2, 0, 0));
+        assert!(seen.book().is_some_and(|book| book.waits().is_none()) && figures.activity().is_none());
     }
 }

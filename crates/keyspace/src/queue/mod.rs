@@ -296,7 +296,10 @@ impl Queues {
         }
         let was_listed = std::mem::replace(&mut self.is_listed, is_listed);
         self.db = db;
-        self.slots.iter().for_each(|slot| slot.figures.set_db(db));
+        for figures in self.slots.iter().map(|slot| &slot.figures) {
+            figures.set_db(db);
+            figures.set_counted(is_listed);
+        }
         match (was_listed, is_listed) {
             (false, true) => self.known.list(self.slots.iter().map(|slot| Arc::clone(&slot.figures))),
             (true, false) => {
@@ -341,6 +344,7 @@ impl Queues {
         }
         let figures = Arc::new(Figures::new(key, class.number(), self.db, self.known.now_ms()));
         figures.set_taken_at(class.system.popping_end());
+        figures.set_counted(self.is_listed);
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));
         }

@@ -6,7 +6,7 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -92,6 +92,9 @@ bench-resident: release ## What the process takes: after FLUSHALL, MEMORY PURGE,
 
 bench-holds: release ## How long single commands hold a shard when a key has a million elements, beside redis-server
 	scripts/holds
+
+queue-account: release ## Ages, waiting times and rates that QUEUE says, against an account of a client's own: SECONDS_EACH (10), SEED (fresh)
+	scripts/queue-account --seconds $(or $(SECONDS_EACH),10) $(if $(SEED),--seed $(SEED))
 
 bench-journal: release ## What appendfsync no, everysec and always cost, and BGREWRITEAOF, beside redis-server on the same disk; ONLY=set,reads,paced,busy,sidekiq,base
 	gates/sidekiq/setup $(SIDEKIQ)

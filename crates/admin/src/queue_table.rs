@@ -105,11 +105,13 @@ fn table<'r>(
     Table { time_ms, other: total.queues - queues.len(), total, queues }
 }
 
-/// The oldest and deepest of too many.
+/// Of too many the sets beside queues, which are few, and then the oldest and deepest queues.
 fn most_wanted(mut rows: Vec<&Row>) -> Vec<&Row> {
     rows.retain(|row| row.name.len() <= NAME_BYTES_MAX);
     if rows.len() > QUEUES_MAX {
-        rows.sort_by_key(|row| std::cmp::Reverse((row.oldest_ms, row.depth, row.pushed)));
+        rows.sort_by_key(|row| {
+            std::cmp::Reverse((row.state != queues::State::Waiting, row.oldest_ms, row.depth, row.pushed))
+        });
         rows.truncate(QUEUES_MAX);
     }
     rows

@@ -123,7 +123,7 @@ impl<W> Waiters<W> {
         self.next_ticket += 1;
         let queue = match self.by_key.get_mut(&PlaceRef { db, key }) {
             Some(queue) => {
-                if queue.awaited.as_ref().is_some_and(|figures| figures.is_gone()) {
+                if queue.awaited.as_ref().is_none_or(|figures| figures.is_gone()) {
                     queue.awaited = figures();
                 }
                 queue
@@ -144,6 +144,27 @@ impl<W> Waiters<W> {
         self.figures.waiters.add(1);
         self.figures.awaited_keys.set(self.awaited as u64);
         ticket
+    }
+
+    /// Keys may be other queues than they were, since databases were emptied, swapped or loaded, or patterns have changed: says to each how
+    /// many wait for it. `figures` finds those of the queue that a key is.
+    pub fn find_queues(&mut self, mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<ds::queue::Figures>>) {
+        if self.awaited == 0 {
+            return;
+        }
+        for (place, queue) in &mut self.by_key {
+            if let Some(old) = queue.awaited.take_if(|figures| figures.is_gone() || figures.db() != place.db)
+            {
+                old.waiters.store(0, Ordering::Relaxed);
+            }
+        }
+        // After all of those, since a queue may be under the key of another now.
+        for (place, queue) in self.by_key.iter_mut().filter(|(_, queue)| !queue.records.is_empty()) {
+            if queue.awaited.is_none() {
+                queue.awaited = figures(place.db, &place.key);
+            }
+            queue.tell();
+        }
     }
 
     /// Takes the record `ticket` out of the FIFO of `key`; false if it was gone.
@@ -259,6 +280,33 @@ mod tests {
         assert!(!waiters.remove(0, b"q", ticket));
         assert_eq!((figures.waiters.get(), figures.awaited_keys.get()), (0, 0));
         assert_eq!(figures.awaited_keys_for_loss.get(), 0);
+    }
+
+    #[test]
+    fn queues_are_told_of_their_waiters_wherever_they_have_gone() {
+        let queue = |db| Arc::new(ds::queue::Figures::new(b"q", 0, db, 0));
+        let count = |queue: &Arc<ds::queue::Figures>| queue.waiters.load(Ordering::Relaxed);
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let (one, other, later) = (queue(0), queue(1), queue(0));
+        waiters.add(0, b"q", waiter(1), || Some(one.clone()));
+        waiters.add(0, b"q", waiter(2), || unreachable!("it is known"));
+        waiters.add(1, b"q", waiter(3), || Some(other.clone()));
+        waiters.add(0, b"later", waiter(4), || None);
+        assert_eq!((count(&one), count(&other)), (2, 1));
+        one.set_db(1);
+        other.set_db(0);
+        let mut find = |db: u32, key: &[u8]| {
+            let found = if key == b"q" { [&other, &one][db as usize] } else { &later };
+            Some(found.clone())
+        };
+        waiters.find_queues(&mut find);
+        assert_eq!((count(&one), count(&other), count(&later)), (1, 2, 1));
+        waiters.add(0, b"later", waiter(5), || unreachable!("it is known"));
+        assert_eq!(count(&later), 2);
+        let again = queue(0);
+        later.set_gone();
+        waiters.find_queues(|_, _| Some(again.clone()));
+        assert_eq!((count(&later), count(&again)), (0, 2));
     }
 
     #[test]

@@ -91,11 +91,17 @@ impl QueueUpkeep {
     }
 }
 
-/// Looks at some queues of each database; true if there may be more of them than those and `seen`.
+/// Looks at some queues of each database, and first at what clients wait for; true if there may be more of them than those and `seen`.
 fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool {
     let steady = tx.steady;
+    let placement = tx.hold.shards().placement();
+    let shard = tx.hold.shard_mut(id);
+    if seen == 0 {
+        let dbs = &mut shard.dbs;
+        shard.waiters.find_queues(|db, key| dbs[db as usize].queues_mut().awaited(placement.hash(key), key));
+    }
     let mut has_more = false;
-    for db in &mut tx.hold.shard_mut(id).dbs {
+    for db in &mut shard.dbs {
         let count = db.queues().len();
         if count > seen {
             db.refresh_queues(QUEUES_PER_VISIT, steady as u64, steady.saturating_sub(idle_ms).max(0) as u64);

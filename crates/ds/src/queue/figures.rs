@@ -28,6 +28,7 @@ pub struct Figures {
     db: AtomicU16,
     is_paused: AtomicBool,
     is_gone: AtomicBool,
+    is_counted: AtomicBool,
     is_taken_at_head: AtomicBool,
     /// Clients that wait for elements.
     pub waiters: AtomicU32,
@@ -81,6 +82,7 @@ impl Figures {
             db: AtomicU16::new(u16::try_from(db).unwrap_or(u16::MAX)),
             is_paused: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            is_counted: AtomicBool::new(true),
             is_taken_at_head: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
@@ -133,6 +135,17 @@ impl Figures {
     /// The server forgets it.
     pub fn set_gone(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what comes and what is taken is counted.
+    #[inline]
+    pub fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is: not while it is only done again, as a journal says.
+    pub fn set_counted(&self, is_counted: bool) {
+        self.is_counted.store(is_counted, Ordering::Relaxed);
     }
 
     /// What it did, if it did something.
@@ -204,9 +217,10 @@ impl Figures {
         let count = total.saturating_sub(counted) as f64;
         let passed_s = now_ms.saturating_sub(since_ms) as f64 / 1000.0;
         std::array::from_fn(|at| {
-            let kept = (-passed_s / RATE_SPANS_S[at]).exp();
-            // What came in a short time is averaged over the span, not over that time.
-            rates[at] * kept + count / passed_s.max(FOLD_MS as f64 / 1000.0) * (1.0 - kept)
+            let spans = passed_s / RATE_SPANS_S[at];
+            // Those that came are taken to be spread evenly over the time that has passed; if none has, they are as new as can be.
+            let weight = if spans > 0.0 { -(-spans).exp_m1() / spans } else { 1.0 };
+            rates[at] * (-spans).exp() + count / RATE_SPANS_S[at] * weight
         })
     }
 
@@ -254,12 +268,24 @@ mod tests {
     }
 
     #[test]
-    fn what_came_at_once_is_no_rate_of_a_thousand() {
+    fn what_came_at_once_is_averaged_over_the_span() {
         let figures = Figures::new(b"queue:a", 1, 0, 0);
         figures.pushed.add(1000);
         let [[short, ..], _] = figures.rates(1);
-        assert!(short < 1.0, "{short}");
+        assert!((99.0..=100.0).contains(&short), "{short}");
         let [[short, ..], _] = figures.rates(10_000);
         assert!((60.0..70.0).contains(&short), "{short}");
+    }
+
+    #[test]
+    fn how_often_rates_are_brought_up_to_date_does_not_matter() {
+        let figures = Figures::new(b"queue:a", 1, 0, 0);
+        for now in 10_000..10_020 {
+            figures.fold(now);
+            figures.pushed.add(50);
+            figures.fold(now);
+        }
+        let [[short, ..], _] = figures.rates(10_020);
+        assert!((99.0..=100.0).contains(&short), "{short}");
     }
 }

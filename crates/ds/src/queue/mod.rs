@@ -112,7 +112,10 @@ impl Seen {
     #[inline]
     pub(crate) fn pushed(&mut self, end: End, count: usize, len: usize) {
         self.arrivals.push(end, count, self.now_ms);
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.book
+            && book.figures.is_counted()
+        {
+            book.end_quiet(self.now_ms);
             book.figures.pushed.add(count as u64);
             book.note_time(self.now_ms);
         }
@@ -122,7 +125,9 @@ impl Seen {
     #[inline]
     pub(crate) fn popped(&mut self, end: End, len: usize) {
         let came_ms = self.arrivals.pop(end);
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.book
+            && book.figures.is_counted()
+        {
             book.figures.set_taken_at(end);
             book.taken(self.now_ms, self.now_ms.saturating_sub(came_ms));
         }
@@ -172,11 +177,20 @@ impl Book {
 
     #[inline]
     fn taken(&mut self, now_ms: u64, wait_ms: u64) {
+        self.end_quiet(now_ms);
         self.figures.popped.add(1);
         let figures = &self.figures;
         let settled = |count, max_ms, sum_ms| figures.active().count_waits(count, max_ms, sum_ms);
         self.waits.get_or_insert_default().record(now_ms, wait_ms, settled);
         self.note_time(now_ms);
+    }
+
+    /// What comes now did not come while nothing came: rates are brought up to date before it is counted.
+    #[inline]
+    fn end_quiet(&mut self, now_ms: u64) {
+        if now_ms >= self.fold_ms {
+            self.figures.fold(now_ms);
+        }
     }
 
     #[inline]
@@ -202,5 +216,38 @@ impl Book {
             let kept = &self.figures.active().last_minute_ms;
             kept.iter().zip(shown).for_each(|(kept, shown)| kept.set(shown));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_after_a_quiet_time_counts_as_new() {
+        let mut seen = Seen::default();
+        seen.open(Book::new(Arc::new(Figures::new(b"queue:a", 1, 0, 0))), 0);
+        let figures = Arc::clone(seen.book().expect("it is a queue").figures());
+        seen.set_time(60_000);
+        seen.pushed(End::Head, 1000, 1000);
+        assert_eq!(figures.rates(60_000)[0][0].round(), 100.0);
+        seen.set_time(120_000);
+        for len in (900..1000).rev() {
+            seen.popped(End::Tail, len);
+        }
+        assert_eq!(figures.rates(120_000)[1][0].round(), 10.0);
+        assert_eq!(figures.last_ms(), [Some(60_000), Some(120_000)]);
+    }
+
+    #[test]
+    fn what_is_done_again_is_not_counted() {
+        let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
+        figures.set_counted(false);
+        let mut seen = Seen::default();
+        seen.open(Book::new(Arc::clone(&figures)), 0);
+        seen.pushed(End::Head, 3, 3);
+        seen.popped(End::Tail, 2);
+        assert_eq!((figures.depth.get(), figures.pushed.get(), figures.popped.get()), (2, 0, 0));
+        assert!(seen.book().is_some_and(|book| book.waits().is_none()) && figures.activity().is_none());
     }
 }

@@ -26,7 +26,7 @@ use hashbrown::HashTable;
 
 pub use known::{COUNT_MAX, Known};
 pub use recognize::{Class, Patterns, State, System};
-pub use row::{Row, Waits, rows};
+pub use row::{Row, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut};
 use crate::value::{Value, ValueRef};
@@ -133,6 +133,7 @@ impl Queues {
             Some(at) => at,
             None if !is_paused => return Some(false),
             None => {
+                self.may_know(key);
                 let kinds = [Kind::List, Kind::ZSet, Kind::Stream];
                 let class = kinds.into_iter().find_map(|kind| self.patterns.class_of(key, kind));
                 if class.is_none() && !self.known.learn(Learnt::Custom(key.into())) && !self.may_know(key) {
@@ -316,7 +317,10 @@ impl Queues {
         }
         let was_listed = std::mem::replace(&mut self.is_listed, is_listed);
         self.db = db;
-        self.slots.iter().for_each(|slot| slot.figures.set_db(db));
+        for figures in self.slots.iter().map(|slot| &slot.figures) {
+            figures.set_db(db);
+            figures.set_counted(is_listed);
+        }
         match (was_listed, is_listed) {
             (false, true) => self.known.list(self.slots.iter().map(|slot| Arc::clone(&slot.figures))),
             (true, false) => {
@@ -361,6 +365,7 @@ impl Queues {
         }
         let figures = Arc::new(Figures::new(key, class.number(), self.db, self.known.now_ms()));
         figures.set_taken_at(class.system.popping_end());
+        figures.set_counted(self.is_listed);
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));
         }

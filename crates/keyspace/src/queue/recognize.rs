@@ -327,7 +327,9 @@ pub(super) fn tells(key: &[u8]) -> Option<Tells> {
 pub(super) fn bound_queue(member: &[u8]) -> Option<Learnt> {
     let at = memchr::memmem::rfind(member, CELERY_PRIORITY)?;
     let name = &member[at + CELERY_PRIORITY.len()..];
-    (!name.is_empty()).then(|| Learnt::CeleryQueue(name.into()))
+    // Workers and who watches them answer each other through such ones.
+    let is_mailbox = name.ends_with(b".pidbox") || name.starts_with(b"celeryev");
+    (!name.is_empty() && !is_mailbox).then(|| Learnt::CeleryQueue(name.into()))
 }
 
 fn builtin(key: &[u8], kind: Kind) -> Option<Class> {
@@ -457,6 +459,7 @@ mod tests {
     fn systems_are_told_by_the_names_of_their_keys() {
         let mut patterns = Patterns::new(vec![b"jobs:*"[..].into()]);
         patterns.learn(bound_queue(b"mail\x06\x16\x06\x16mail").expect("it names a queue"));
+        assert_eq!(bound_queue(b"u\x06\x16\x06\x16u.reply.celery.pidbox"), None);
         for set in [&b"app:queues"[..], b"a:b:queues"] {
             let Some(Tells::Namespace(name)) = tells(set) else { panic!("it has a namespace") };
             patterns.learn(Learnt::Namespace(name));

@@ -97,5 +97,12 @@ impl Row {
 
 /// All queues, as they are at `now_ms` of the clock that does not jump.
 pub fn rows(known: &Known, now_ms: u64) -> Vec<Row> {
-    known.listed().iter().map(|figures| Row::new(figures, now_ms)).collect()
+    rows_of(known, now_ms, |_| true)
+}
+
+/// Those for whose figures `is_wanted` is true.
+pub fn rows_of(known: &Known, now_ms: u64, is_wanted: impl Fn(&Figures) -> bool) -> Vec<Row> {
+    let listed = known.listed();
+    let wanted = listed.iter().filter(|figures| is_wanted(figures));
+    wanted.map(|figures| Row::new(figures, now_ms)).collect()
 }

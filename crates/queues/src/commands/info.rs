@@ -6,9 +6,9 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use ds::list::List;
-use ds::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS};
+use ds::queue::{Book, Figures, PERIODS_S, Quantiles, WAIT_BOUNDS_MS};
 use keyspace::ValueRef;
-use keyspace::queue::{Row, rows};
+use keyspace::queue::{Class, Row, rows_of};
 
 use super::list::tell;
 use crate::beside::is_beside;
@@ -43,7 +43,12 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let figures = queues.figures(hash, key).ok_or(CommandError::fixed("ERR no such queue"))?;
     let row = Row::new(figures, now_ms);
     let times = [Some(figures.first_ms), figures.last_ms()[0], figures.last_ms()[1]];
-    let mut beside = rows(queues.known(), now_ms);
+    // The shard is held, and there may be very many: most are ruled out as they lie.
+    let may_be_beside = |other: &Figures| {
+        let class = Class::of_number(other.class);
+        (other.db(), class.system.name()) == (row.db, row.system) && class.state != row.state
+    };
+    let mut beside = rows_of(queues.known(), now_ms, may_be_beside);
     beside.retain(|other| is_beside(&row, other));
     let of_list = match ctx.store.peek(key).map(|record| record.value()) {
         Some(ValueRef::List(list)) => book_of(list),

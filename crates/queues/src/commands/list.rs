@@ -3,7 +3,8 @@
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string};
 use ds::glob;
-use keyspace::queue::{Row, rows};
+use ds::queue::Figures;
+use keyspace::queue::{Class, Row, rows_of};
 use resp::Reply;
 
 use crate::{Ctx, Entry, Run};
@@ -34,13 +35,13 @@ fn list(ctx: &mut Ctx) -> CommandResult {
         }
     }
     let db = ctx.store.client.db;
-    let is_wanted = |row: &Row| {
-        row.db == db
-            && pattern.is_none_or(|pattern| glob::matches(pattern, &row.name, false))
-            && system.is_none_or(|system| row.system.as_bytes().eq_ignore_ascii_case(system))
+    let is_wanted = |figures: &Figures| {
+        let name_of_system = || Class::of_number(figures.class).system.name().as_bytes();
+        figures.db() == db
+            && system.is_none_or(|system| name_of_system().eq_ignore_ascii_case(system))
+            && pattern.is_none_or(|pattern| glob::matches(pattern, &figures.name, false))
     };
-    let mut rows = rows(ctx.store.tx.hold.shards().queues(), ctx.store.tx.steady as u64);
-    rows.retain(is_wanted);
+    let mut rows = rows_of(ctx.store.tx.hold.shards().queues(), ctx.store.tx.steady as u64, is_wanted);
     rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     ctx.reply.array(rows.len());
     for row in rows {

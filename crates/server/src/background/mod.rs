@@ -25,6 +25,8 @@ use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
+/// Memory is tight when no more than one part in so many of `maxmemory` is free.
+const TIGHT_PART: u64 = 16;
 /// Of `maxmemory`, one part in so many may be kept without anything in it.
 const KEPT_PART: u64 = 64;
 
@@ -206,7 +208,11 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     let mut queues = std::mem::take(&mut thread.host.queues);
     queues.find(known, at_home(), thread);
     if is_second {
-        let idle_ms = shared.settings.number(QUEUE_IDLE_TIMEOUT) * 1000;
+        let limit = shared.settings.memory_bytes_max();
+        // What is known of empty queues is not evicted like keys, so where memory is tight it goes at once.
+        let is_tight = limit > 0 && heap::allocated_bytes() > limit - limit / TIGHT_PART;
+        let idle_s = if is_tight { 1 } else { shared.settings.number(QUEUE_IDLE_TIMEOUT) };
+        let idle_ms = idle_s * 1000;
         queues.refresh(idle_ms, at_home(), thread);
         queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
     }

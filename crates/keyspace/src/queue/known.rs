@@ -25,7 +25,7 @@ pub struct Known {
     /// Counts the changes of `patterns`.
     version: AtomicU64,
     patterns: RwLock<Arc<Patterns>>,
-    listed: Mutex<Vec<Arc<Figures>>>,
+    listed: Mutex<Listed>,
     count: AtomicUsize,
     count_max: AtomicUsize,
     turned_away: AtomicU64,
@@ -33,6 +33,14 @@ pub struct Known {
     /// Sets whose members name queues, by database and key.
     sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
+}
+
+/// The queues that are shown, and some that are gone, so that forgetting one does not look at all of them.
+#[derive(Debug, Default)]
+struct Listed {
+    all: Vec<Arc<Figures>>,
+    /// How many of them are gone, at most.
+    gone_count: usize,
 }
 
 impl Default for Known {
@@ -102,7 +110,8 @@ impl Known {
 
     /// All queues.
     pub fn listed(&self) -> Vec<Arc<Figures>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        listed.all.iter().filter(|figures| !figures.is_gone()).cloned().collect()
     }
 
     /// Whether one more may be known; it counts from then on.
@@ -118,13 +127,18 @@ impl Known {
     }
 
     pub(super) fn list(&self, figures: impl Iterator<Item = Arc<Figures>>) {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).extend(figures);
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).all.extend(figures);
     }
 
     /// So many that were admitted are forgotten; those of them that were listed say so.
     pub(super) fn forget(&self, count: usize) {
         self.count.fetch_sub(count, Ordering::Relaxed);
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).retain(|figures| !figures.is_gone());
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        listed.gone_count += count;
+        if listed.gone_count * 2 > listed.all.len() {
+            listed.all.retain(|figures| !figures.is_gone());
+            listed.gone_count = 0;
+        }
     }
 
     /// A set came to be whose members name queues.

@@ -14,6 +14,8 @@
 mod known;
 mod recognize;
 mod row;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

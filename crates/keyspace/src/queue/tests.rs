@@ -1,0 +1,131 @@
+//! What is known of the queues of a database, without a server.
+
+use std::sync::Arc;
+
+use ds::hashing::{Seed, hash};
+use ds::list::{End, List};
+use ds::queue::Figures;
+
+use super::*;
+use crate::Db;
+
+struct World {
+    known: Arc<Known>,
+    seed: Arc<Seed>,
+    db: Db,
+}
+
+impl World {
+    fn new() -> World {
+        let (known, seed) = (Arc::<Known>::default(), Arc::new(Seed::new(1)));
+        let db = Db::new(Arc::clone(&seed)).with_queues(&known, 0, true);
+        World { known, seed, db }
+    }
+
+    fn push(&mut self, key: &str, now_ms: u64) {
+        let make = |key: &[u8], idle: Option<Record>| {
+            idle.unwrap_or_else(|| Record::new(key, Value::List(Box::new(List::new()))))
+        };
+        let (record, _) = self.db.find_or_insert(hash(&self.seed, key.as_bytes()), key.as_bytes(), make);
+        let Value::List(list) = record.into_value() else { panic!("it is a list") };
+        list.extras_mut().set_time(now_ms);
+        list.push(End::Head, b"job");
+    }
+
+    /// Pops the last element; whether the queue keeps the list.
+    fn pop_last(&mut self, key: &str, now_ms: u64) -> bool {
+        let hash = hash(&self.seed, key.as_bytes());
+        let record = self.db.find_mut(hash, key.as_bytes()).expect("it is there");
+        let Value::List(list) = record.into_value() else { panic!("it is a list") };
+        list.extras_mut().set_time(now_ms);
+        list.pop(End::Tail).expect("it has an element");
+        self.db.remove_emptied(hash, key.as_bytes()).is_none()
+    }
+
+    fn figures(&self, key: &str) -> Option<Arc<Figures>> {
+        self.db.queues().figures(hash(&self.seed, key.as_bytes()), key.as_bytes()).cloned()
+    }
+}
+
+#[test]
+fn an_emptied_queue_keeps_its_list_and_what_is_known_of_it() {
+    let mut world = World::new();
+    for round in 1..=3 {
+        world.push("queue:a", round * 1000);
+        assert!(world.pop_last("queue:a", round * 1000 + 5));
+        let figures = world.figures("queue:a").expect("it is known");
+        let figures =
+            [&figures.depth, &figures.oldest_ms, &figures.pushed, &figures.popped].map(|figure| figure.get());
+        assert_eq!(figures, [0, 0, round, round]);
+    }
+    world.push("other", 1);
+    assert!(!world.pop_last("other", 2));
+    assert_eq!(world.known.listed().len(), 1);
+}
+
+#[test]
+fn ages_go_with_a_list_to_another_name() {
+    let mut world = World::new();
+    world.push("queue:a", 1000);
+    let hash_of = |key: &[u8]| hash(&world.seed, key);
+    let (from, to) = (hash_of(b"queue:a"), hash_of(b"queue:b"));
+    let value = world.db.remove(from, b"queue:a").expect("it is there").into_value();
+    assert_eq!(world.figures("queue:a").map(|figures| figures.depth.get()), Some(0));
+    world.db.insert(to, b"queue:b", value);
+    let figures = world.figures("queue:b").expect("it is known");
+    assert_eq!((figures.depth.get(), figures.oldest_ms.get()), (1, 1000));
+}
+
+#[test]
+fn idle_queues_are_forgotten_and_others_are_not() {
+    let mut world = World::new();
+    for number in 0..100 {
+        world.push(&format!("queue:{number}"), 1000);
+    }
+    for number in 0..60 {
+        assert!(world.pop_last(&format!("queue:{number}"), 2000));
+    }
+    let paused = hash(&world.seed, b"queue:7");
+    assert_eq!(world.db.pause_queue(paused, b"queue:7", true), Some(true));
+    world.db.refresh_queues(100, 3000, 0);
+    assert_eq!(world.known.listed().len(), 100);
+    world.db.refresh_queues(100, 3_000_000, 2_000_000);
+    assert_eq!((world.known.listed().len(), world.known.count()), (41, 41));
+    assert!(world.figures("queue:8").is_none() && world.figures("queue:7").is_some());
+    world.push("queue:8", 3_000_001);
+    assert_eq!(world.figures("queue:8").map(|figures| figures.pushed.get()), Some(1));
+}
+
+#[test]
+fn what_is_loaded_is_listed_when_it_takes_its_place() {
+    let mut world = World::new();
+    world.push("queue:old", 1);
+    let mut loaded = World {
+        db: Db::new(Arc::clone(&world.seed)).with_queues(&world.known, 0, false),
+        known: Arc::clone(&world.known),
+        seed: Arc::clone(&world.seed),
+    };
+    loaded.push("queue:new", 2);
+    let names = |known: &Known| -> Vec<String> {
+        known.listed().iter().map(|figures| String::from_utf8_lossy(&figures.name).into_owned()).collect()
+    };
+    assert_eq!(names(&world.known), ["queue:old"]);
+    world.db.swap(&mut loaded.db);
+    assert_eq!(names(&world.known), ["queue:new"]);
+    drop(loaded);
+    assert_eq!((names(&world.known), world.known.count()), (vec!["queue:new".to_owned()], 1));
+    world.db.take();
+    assert_eq!((world.known.listed().len(), world.known.count()), (0, 0));
+}
+
+#[test]
+fn no_more_are_known_than_may_be() {
+    let mut world = World::new();
+    world.known.set_count_max(2);
+    for number in 0..5 {
+        world.push(&format!("queue:{number}"), 1);
+    }
+    assert_eq!((world.known.listed().len(), world.known.turned_away()), (2, 3));
+    let other = hash(&world.seed, b"queue:9");
+    assert_eq!(world.db.pause_queue(other, b"queue:9", true), None);
+}

@@ -92,6 +92,17 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("xadd", "history", "KEEPREF, DELREF and ACKED, of 8.2"),
     ("xtrim", "arguments", "KEEPREF, DELREF and ACKED, of 8.2"),
     ("xtrim", "history", "KEEPREF, DELREF and ACKED, of 8.2"),
+    ("darter.pause", "", "of Darter"),
+    ("queue", "", "of Darter"),
+    ("queue|find", "", "of Darter"),
+    ("queue|help", "", "of Darter"),
+    ("queue|info", "", "of Darter"),
+    ("queue|list", "", "of Darter"),
+    ("queue|move", "", "of Darter"),
+    ("queue|pause", "", "of Darter"),
+    ("queue|peek", "", "of Darter"),
+    ("queue|remove", "", "of Darter"),
+    ("queue|resume", "", "of Darter"),
     ("xackdel", "", "new in 8.2"),
     ("xdelex", "", "new in 8.2"),
     ("xinfo|stream", "arguments", "FULL is declared as a word"),
@@ -220,13 +231,15 @@ fn keys_are_found_as_by_redis() {
 fn categories_hold_the_commands_that_they_hold_in_redis() {
     beside_redis(|ours, theirs| {
         let categories = words(&call(ours, &["ACL", "CAT"]));
-        assert_eq!(categories, words(&call(theirs, &["ACL", "CAT"])));
+        let (of_redis, own) = categories.split_at(categories.len() - 1);
+        assert_eq!(of_redis, words(&call(theirs, &["ACL", "CAT"])));
+        assert_eq!(own, ["queue"]);
         let [our_names, their_names] =
             [&mut *ours, theirs].map(|socket| words(&call(socket, &["COMMAND", "LIST"])));
-        for category in categories {
-            let line = ["ACL", "CAT", &category];
+        for category in of_redis {
+            let line = ["ACL", "CAT", category];
             let [mut held, mut expected] = [&mut *ours, theirs].map(|socket| words(&call(socket, &line)));
-            let listed = call(ours, &["COMMAND", "LIST", "FILTERBY", "ACLCAT", &category]);
+            let listed = call(ours, &["COMMAND", "LIST", "FILTERBY", "ACLCAT", category]);
             assert_eq!(held, words(&listed), "{category}");
             held.retain(|name| their_names.contains(name));
             expected.retain(|name| our_names.contains(name));

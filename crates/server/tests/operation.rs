@@ -231,7 +231,7 @@ fn info_has_what_exporters_read() {
     assert_eq!(
         titles(&ask(&mut client, &["INFO", "all"])),
         "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster \
-         Transaction Keyspace"
+         Transaction Queues Keyspace"
     );
     assert_eq!(titles(&ask(&mut client, &["INFO", "cpu", "nothing", "KEYSPACE"])), "CPU Keyspace");
     assert_eq!(ask(&mut client, &["INFO", "nothing"]), "");

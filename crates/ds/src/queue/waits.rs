@@ -140,6 +140,11 @@ impl Waits {
         self.slots.push_back(Slot { from_s, span_s, max_ms: 0, counts: Vec::new() });
     }
 
+    /// How many were recorded of which `settled` has not been told yet, and how long they waited at most.
+    pub fn unsettled(&self) -> (u32, u64) {
+        (self.run.count, self.run.max_ms)
+    }
+
     /// What is known of the last `period_s` seconds; `None` if nothing was taken.
     pub fn quantiles(&self, now_ms: u64, period_s: u64) -> Option<Quantiles> {
         let from_s = (now_ms / 1000).saturating_sub(period_s);

@@ -6,7 +6,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use ds::list::List;
-use ds::queue::{Book, Figures, PERIODS_S, Quantiles, WAIT_BOUNDS_MS};
+use ds::queue::{Book, Figures, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, Waits};
 use keyspace::ValueRef;
 use keyspace::queue::{Class, Row, rows_of};
 
@@ -55,6 +55,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
         _ => None,
     };
     let waits = of_list.or_else(|| queues.idle_book(hash, key)).and_then(Book::waits);
+    let unsettled = waits.map_or((0, 0), Waits::unsettled);
     let quantiles = PERIODS_S.map(|period_s| waits?.quantiles(now_ms, period_s));
     let waiting: Vec<u64> =
         ctx.store.tx.hold.shard(id).waiters.of(db, key).map(|waiter| waiter.wait.client.id).collect();
@@ -68,7 +69,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
             None => ctx.reply.null(),
         }
     }
-    tell_waits(ctx, &row, quantiles);
+    tell_waits(ctx, &row, quantiles, unsettled);
     tell_waiting(ctx, &waiting);
     tell_beside(ctx, &beside);
     Ok(())
@@ -95,7 +96,12 @@ fn tell_rates(ctx: &mut Ctx, row: &Row) {
 }
 
 /// Waiting times of the periods, and how many waited how long since the queue is known.
-fn tell_waits(ctx: &mut Ctx, row: &Row, quantiles: [Option<Quantiles>; PERIODS.len()]) {
+fn tell_waits(
+    ctx: &mut Ctx,
+    row: &Row,
+    quantiles: [Option<Quantiles>; PERIODS.len()],
+    (unsettled, wait_ms): (u32, u64),
+) {
     let reply = &mut ctx.reply;
     reply.bulk(b"waits");
     reply.map(PERIODS.len());
@@ -120,7 +126,11 @@ fn tell_waits(ctx: &mut Ctx, row: &Row, quantiles: [Option<Quantiles>; PERIODS.l
     }
     reply.bulk(b"wait_histogram");
     reply.array(WAIT_BOUNDS_MS.len());
-    for (bound, count) in WAIT_BOUNDS_MS.iter().zip(row.waits.counts) {
+    let mut counts = row.waits.counts;
+    if let Some(class) = WAIT_BOUNDS_MS.iter().position(|bound| wait_ms <= *bound) {
+        counts[class] += u64::from(unsettled);
+    }
+    for (bound, count) in WAIT_BOUNDS_MS.iter().zip(counts) {
         reply.map(2);
         reply.bulk(b"le_ms");
         reply.int(*bound as i64);

@@ -143,16 +143,17 @@ impl Record {
     }
 
     /// The record to be put under its key another time, as if it were new, if it is worth being kept: it has a list that is empty and
-    /// small, and never had an expiry.
-    pub fn emptied(self) -> Option<Record> {
+    /// small, and never had an expiry. If not, the record as it is.
+    pub fn emptied(self) -> Result<Record, Record> {
         let record = self.lend();
         let is_spare = record.form() == 0
             && record.key().len() <= SPARE_KEY_BYTES_MAX
             && matches!(record.value(), ValueRef::List(list) if list.is_empty() && list.memory_bytes() <= SPARE_LIST_BYTES_MAX + list.seen().map_or(0, Seen::memory_bytes));
-        is_spare.then(|| {
-            write_word(self.block, Word::new(false, 0, 0));
-            self
-        })
+        if !is_spare {
+            return Err(self);
+        }
+        write_word(self.block, Word::new(false, 0, 0));
+        Ok(self)
     }
 
     /// Its list, if that is its value. Only what is seen of a queue may be changed so.

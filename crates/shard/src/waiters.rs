@@ -228,7 +228,7 @@ impl<W> Waiters<W> {
         if !self.by_key.is_empty()
             && let Some(queue) = self.by_key.get_mut(&PlaceRef { db, key })
         {
-            queue.emptied = record.emptied();
+            queue.emptied = record.emptied().ok();
         }
     }
 

@@ -17,7 +17,7 @@ const LEARNT_MAX: usize = 100_000;
 /// More keys are not looked at for names.
 const SOURCES_MAX: usize = 10_000;
 /// The default of [`Known::set_count_max`].
-pub const COUNT_MAX: usize = 100_000;
+const COUNT_MAX: usize = 100_000;
 
 /// What is known of queues.
 #[derive(Debug)]

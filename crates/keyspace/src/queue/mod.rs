@@ -26,7 +26,7 @@ use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 use hashbrown::HashTable;
 
-pub use known::{COUNT_MAX, Known};
+pub use known::Known;
 pub use recognize::{Class, Patterns, State, System};
 pub use row::{Row, Waits, rows, rows_of};
 
@@ -211,8 +211,12 @@ impl Queues {
             return Some(record);
         }
         let at = self.find(hash, record.lend().key())?;
+        let slot = &mut self.slots[at];
         let emptied = record.emptied();
-        self.slots[at].idle = emptied.or_else(|| Some(idle_record(&self.slots[at].figures, None)));
+        slot.idle = Some(
+            emptied
+                .unwrap_or_else(|mut record| idle_record(&slot.figures, record.list_mut().and_then(close))),
+        );
         None
     }
 

@@ -64,6 +64,21 @@ fn an_emptied_queue_keeps_its_list_and_what_is_known_of_it() {
 }
 
 #[test]
+fn waiting_times_stay_where_an_emptied_list_does_not() {
+    let mut world = World::new();
+    // A record with so long a key is not kept.
+    let key = format!("queue:{}", "x".repeat(100));
+    for round in 1..=3 {
+        world.push(&key, round * 1000);
+        assert!(world.pop_last(&key, round * 1000 + 5));
+        let hash = hash(&world.seed, key.as_bytes());
+        let waits = world.db.queues().idle_book(hash, key.as_bytes()).and_then(Book::waits);
+        let taken = waits.and_then(|waits| waits.quantiles(round * 1000 + 5, 60));
+        assert_eq!(taken.map(|taken| (taken.count, taken.max_ms)), Some((round, 5)));
+    }
+}
+
+#[test]
 fn ages_go_with_a_list_to_another_name() {
     let mut world = World::new();
     world.push("queue:a", 1000);

@@ -64,6 +64,18 @@ pub enum EntryType {
     Global,
 }
 
+impl EntryType {
+    /// All of them, with the words by which they are told.
+    pub const NAMED: [(&'static str, EntryType); 6] = [
+        ("inline", EntryType::Inline),
+        ("quick", EntryType::Quick),
+        ("hop", EntryType::Hop),
+        ("wide", EntryType::Wide),
+        ("global", EntryType::Global),
+        ("none", EntryType::None),
+    ];
+}
+
 /// What a client was not allowed to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denial {

@@ -41,14 +41,7 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     let observed = facts.observed();
     let name = "darter_entries_total";
     page.family(name, Kind::Counter, "Commands by how they came to their shards.");
-    for (word, entry_type) in [
-        ("inline", EntryType::Inline),
-        ("quick", EntryType::Quick),
-        ("hop", EntryType::Hop),
-        ("wide", EntryType::Wide),
-        ("global", EntryType::Global),
-        ("none", EntryType::None),
-    ] {
+    for (word, entry_type) in EntryType::NAMED {
         let count = observed.sum(|stats| &stats.entries[entry_type as usize]);
         page.sample(name, &[("type", word)], count as f64);
     }

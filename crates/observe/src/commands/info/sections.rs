@@ -391,14 +391,7 @@ pub(super) fn keyspace(report: &mut Report) {
 
 /// How commands came to their shards; not in Redis.
 pub(super) fn transaction(report: &mut Report) {
-    for (name, entry_type) in [
-        ("inline", EntryType::Inline),
-        ("quick", EntryType::Quick),
-        ("hop", EntryType::Hop),
-        ("wide", EntryType::Wide),
-        ("global", EntryType::Global),
-        ("none", EntryType::None),
-    ] {
+    for (name, entry_type) in EntryType::NAMED {
         let count = report.sum(|stats| &stats.entries[entry_type as usize]);
         report.number(&format!("tx_type_{name}"), count);
     }

@@ -20,6 +20,7 @@ mod error;
 mod garbage;
 mod key_spec;
 mod key_use;
+mod list_end;
 mod local;
 #[doc(hidden)]
 pub mod mutant;
@@ -43,6 +44,7 @@ pub use garbage::Garbage;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
 pub use key_use::KeyUse;
 pub use keyspace::Class;
+pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
 pub use local::{Local, OwnedEffect};
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};

@@ -6,7 +6,7 @@
 //! The effects are commands of Redis. `LREM` alone would not do: it removes the first element that equals another, which need not be
 //! the one that was found. So what goes is first marked (`LSET` with a text that no client has sent), and then removed by the mark.
 
-use command::{Change, Class, CommandError, Store};
+use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
 use ds::list::{Bookmark, End, List};
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Kind;
@@ -281,32 +281,4 @@ fn push<'e>(
 fn unused_text(store: &mut Store, key: &[u8]) -> Vec<u8> {
     let random = store.random(key);
     format!("darter:removed:{:016x}{:016x}", random.next_u64(), random.next_u64()).into_bytes()
-}
-
-fn end_word(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LEFT",
-        End::Tail => b"RIGHT",
-    }
-}
-
-fn push_command(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LPUSH",
-        End::Tail => b"RPUSH",
-    }
-}
-
-fn push_event(end: End) -> &'static str {
-    match end {
-        End::Head => "lpush",
-        End::Tail => "rpush",
-    }
-}
-
-fn pop_event(end: End) -> &'static str {
-    match end {
-        End::Head => "lpop",
-        End::Tail => "rpop",
-    }
 }

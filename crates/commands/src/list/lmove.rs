@@ -5,14 +5,14 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
-    When, double, key, oneof, parse_timeout_ms, take_from_list, token,
+    When, double, end_word, key, oneof, parse_timeout_ms, push_event, take_from_list, token,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
 use smallvec::SmallVec;
 
+use super::parse_end;
 use super::pop::popped;
-use super::{parse_end, push_event};
 
 /// An element up to this long is moved without memory of its own in between.
 const COPIED_BYTES: usize = 512;
@@ -95,13 +95,6 @@ fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     });
     ctx.reply.bulk(&value);
     Ok(true)
-}
-
-fn end_word(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LEFT",
-        End::Tail => b"RIGHT",
-    }
 }
 
 pub(super) const BLMOVE: Entry = Entry {

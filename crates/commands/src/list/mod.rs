@@ -60,35 +60,3 @@ fn parse_end(arg: &[u8]) -> Result<End, CommandError> {
         Err(CommandError::SYNTAX)
     }
 }
-
-/// The command that pushes at `end`, for effects.
-fn push_command(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LPUSH",
-        End::Tail => b"RPUSH",
-    }
-}
-
-/// The event of a push at `end`.
-fn push_event(end: End) -> &'static str {
-    match end {
-        End::Head => "lpush",
-        End::Tail => "rpush",
-    }
-}
-
-/// The command that pops at `end`, for effects.
-fn pop_command(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LPOP",
-        End::Tail => b"RPOP",
-    }
-}
-
-/// The event of a pop at `end`.
-fn pop_event(end: End) -> &'static str {
-    match end {
-        End::Head => "lpop",
-        End::Tail => "rpop",
-    }
-}

@@ -19,13 +19,13 @@ use command::KeyFlag::*;
 use command::{
     Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route,
     Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms,
-    take_from_list, token,
+    pop_command, pop_event, push_command, take_from_list, token,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
 use smallvec::SmallVec;
 
-use super::{parse_end, pop_command, pop_event, push_command};
+use super::parse_end;
 
 pub(super) const LPOP: Entry = Entry {
     name: "lpop",

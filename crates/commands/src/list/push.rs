@@ -2,10 +2,10 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use command::{
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, push_event, string,
+};
 use ds::list::{End, List, ListLimits};
-
-use super::push_event;
 
 pub(super) const LPUSH: Entry = Entry {
     name: "lpush",

@@ -29,8 +29,8 @@ const NAMES_MAX: usize = 1000;
 /// What a thread has looked at.
 #[derive(Debug, Default)]
 pub struct QueueUpkeep {
-    /// The patterns that all keys were, or are being, looked at with.
-    version: u64,
+    /// The last search that it has begun.
+    search: u64,
     /// Databases that are still to be looked at, and where in each.
     unseen: VecDeque<(ShardId, usize, u64)>,
 }
@@ -38,8 +38,8 @@ pub struct QueueUpkeep {
 impl QueueUpkeep {
     /// Goes on looking for queues if patterns have changed.
     pub fn find(&mut self, known: &Known, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
-        if self.version != known.version() {
-            let is_first = std::mem::replace(&mut self.version, known.version()) == 0;
+        if self.search != known.searches() {
+            let is_first = std::mem::replace(&mut self.search, known.searches()) == 0;
             // Keys that come are looked at with the first patterns anyway.
             self.unseen = if is_first { VecDeque::new() } else { shards.map(|id| (id, 0, 0)).collect() };
         }

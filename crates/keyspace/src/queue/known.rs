@@ -24,6 +24,8 @@ const COUNT_MAX: usize = 100_000;
 pub struct Known {
     /// Counts the changes of `patterns`.
     version: AtomicU64,
+    /// Counts those by which keys that are there may be queues.
+    searches: AtomicU64,
     patterns: RwLock<Arc<Patterns>>,
     listed: Mutex<Listed>,
     count: AtomicUsize,
@@ -47,6 +49,7 @@ impl Default for Known {
     fn default() -> Self {
         Known {
             version: AtomicU64::new(1),
+            searches: AtomicU64::new(1),
             patterns: RwLock::default(),
             listed: Mutex::default(),
             count: AtomicUsize::new(0),
@@ -74,12 +77,18 @@ impl Known {
         self.version.load(Ordering::Acquire)
     }
 
+    /// How often keys that are there were to be looked at: they may be queues as patterns are now.
+    pub fn searches(&self) -> u64 {
+        self.searches.load(Ordering::Relaxed)
+    }
+
     /// The operator's patterns are these. Keys that are there are to be looked at again.
     pub fn set_globs(&self, globs: Vec<Box<[u8]>>) {
         let mut patterns = self.patterns.write().unwrap_or_else(PoisonError::into_inner);
         if patterns.globs() != globs {
             *patterns = Arc::new(patterns.with_globs(globs));
             self.version.fetch_add(1, Ordering::Release);
+            self.searches.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -170,10 +179,13 @@ impl Known {
             return false;
         }
         let mut learned = Patterns::clone(&patterns);
+        // Who pauses a queue looks at its key.
+        let is_found = matches!(learnt, Learnt::Custom(_));
         let is_new = learned.learn(learnt);
         if is_new {
             *patterns = Arc::new(learned);
             self.version.fetch_add(1, Ordering::Release);
+            self.searches.fetch_add(u64::from(!is_found), Ordering::Relaxed);
         }
         is_new
     }

@@ -9,10 +9,8 @@
 
 use std::collections::HashMap;
 
-use queues::{Row, WAIT_BOUNDS_MS};
+use queues::{Row, SHOWN_NAME_BYTES_MAX, WAIT_BOUNDS_MS};
 
-/// Queues with longer names have no place, and are counted only where queues are listed.
-pub(crate) const NAME_BYTES_MAX: usize = 1024;
 /// For how long an empty queue keeps its place if another one wants it.
 const IDLE_MS_MAX: u64 = 3_600_000;
 
@@ -65,7 +63,7 @@ impl Labels {
                 None => newcomers.push(row),
             }
         }
-        newcomers.retain(|row| row.name.len() <= NAME_BYTES_MAX);
+        newcomers.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
         newcomers.sort_by(|one, other| {
             let rank = |row: &Row| (traffic(row), row.depth);
             rank(other).cmp(&rank(one)).then_with(|| one.name.cmp(&other.name))
@@ -206,7 +204,7 @@ mod tests {
     #[test]
     fn a_name_without_end_gets_no_place() {
         let mut long = busy("", 5);
-        long.name = vec![b'x'; NAME_BYTES_MAX + 1].into();
+        long.name = vec![b'x'; SHOWN_NAME_BYTES_MAX + 1].into();
         let rows = [long];
         let mut labels = Labels::default();
         let (labelled, rest, _) = labels.deal(&rows, 5, 0);

@@ -1,10 +1,9 @@
 //! The table of queues as JSON: for autoscalers and scripts, and with depths of the last minute for the console.
 
-use queues::Row;
+use queues::{Row, SHOWN_NAME_BYTES_MAX};
 use serde::Serialize;
 
 use crate::json::base64;
-use crate::labels::NAME_BYTES_MAX;
 use crate::query::Query;
 use crate::reply::{self, Answer};
 use crate::state::State;
@@ -107,7 +106,7 @@ fn table<'r>(
 
 /// Of too many the sets beside queues, which are few, and then the oldest and deepest queues.
 fn most_wanted(mut rows: Vec<&Row>) -> Vec<&Row> {
-    rows.retain(|row| row.name.len() <= NAME_BYTES_MAX);
+    rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     if rows.len() > QUEUES_MAX {
         rows.sort_by_key(|row| {
             std::cmp::Reverse((row.state != queues::State::Waiting, row.oldest_ms, row.depth, row.pushed))
@@ -220,7 +219,7 @@ mod tests {
     #[test]
     fn of_too_many_the_oldest_are_shown() {
         let mut rows: Vec<Row> = (0..QUEUES_MAX + 5).map(|index| row(&format!("q{index}"), 1)).collect();
-        rows[3].name = vec![b'x'; NAME_BYTES_MAX + 1].into();
+        rows[3].name = vec![b'x'; SHOWN_NAME_BYTES_MAX + 1].into();
         rows[QUEUES_MAX + 4].oldest_ms = Some(1_000_000);
         let shown = most_wanted(rows.iter().collect());
         assert_eq!((shown.len(), &*shown[0].name), (QUEUES_MAX, format!("q{}", QUEUES_MAX + 4).as_bytes()));

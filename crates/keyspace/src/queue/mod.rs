@@ -28,7 +28,7 @@ use hashbrown::HashTable;
 
 pub use known::Known;
 pub use recognize::{Class, Patterns, State, System};
-pub use row::{Row, Waits, rows, rows_of};
+pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut};
 use crate::value::{Value, ValueRef};

@@ -53,6 +53,9 @@ pub struct Row {
     pub waits: Waits,
 }
 
+/// Lists of queues for people and other programs leave out those with longer names.
+pub const SHOWN_NAME_BYTES_MAX: usize = 1024;
+
 /// The last minute, in milliseconds.
 const MINUTE_MS: u64 = 60_000;
 

@@ -5,15 +5,13 @@
 
 use std::cmp::Ordering;
 
-use keyspace::queue::{Row, State, rows};
+use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::Report;
 
 /// Queues that are shown.
 pub(super) const QUEUES_SHOWN_MAX: usize = 200;
-/// Queues with longer names are not shown.
-const NAME_BYTES_MAX: usize = 1024;
 /// What is encoded in names besides bytes that are not ASCII.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
 
@@ -29,7 +27,7 @@ pub(super) fn queues(report: &mut Report) {
     report.number("queue_jobs_waiting", waiting().map(|row| row.depth).sum::<u64>());
     report.number("queue_oldest_ms", waiting().filter_map(|row| row.oldest_ms).max().unwrap_or(0));
     report.number("queue_waiters", rows.iter().map(|row| row.waiters).sum::<u64>());
-    rows.retain(|row| row.name.len() <= NAME_BYTES_MAX);
+    rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     // There may be a hundred thousand: those that are not shown need no order.
     if rows.len() > QUEUES_SHOWN_MAX {
         rows.select_nth_unstable_by(QUEUES_SHOWN_MAX, order);

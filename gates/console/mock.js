@@ -428,7 +428,7 @@ class Mock {
         return [200, this.now()];
       case "/api/queue": {
         const info = this.info(Number(query.get("db")), query.get("key"));
-        return info ? [200, info] : [400, { error: "ERR no such queue" }];
+        return info ? [200, info] : [404, { error: "ERR no such queue" }];
       }
       case "/api/peek": {
         const queue = this.list.find((each) => each.key === query.get("key"));

@@ -1,13 +1,13 @@
 //! A queue for tests.
 
-use queues::{Row, State, Waits};
+use queues::{Row, State, System, Waits};
 
 /// A queue of this depth.
 pub(crate) fn row(name: &str, depth: u64) -> Row {
     Row {
         name: name.as_bytes().into(),
         db: 0,
-        system: "sidekiq",
+        system: System::Sidekiq,
         state: State::Waiting,
         depth,
         oldest_ms: (depth > 0).then_some(1500),

@@ -87,7 +87,7 @@ fn table<'r>(
 ) -> Table<'r> {
     let is_wanted = |row: &&Row| {
         query.allows("name", &row.name)
-            && query.allows("system", row.system.as_bytes())
+            && query.allows("system", row.system.name().as_bytes())
             && query.allows("state", row.state.name().as_bytes())
             && query.allows("db", row.db.to_string().as_bytes())
     };
@@ -123,7 +123,7 @@ fn line(row: &Row, spark: Option<Vec<u64>>) -> Line<'_> {
         name: String::from_utf8_lossy(&row.name).into_owned(),
         key: base64(&row.name),
         db: row.db,
-        system: row.system,
+        system: row.system.name(),
         state: row.state.name(),
         depth: row.depth,
         oldest_ms: row.oldest_ms,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_query_chooses_queues_and_its_total_is_always_a_number() {
         let mut rows = vec![row("queue:a", 3), row("queue:b", 0), row("bull:c:wait", 5)];
-        rows[2].system = "bullmq";
+        rows[2].system = queues::System::BullMq;
         rows[2].oldest_ms = Some(60_000);
         let check = |query: &str, names: &[&str], depth: u64, oldest_ms: u64| {
             let found = table(&rows, &Query::parse(query), 0, |_| None);

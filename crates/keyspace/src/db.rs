@@ -10,7 +10,7 @@ use ds::mover::{Mover, Place};
 
 use crate::cut::{Cut, Taken, Witness};
 use crate::data_config::UnixMs;
-use crate::queue::{Known, Queues};
+use crate::queue::{Known, Now, Queues};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
 use crate::value::Value;
@@ -54,7 +54,6 @@ impl Db {
     pub fn new(seed: Arc<Seed>) -> Self {
         Db {
             table: CompactTable::new(),
-            seed,
             volatile_count: 0,
             ttl_ms: 0,
             tally: Arc::default(),
@@ -64,14 +63,15 @@ impl Db {
             has_volatile_fields: false,
             met_volatile_fields: false,
             cut: None,
-            queues: Queues::default(),
+            queues: Queues::new(&Arc::default(), &seed, 0, false),
+            seed,
         }
     }
 
     /// It is database `number`, in which queues are recognized as `known` says. If clients are served from it, they are listed there.
     #[must_use]
     pub fn with_queues(mut self, known: &Arc<Known>, number: u32, is_listed: bool) -> Self {
-        self.queues = Queues::new(known, number, is_listed);
+        self.queues = Queues::new(known, &self.seed, number, is_listed);
         self
     }
 
@@ -96,9 +96,8 @@ impl Db {
 
     /// Brings the figures of some queues up to date, going on where the last call ended, and forgets those of which nothing came and
     /// went since `forgotten_ms`.
-    pub fn refresh_queues(&mut self, count: usize, now_ms: u64, forgotten_ms: u64) {
-        self.queues.forget_idle(count, forgotten_ms);
-        self.queues.refresh(count, now_ms, &mut self.table);
+    pub fn refresh_queues(&mut self, count: usize, now: Now, forgotten_ms: u64) {
+        self.queues.refresh(count, (now, forgotten_ms), &mut self.table);
     }
 
     /// Looks at `count` keys or some more from `cursor` on, whether they are queues since patterns have changed; the next cursor, 0 at the end.
@@ -258,13 +257,14 @@ impl Db {
         key: &[u8],
         make: impl FnOnce(&[u8], Option<Record>) -> Record,
     ) -> (RecordMut<'_>, bool) {
-        let (seed, queues, mut was_idle) = (&*self.seed, &mut self.queues, false);
+        let (seed, queues, mut may_be_queue) = (&*self.seed, &mut self.queues, false);
         let (mut held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
             || {
-                let idle = if queues.may_know(key) { queues.take_idle(hash, key) } else { None };
-                was_idle = idle.is_some();
+                let is_named_so = queues.may_know(key);
+                let idle = if is_named_so { queues.take_idle(hash, key) } else { None };
+                may_be_queue = is_named_so && idle.is_none();
                 make(key, idle)
             },
             |record| hashing::hash(seed, record.key()),
@@ -276,7 +276,7 @@ impl Db {
             Cut::show(&mut self.cut, &mut held);
         }
         let mut record = RecordMut(held);
-        if is_new && !was_idle && self.queues.may_know(key) {
+        if may_be_queue {
             self.queues.arrive(hash, record.again());
         }
         (record, is_new)

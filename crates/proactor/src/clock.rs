@@ -4,7 +4,7 @@
 //! from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be simulated.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tells the time; cheap to clone.
@@ -14,7 +14,7 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Real { counter: quanta::Clock, start: u64, start_unix_ms: u64 },
-    Simulated { now_ns: Arc<AtomicU64> },
+    Simulated { now_ns: Arc<AtomicU64>, set_ahead_ms: Arc<AtomicI64> },
 }
 
 /// Where simulated wall time starts: 2024-01-01.
@@ -31,7 +31,18 @@ impl Clock {
 
     /// A clock that shows this many nanoseconds since its beginning: whoever has the other end moves it.
     pub fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
-        Clock(Source::Simulated { now_ns })
+        Clock(Source::Simulated { now_ns, set_ahead_ms: Arc::default() })
+    }
+
+    /// Somebody sets the machine's clock so far ahead, or back: that of all clones of a simulated one.
+    ///
+    /// # Panics
+    /// If it is the real one, which nobody sets from here.
+    pub fn set_ahead(&self, ms: i64) {
+        match &self.0 {
+            Source::Real { .. } => panic!("the machine's clock is not ours"),
+            Source::Simulated { set_ahead_ms, .. } => _ = set_ahead_ms.fetch_add(ms, Ordering::Relaxed),
+        }
     }
 
     /// Milliseconds since 1970; may jump when the machine's clock is set.
@@ -43,7 +54,7 @@ impl Clock {
     pub fn steady_ms(&self) -> u64 {
         match &self.0 {
             Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
-            Source::Simulated { .. } => self.now_ms(),
+            Source::Simulated { .. } => SIMULATED_START_UNIX_MS + self.monotonic_ms(),
         }
     }
 
@@ -54,7 +65,11 @@ impl Clock {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
             }
-            Source::Simulated { .. } => SIMULATED_START_UNIX_MS * 1_000 + self.monotonic_ns() / 1_000,
+            Source::Simulated { set_ahead_ms, .. } => {
+                let set_ahead_us = set_ahead_ms.load(Ordering::Relaxed) * 1_000;
+                (SIMULATED_START_UNIX_MS * 1_000 + self.monotonic_ns() / 1_000)
+                    .saturating_add_signed(set_ahead_us)
+            }
         }
     }
 
@@ -62,7 +77,7 @@ impl Clock {
     pub fn monotonic_ns(&self) -> u64 {
         match &self.0 {
             Source::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
-            Source::Simulated { now_ns } => now_ns.load(Ordering::Relaxed),
+            Source::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
         }
     }
 
@@ -76,7 +91,7 @@ impl Clock {
     pub fn ticks(&self) -> u64 {
         match &self.0 {
             Source::Real { counter, .. } => counter.raw(),
-            Source::Simulated { now_ns } => now_ns.load(Ordering::Relaxed),
+            Source::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
         }
     }
 
@@ -111,5 +126,9 @@ mod tests {
         now_ns.store(2_000_000, Ordering::Relaxed);
         assert_eq!(clock.now_ms(), SIMULATED_START_UNIX_MS + 2);
         assert_eq!(clock.monotonic_ns(), 2_000_000);
+        let other = clock.clone();
+        other.set_ahead(-1000);
+        assert_eq!(clock.now_ms(), SIMULATED_START_UNIX_MS + 2 - 1000);
+        assert_eq!((clock.steady_ms(), clock.monotonic_ns()), (SIMULATED_START_UNIX_MS + 2, 2_000_000));
     }
 }

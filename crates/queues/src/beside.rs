@@ -1,6 +1,6 @@
 //! Which queues belong together: what of a queue waits, is being worked on, is due later, or failed.
 
-use keyspace::queue::Row;
+use keyspace::queue::{Row, System};
 
 /// Whether `other` has jobs of the same queue as `row`, in another state.
 pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {
@@ -13,21 +13,23 @@ fn stem(row: &Row) -> Option<&[u8]> {
     let name = &*row.name;
     match row.system {
         // The sets are those of all queues of a namespace.
-        "sidekiq" => Some(match memchr::memmem::find(name, b"queue:") {
+        System::Sidekiq => Some(match memchr::memmem::find(name, b"queue:") {
             Some(at) => &name[..at],
             None => &name[..memchr::memrchr(b':', name).map_or(0, |at| at + 1)],
         }),
-        "resque" | "celery" | "arq" => Some(b""),
-        "bullmq" => memchr::memrchr(b':', name).map(|at| &name[..at]),
-        "asynq" => memchr::memmem::rfind(name, b"}:").map(|at| &name[..at]),
-        "rq" => {
+        System::Resque | System::Celery | System::Arq => Some(b""),
+        System::BullMq => memchr::memrchr(b':', name).map(|at| &name[..at]),
+        System::Asynq => memchr::memmem::rfind(name, b"}:").map(|at| &name[..at]),
+        System::Rq => {
             let at = 3 + memchr::memchr(b':', &name[3..])?;
             let queue = &name[at + 1..];
             Some(queue.strip_suffix(b":intermediate").unwrap_or(queue))
         }
-        "huey" => name.splitn(3, |byte| *byte == b'.').nth(2),
-        "dramatiq" => Some(name.strip_suffix(b".DQ").or_else(|| name.strip_suffix(b".XQ")).unwrap_or(name)),
-        _ => None,
+        System::Huey => name.splitn(3, |byte| *byte == b'.').nth(2),
+        System::Dramatiq => {
+            Some(name.strip_suffix(b".DQ").or_else(|| name.strip_suffix(b".XQ")).unwrap_or(name))
+        }
+        System::Custom => None,
     }
 }
 

@@ -12,6 +12,7 @@ use ds::zset::{ZSet, ZSetRef};
 use keyspace::Kind;
 
 use crate::Ctx;
+use crate::commands::wrong_type;
 use crate::ends::{opposite, popping_end};
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
@@ -47,6 +48,9 @@ impl Sweep<'_> {
             return Ok(Step::End);
         };
         let (kind, len) = (value.kind(), value.len());
+        if kind == Kind::Stream {
+            return Err(wrong_type(kind));
+        }
         let kind_of_to = self.to.and_then(|to| Some(ctx.store.peek(to)?.value().kind()));
         if kind_of_to.is_some_and(|of_to| of_to != kind) {
             return Err(CommandError::WRONG_TYPE);

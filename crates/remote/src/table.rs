@@ -1,4 +1,4 @@
-//! The table of queues: the oldest first, then the deepest, and at the end what each state has in all.
+//! The table of queues, in the order in which the server lists them, and at the end what each state has in all.
 //!
 //! ```text
 //! queue          system   state    depth  oldest  in/s  out/s  clients  paused   memory
@@ -11,8 +11,6 @@
 //!
 //! All of it is ASCII, one column a letter. Names are cut so that lines fit the screen; where the screen is too narrow for the
 //! rest, lines are.
-
-use std::cmp::Reverse;
 
 use crate::figures::{age, bytes, count, cut, rate};
 use crate::queue::Queue;
@@ -47,10 +45,6 @@ pub(crate) fn text(mut queues: Vec<Queue>, db: u32, screen: &Screen) -> String {
     if queues.is_empty() {
         return format!("database {db} has no queues\n");
     }
-    queues.sort_by(|one, other| {
-        let rank = |queue: &Queue| Reverse((queue.oldest_ms, queue.depth));
-        rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(&other.name))
-    });
     let sums = sums(&queues);
     // Titles, an empty line, how many are left out, and where the cursor stays.
     let room = screen.height.map_or(usize::MAX, |height| height.saturating_sub(sums.len() + 4));
@@ -124,11 +118,14 @@ fn line(queue: &Queue) -> Line {
     }
 }
 
-/// What the queues of each state have in all, those of jobs that wait first.
+/// What the queues of each state have in all, in the order in which states come first.
 fn sums(queues: &[Queue]) -> Vec<Line> {
-    let mut states: Vec<&str> = queues.iter().map(|queue| &*queue.state).collect();
-    states.sort_unstable_by_key(|state| (*state != "waiting", *state));
-    states.dedup();
+    let mut states: Vec<&str> = Vec::new();
+    for queue in queues {
+        if !states.contains(&&*queue.state) {
+            states.push(&queue.state);
+        }
+    }
     states.into_iter().map(|state| sum(queues, state)).collect()
 }
 
@@ -175,10 +172,10 @@ mod tests {
 
     fn queues() -> Vec<Queue> {
         vec![
-            queue("dead", "dead", 7, None),
+            queue("b", "waiting", 1_200, Some(8_400)),
             queue("a", "waiting", 2, Some(100)),
             queue("retry", "retry", 3, None),
-            queue("b", "waiting", 1_200, Some(8_400)),
+            queue("dead", "dead", 7, Some(172_800_000)),
         ]
     }
 
@@ -189,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_come_first_and_sums_last() {
+    fn the_queues_keep_their_order_and_sums_come_last() {
         check(
             queues(),
             Screen::default(),
@@ -197,12 +194,12 @@ mod tests {
                 "queue     system   state    depth  oldest  in/s  out/s  clients  paused   memory",
                 "b         sidekiq  waiting  1,200   8.4 s  0.20   40.0       25  paused  400 KiB",
                 "a         sidekiq  waiting      2  100 ms  0.20   40.0       25       -  400 KiB",
-                "dead      sidekiq  dead         7       -  0.20   40.0       25       -  400 KiB",
                 "retry     sidekiq  retry        3       -  0.20   40.0       25       -  400 KiB",
+                "dead      sidekiq  dead         7     2 d  0.20   40.0       25       -  400 KiB",
                 "",
                 "2 queues           waiting  1,202   8.4 s  0.40   80.0       50       1  801 KiB",
-                "1 queue            dead         7       -  0.20   40.0       25       0  400 KiB",
                 "1 queue            retry        3       -  0.20   40.0       25       0  400 KiB",
+                "1 queue            dead         7     2 d  0.20   40.0       25       0  400 KiB",
             ],
         );
         check(Vec::new(), Screen::default(), &["database 0 has no queues"]);

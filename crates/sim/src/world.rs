@@ -355,6 +355,11 @@ impl World {
         client.pump()
     }
 
+    /// Somebody sets the wall clock of all machines so far ahead, or back. Durations are measured by another.
+    pub fn set_clock_ahead(&self, ms: i64) {
+        self.net.clock().set_ahead(ms);
+    }
+
     /// Goes on for so long on the world's clock, and then until every thread is between two turns; `act` is called
     /// first and after every event.
     pub fn run_for(&mut self, ms: u64, act: impl FnMut(&mut World)) {

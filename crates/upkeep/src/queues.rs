@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use command::{Client, Store, Tx};
 use ds::set::Set;
 use keyspace::UnixMs;
-use keyspace::queue::Known;
+use keyspace::queue::{Known, Now};
 use resp::Proto;
 use shard::ShardId;
 
@@ -93,7 +93,8 @@ impl QueueUpkeep {
 
 /// Looks at some queues of each database, and first at what clients wait for; true if there may be more of them than those and `seen`.
 fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool {
-    let steady = tx.steady;
+    let now = Now { steady_ms: tx.steady as u64, wall_ms: tx.now.max(0) as u64 };
+    let forgotten_ms = tx.steady.saturating_sub(idle_ms).max(0) as u64;
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
     if seen == 0 {
@@ -104,7 +105,7 @@ fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool 
     for db in &mut shard.dbs {
         let count = db.queues().len();
         if count > seen {
-            db.refresh_queues(QUEUES_PER_VISIT, steady as u64, steady.saturating_sub(idle_ms).max(0) as u64);
+            db.refresh_queues(QUEUES_PER_VISIT, now, forgotten_ms);
             has_more |= count > seen + QUEUES_PER_VISIT;
         }
     }

@@ -19,7 +19,7 @@ struct Labelled<'r> {
 
 impl Labelled<'_> {
     fn labels(&self) -> [(&str, &str); 4] {
-        let (system, state) = (self.row.system, self.row.state.name());
+        let (system, state) = (self.row.system.name(), self.row.state.name());
         [("queue", &self.name), ("db", &self.db), ("system", system), ("state", state)]
     }
 }

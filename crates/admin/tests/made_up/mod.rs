@@ -9,7 +9,7 @@ use admin::{Listening, Source};
 use command::{Entry, Flag, Shards, Table};
 use config::Value;
 use observe::{Clients, CpuTime, Facts, Memory, Observed, Persistence, Replication, Server, Spans};
-use queues::{Row, State, Waits};
+use queues::{Row, State, System, Waits};
 use settings::{HTTP_PORT, Settings};
 
 /// See the head of this file.
@@ -123,7 +123,7 @@ pub(crate) fn row(name: &[u8], depth: u64) -> Row {
     Row {
         name: name.into(),
         db: 0,
-        system: "sidekiq",
+        system: System::Sidekiq,
         state: State::Waiting,
         depth,
         oldest_ms: (depth > 0).then_some(1500),

@@ -27,7 +27,7 @@ mod walk;
 use std::mem;
 
 use segment::Segment;
-pub use slot::{Block, Held};
+pub use slot::{Block, Held, Shared};
 use slot::{Slot, TAG_BITS};
 pub use walk::Sampling;
 

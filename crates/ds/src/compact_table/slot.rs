@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::num::NonZero;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 15;
@@ -68,6 +69,58 @@ unsafe impl<T: 'static> Block for Box<T> {
     unsafe fn lend<'a>(raw: NonNull<()>) -> &'a T {
         // SAFETY: by the caller's promise.
         unsafe { raw.cast().as_ref() }
+    }
+
+    fn prefetch(address: *const ()) {
+        crate::prefetch::prefetch(address);
+    }
+}
+
+/// What is lent of a block that has other owners elsewhere.
+pub struct Shared<'a, T> {
+    value: NonNull<T>,
+    lent: PhantomData<&'a T>,
+}
+
+impl<T> Clone for Shared<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<'_, T> {}
+
+impl<'a, T> Shared<'a, T> {
+    /// The value.
+    #[inline]
+    pub fn get(self) -> &'a T {
+        // SAFETY: the block is lent for so long.
+        unsafe { self.value.as_ref() }
+    }
+
+    /// One more owner.
+    pub fn to_owned(self) -> Arc<T> {
+        // SAFETY: the address came from `Arc::into_raw`, and the table stays an owner: this one is not dropped.
+        let owner = mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.value.as_ptr()) });
+        Arc::clone(&owner)
+    }
+}
+
+// SAFETY: an owner of many gives its pointer up and takes it back just so; nobody changes what it points to.
+unsafe impl<T: 'static> Block for Arc<T> {
+    type Ref<'a> = Shared<'a, T>;
+
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::new(Arc::into_raw(self).cast_mut()).expect("it is no null pointer").cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: by the caller's promise the pointer came from `Arc::into_raw`.
+        unsafe { Arc::from_raw(raw.cast().as_ptr()) }
+    }
+
+    unsafe fn lend<'a>(raw: NonNull<()>) -> Shared<'a, T> {
+        Shared { value: raw.cast(), lent: PhantomData }
     }
 
     fn prefetch(address: *const ()) {

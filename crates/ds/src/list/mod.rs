@@ -173,6 +173,7 @@ impl List {
     }
 
     /// Takes the element at one end after `visit` has read it in place.
+    #[inline(always)]
     pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
         if self.is_empty() {
             return None;

@@ -258,6 +258,7 @@ impl ListNode {
     }
 
     /// Takes the first or last value of a node that is not empty, after `visit` has read it.
+    #[inline(always)]
     pub(crate) fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> R {
         let bytes = self.bytes();
         let (value, length) = match end {

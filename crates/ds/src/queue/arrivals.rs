@@ -33,7 +33,7 @@ const GROWTH_PART: usize = 4;
 
 /// Elements that came in the same millisecond, or nearly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Run {
+pub(super) struct Run {
     /// time, 44 bits │ count, 20 bits
     word: u64,
 }
@@ -48,11 +48,11 @@ impl Run {
         Run { word: time.min(TIME_MAX) << COUNT_BITS | count as u64 }
     }
 
-    fn time(self) -> u64 {
+    pub(super) fn time(self) -> u64 {
         self.word >> COUNT_BITS
     }
 
-    fn count(self) -> usize {
+    pub(super) fn count(self) -> usize {
         self.word as usize & COUNT_MAX
     }
 
@@ -61,7 +61,7 @@ impl Run {
         (self.count() + by <= COUNT_MAX).then(|| Run { word: self.word + by as u64 })
     }
 
-    fn shrunk(self, by: usize) -> Run {
+    pub(super) fn shrunk(self, by: usize) -> Run {
         debug_assert!(by <= self.count());
         Run { word: self.word - by as u64 }
     }
@@ -103,40 +103,51 @@ impl Arrivals {
         arrivals
     }
 
-    /// Elements came at one end.
+    /// Elements came at one end; true if that made a run longer that there is, and nothing else.
     #[inline]
+    pub(super) fn grow(&mut self, end: End, count: usize, now: u64) -> bool {
+        let newest = match &mut self.0 {
+            Runs::One(run) => Some(run).filter(|run| run.count() > 0),
+            Runs::Many(many) => many.newest(end),
+        };
+        // A clock that runs backwards stands still.
+        let newest = newest.filter(|run| run.time() >= now);
+        newest.and_then(|run| run.grown(count).map(|grown| *run = grown)).is_some()
+    }
+
+    /// Elements came at one end.
     pub fn push(&mut self, end: End, count: usize, now: u64) {
-        if let Runs::One(run) = &mut self.0 {
-            if run.count() == 0 && count <= COUNT_MAX {
-                *run = Run::new(now, count);
-                return;
-            }
-            if run.time() == now
-                && let Some(grown) = run.grown(count)
-            {
-                *run = grown;
-                return;
-            }
+        if self.grow(end, count, now) {
+            return;
         }
-        self.many().push(end, count, now);
+        match &mut self.0 {
+            Runs::One(run) if run.count() == 0 && count <= COUNT_MAX => *run = Run::new(now, count),
+            Runs::One(_) | Runs::Many(_) => self.many().push(end, count, now),
+        }
+    }
+
+    /// The run at one end, which is what a pop there takes from.
+    #[inline]
+    pub(super) fn run_at(&mut self, end: End) -> Option<&mut Run> {
+        match (&mut self.0, end) {
+            (Runs::One(run), _) => Some(run),
+            (Runs::Many(many), End::Head) => many.runs.front_mut(),
+            (Runs::Many(many), End::Tail) => many.runs.back_mut(),
+        }
     }
 
     /// An element is taken at one end: when it came. There must be one.
-    #[inline]
     pub fn pop(&mut self, end: End) -> u64 {
-        match &mut self.0 {
-            Runs::One(run) => {
-                *run = run.shrunk(1);
-                run.time()
-            }
-            Runs::Many(many) => {
-                let time = many.take(end, 1);
-                if many.runs.is_empty() {
-                    *self = Arrivals::default();
-                }
-                time
+        let run = self.run_at(end).expect("there is an element");
+        *run = run.shrunk(1);
+        let run = *run;
+        if let (0, Runs::Many(many)) = (run.count(), &mut self.0) {
+            many.drop_run(if end == End::Head { 0 } else { many.runs.len() - 1 });
+            if many.runs.is_empty() {
+                *self = Arrivals::default();
             }
         }
+        run.time()
     }
 
     /// When the oldest element came, if there is one.
@@ -301,22 +312,19 @@ impl Many {
         self.runs.len() - self.left
     }
 
+    /// The newest run at one end.
     #[inline]
-    fn push(&mut self, end: End, mut count: usize, now: u64) {
-        let newest = match end {
+    fn newest(&mut self, end: End) -> Option<&mut Run> {
+        match end {
             End::Head if self.left > 0 => self.runs.front_mut(),
             End::Tail if self.right() > 0 => self.runs.back_mut(),
             End::Head | End::Tail => None,
-        };
-        // A clock that runs backwards stands still.
-        let now = newest.as_ref().map_or(now, |run| now.max(run.time()));
-        if let Some(run) = newest
-            && run.time() == now
-            && let Some(grown) = run.grown(count)
-        {
-            *run = grown;
-            return;
         }
+    }
+
+    /// Begins a run at one end, or as many as so many elements take.
+    fn push(&mut self, end: End, mut count: usize, now: u64) {
+        let now = self.newest(end).map_or(now, |run| now.max(run.time()));
         while count > 0 {
             let part = count.min(COUNT_MAX);
             count -= part;
@@ -331,21 +339,6 @@ impl Many {
         if self.runs.len() >= self.thin_at {
             self.thin(now);
         }
-    }
-
-    /// Takes elements of the run at one end; when they came.
-    #[inline]
-    fn take(&mut self, end: End, count: usize) -> u64 {
-        let at = match end {
-            End::Head => 0,
-            End::Tail => self.runs.len() - 1,
-        };
-        let run = self.runs[at].shrunk(count);
-        self.runs[at] = run;
-        if run.count() == 0 {
-            self.drop_run(at);
-        }
-        run.time()
     }
 
     fn drop_run(&mut self, at: usize) {

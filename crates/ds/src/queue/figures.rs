@@ -1,8 +1,8 @@
 //! What is known of a queue without holding its shard: written by whoever holds it, read by anybody at any time.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
+use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
 use crate::figure::Figure;
@@ -46,7 +46,7 @@ pub struct Figures {
     measured: AtomicU32,
     /// When it became known.
     pub first_ms: u64,
-    activity: OnceLock<Box<Activity>>,
+    activity: OnceBox<Activity>,
 }
 
 /// What there is to know of a queue that has done something for a second, or of which something was taken.
@@ -92,7 +92,7 @@ impl Figures {
             memory_bytes: Figure::default(),
             measured: AtomicU32::new(0),
             first_ms: now_ms,
-            activity: OnceLock::new(),
+            activity: OnceBox::new(),
         }
     }
 
@@ -150,7 +150,7 @@ impl Figures {
 
     /// What it did, if it did something.
     pub fn activity(&self) -> Option<&Activity> {
-        self.activity.get().map(|activity| &**activity)
+        self.activity.get()
     }
 
     /// The same; begins with it if need be.
@@ -234,12 +234,12 @@ impl Figures {
 }
 
 impl Activity {
-    /// So many elements were taken that had waited so long at most, and so long together.
-    pub(super) fn count_waits(&self, count: u32, wait_ms: u64, sum_ms: u64) {
-        self.waited.add(u64::from(count));
-        self.waited_ms.add(sum_ms);
+    /// So many elements were taken that had waited so long each.
+    pub(super) fn count_waits(&self, count: u64, wait_ms: u64) {
+        self.waited.add(count);
+        self.waited_ms.add(count.saturating_mul(wait_ms));
         if let Some(class) = WAIT_BOUNDS_MS.iter().position(|bound| wait_ms <= *bound) {
-            self.wait_counts[class].add(u64::from(count));
+            self.wait_counts[class].add(count);
         }
     }
 }

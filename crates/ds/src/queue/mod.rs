@@ -36,7 +36,8 @@ pub struct Seen {
 pub struct Book {
     figures: Arc<Figures>,
     waits: Option<Box<Waits>>,
-    fold_ms: u64,
+    /// Until then it is enough to count: figures are brought up to date then, or a slot of waiting times ends.
+    quiet_ms: u64,
 }
 
 impl Clone for Seen {
@@ -109,27 +110,64 @@ impl Seen {
         }
     }
 
-    #[inline]
+    // Functions of their own: no register is saved on the quick way, neither here nor in what calls them.
+    #[inline(never)]
     pub(crate) fn pushed(&mut self, end: End, count: usize, len: usize) {
-        self.arrivals.push(end, count, self.now_ms);
-        if let Some(book) = &mut self.book
-            && book.figures.is_counted()
-        {
-            book.end_quiet(self.now_ms);
+        if !self.pushed_again(end, count, len) {
+            self.pushed_anew(end, count, len);
+        }
+    }
+
+    /// The quick way, if elements came in the same millisecond as others before.
+    #[inline]
+    fn pushed_again(&mut self, end: End, count: usize, len: usize) -> bool {
+        let Some(book) = self.book.as_ref().filter(|book| self.now_ms < book.quiet_ms) else { return false };
+        let is_again = self.arrivals.grow(end, count, self.now_ms);
+        if is_again {
             book.figures.pushed.add(count as u64);
-            book.note_time(self.now_ms);
+            book.figures.depth.set(len as u64);
+        }
+        is_again
+    }
+
+    #[cold]
+    fn pushed_anew(&mut self, end: End, count: usize, len: usize) {
+        self.arrivals.push(end, count, self.now_ms);
+        if let Some(book) = &mut self.book {
+            book.count(self.now_ms, |book| book.figures.pushed.add(count as u64));
         }
         self.tell(len);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn popped(&mut self, end: End, len: usize) {
-        let came_ms = self.arrivals.pop(end);
-        if let Some(book) = &mut self.book
-            && book.figures.is_counted()
-        {
+        if !self.popped_again(end, len) {
+            self.popped_anew(end, len);
+        }
+    }
+
+    /// The quick way, if an element had waited as long as the one before and others came when it came.
+    #[inline]
+    fn popped_again(&mut self, end: End, len: usize) -> bool {
+        let Some(book) = self.book.as_mut().filter(|book| self.now_ms < book.quiet_ms) else { return false };
+        let Some(run) = self.arrivals.run_at(end).filter(|run| run.count() > 1) else { return false };
+        let wait_ms = self.now_ms.saturating_sub(run.time());
+        let is_again = book.waits.as_mut().is_some_and(|waits| waits.repeat(wait_ms));
+        if is_again {
+            *run = run.shrunk(1);
             book.figures.set_taken_at(end);
-            book.taken(self.now_ms, self.now_ms.saturating_sub(came_ms));
+            book.figures.popped.add(1);
+            book.figures.depth.set(len as u64);
+        }
+        is_again
+    }
+
+    #[cold]
+    fn popped_anew(&mut self, end: End, len: usize) {
+        let (came_ms, now_ms) = (self.arrivals.pop(end), self.now_ms);
+        if let Some(book) = &mut self.book {
+            book.figures.set_taken_at(end);
+            book.count(now_ms, |book| book.taken(now_ms, now_ms.saturating_sub(came_ms)));
         }
         self.tell(len);
     }
@@ -149,7 +187,6 @@ impl Seen {
         self.tell(len);
     }
 
-    #[inline]
     fn tell(&self, len: usize) {
         if let Some(book) = &self.book {
             book.figures.depth.set(len as u64);
@@ -161,8 +198,8 @@ impl Seen {
 impl Book {
     /// That of a queue that has just become known.
     pub fn new(figures: Arc<Figures>) -> Book {
-        let fold_ms = figures.first_ms + FOLD_MS;
-        Book { figures, waits: None, fold_ms }
+        let quiet_ms = if figures.is_counted() { figures.first_ms + FOLD_MS } else { 0 };
+        Book { figures, waits: None, quiet_ms }
     }
 
     /// What anybody may read.
@@ -175,42 +212,36 @@ impl Book {
         self.waits.as_deref()
     }
 
-    #[inline]
     fn taken(&mut self, now_ms: u64, wait_ms: u64) {
-        self.end_quiet(now_ms);
-        self.figures.popped.add(1);
         let figures = &self.figures;
-        let settled = |count, max_ms, sum_ms| figures.active().count_waits(count, max_ms, sum_ms);
-        self.waits.get_or_insert_default().record(now_ms, wait_ms, settled);
-        self.note_time(now_ms);
+        figures.popped.add(1);
+        let waits = self.waits.get_or_insert_default();
+        waits.record(now_ms, wait_ms, |count, wait_ms| figures.active().count_waits(count, wait_ms));
+        self.quiet_ms = self.quiet_ms.min(waits.slot_end_ms());
     }
 
-    /// What comes now did not come while nothing came: rates are brought up to date before it is counted.
-    #[inline]
-    fn end_quiet(&mut self, now_ms: u64) {
-        if now_ms >= self.fold_ms {
+    /// Counts what comes or goes; not what is only done again. It did not come while nothing came: rates are brought up to date before.
+    fn count(&mut self, now_ms: u64, count: impl FnOnce(&mut Book)) {
+        if now_ms < self.quiet_ms {
+            count(self);
+        } else if self.figures.is_counted() {
             self.figures.fold(now_ms);
-        }
-    }
-
-    #[inline]
-    fn note_time(&mut self, now_ms: u64) {
-        if now_ms >= self.fold_ms {
+            count(self);
             self.refresh(now_ms, None);
         }
     }
 
     /// Brings up to date what is not kept so all the time.
-    #[cold]
     pub fn refresh(&mut self, now_ms: u64, memory_bytes: Option<usize>) {
         match memory_bytes {
             Some(bytes) => self.figures.measure(now_ms, bytes as u64),
             None => self.figures.fold(now_ms),
         }
-        self.fold_ms = now_ms + FOLD_MS;
+        self.quiet_ms = now_ms + FOLD_MS;
         if let Some(waits) = &mut self.waits {
+            self.quiet_ms = self.quiet_ms.min(waits.slot_end_ms());
             let figures = &self.figures;
-            waits.settle(|count, max_ms, sum_ms| figures.active().count_waits(count, max_ms, sum_ms));
+            waits.settle(|count, wait_ms| figures.active().count_waits(count, wait_ms));
             let minute = waits.quantiles(now_ms, PERIODS_S[0]);
             let shown = minute.map_or([0; 3], |all| [all.p50_ms, all.p99_ms, all.max_ms]);
             let kept = &self.figures.active().last_minute_ms;

@@ -21,20 +21,15 @@ const SPANS_S: [u64; 3] = [10, 60, 600];
 #[derive(Debug, Default)]
 pub struct Waits {
     slots: VecDeque<Slot>,
-    /// Elements that waited as long as those before them, and are in no slot yet.
+    /// Elements that are in no slot yet.
     run: Run,
 }
 
-/// Elements of the same class, one after the other.
+/// Elements that waited equally long, one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    class: u16,
-    count: u32,
-    /// What they waited together, and at most.
-    sum_ms: u64,
-    max_ms: u64,
-    /// When the last slot ends.
-    until_ms: u64,
+    wait_ms: u64,
+    count: u64,
 }
 
 #[derive(Debug)]
@@ -83,40 +78,39 @@ fn middle_of(class: u16) -> u64 {
 }
 
 impl Waits {
-    /// An element was taken at `now_ms` that had waited so long. What is to be counted elsewhere goes to `settled`: how many waited how long at most and
-    /// together.
+    /// An element was taken before [`slot_end_ms`](Self::slot_end_ms); true if it had waited as long as the last one, or else it is to be recorded.
     #[inline]
-    pub fn record(&mut self, now_ms: u64, wait_ms: u64, settled: impl FnOnce(u32, u64, u64)) {
-        let class = class_of(wait_ms);
-        let run = &mut self.run;
-        if class != run.class || now_ms >= run.until_ms || run.count == u32::MAX {
-            self.begin_run(now_ms, class, settled);
-        }
-        let run = &mut self.run;
-        run.count += 1;
-        run.sum_ms += wait_ms;
-        run.max_ms = run.max_ms.max(wait_ms);
+    pub fn repeat(&mut self, wait_ms: u64) -> bool {
+        let is_same = wait_ms == self.run.wait_ms;
+        self.run.count += u64::from(is_same);
+        is_same
     }
 
-    #[cold]
-    fn begin_run(&mut self, now_ms: u64, class: u16, settled: impl FnOnce(u32, u64, u64)) {
-        self.settle(settled);
-        let now_s = now_ms / 1000;
-        if self.slots.back().is_none_or(|slot| now_s >= slot.from_s + slot.span_s) {
-            self.begin_slot(now_s);
+    /// An element was taken at `now_ms` that had waited so long. What is to be counted elsewhere goes to `settled`: how many waited how long.
+    pub fn record(&mut self, now_ms: u64, wait_ms: u64, settled: impl FnOnce(u64, u64)) {
+        let begins_slot = now_ms >= self.slot_end_ms();
+        if !begins_slot && self.repeat(wait_ms) {
+            return;
         }
-        let until_s = self.slots.back().map_or(0, |slot| slot.from_s + slot.span_s);
-        self.run = Run { class, until_ms: until_s * 1000, ..Run::default() };
+        self.settle(settled);
+        if begins_slot {
+            self.begin_slot(now_ms / 1000);
+        }
+        self.run = Run { wait_ms, count: 1 };
+    }
+
+    /// When the last slot ends.
+    pub fn slot_end_ms(&self) -> u64 {
+        self.slots.back().map_or(0, |slot| (slot.from_s + slot.span_s) * 1000)
     }
 
     /// Puts into its slot what is in none yet, and says so to `settled` if there is something.
-    pub fn settle(&mut self, settled: impl FnOnce(u32, u64, u64)) {
-        let Run { class, count, sum_ms, max_ms, .. } = self.run;
-        if let Some(slot) = self.slots.back_mut().filter(|_| count > 0) {
-            slot.add(class, count);
-            slot.max_ms = slot.max_ms.max(max_ms);
-            settled(count, max_ms, sum_ms);
-            (self.run.count, self.run.sum_ms, self.run.max_ms) = (0, 0, 0);
+    pub fn settle(&mut self, settled: impl FnOnce(u64, u64)) {
+        let run = self.run;
+        if let Some(slot) = self.slots.back_mut().filter(|_| run.count > 0) {
+            slot.add_run(run);
+            settled(run.count, run.wait_ms);
+            self.run.count = 0;
         }
     }
 
@@ -137,12 +131,14 @@ impl Waits {
         }
         let span_s = SPANS_S[0];
         let from_s = now_s / span_s * span_s;
+        // Very many queues have one slot with one class.
+        self.slots.reserve_exact(1);
         self.slots.push_back(Slot { from_s, span_s, max_ms: 0, counts: Vec::new() });
     }
 
     /// How many were recorded of which `settled` has not been told yet, and how long they waited at most.
-    pub fn unsettled(&self) -> (u32, u64) {
-        (self.run.count, self.run.max_ms)
+    pub fn unsettled(&self) -> (u64, u64) {
+        (self.run.count, self.run.wait_ms)
     }
 
     /// What is known of the last `period_s` seconds; `None` if nothing was taken.
@@ -150,9 +146,8 @@ impl Waits {
         let from_s = (now_ms / 1000).saturating_sub(period_s);
         let slots = self.slots.iter().filter(|slot| slot.from_s + slot.span_s > from_s);
         let mut all = Slot { from_s, span_s: period_s, max_ms: 0, counts: Vec::new() };
-        if self.run.count > 0 && self.run.until_ms > from_s * 1000 {
-            all.add(self.run.class, self.run.count);
-            all.max_ms = self.run.max_ms;
+        if self.run.count > 0 && self.slot_end_ms() > from_s * 1000 {
+            all.add_run(self.run);
         }
         for slot in slots {
             slot.counts.iter().for_each(|(class, count)| all.add(*class, *count));
@@ -185,10 +180,18 @@ impl Waits {
 }
 
 impl Slot {
+    fn add_run(&mut self, run: Run) {
+        self.add(class_of(run.wait_ms), u32::try_from(run.count).unwrap_or(u32::MAX));
+        self.max_ms = self.max_ms.max(run.wait_ms);
+    }
+
     fn add(&mut self, class: u16, count: u32) {
         match self.counts.iter_mut().find(|(there, _)| *there == class) {
             Some((_, there)) => *there = there.saturating_add(count),
-            None => self.counts.push((class, count)),
+            None => {
+                self.counts.reserve_exact(usize::from(self.counts.is_empty()));
+                self.counts.push((class, count));
+            }
         }
     }
 
@@ -216,10 +219,7 @@ mod tests {
     fn each_period_is_told_apart() {
         let (mut waits, mut counted) = (Waits::default(), 0);
         let mut record = |waits: &mut Waits, now_ms, wait_ms| {
-            waits.record(now_ms, wait_ms, |count, max_ms, sum_ms| {
-                assert!(sum_ms <= u64::from(count) * max_ms);
-                counted += count;
-            });
+            waits.record(now_ms, wait_ms, |count, _| counted += count);
         };
         assert_eq!(waits.quantiles(0, 60), None);
         // A long time ago one that waited long, then one each second that waited as many ms as the seconds count.
@@ -237,7 +237,7 @@ mod tests {
         let hour = waits.quantiles(now, 3600).expect("some were taken");
         assert_eq!((hour.count, hour.max_ms), (901, 3_000_000));
         assert!(waits.quantiles(now + 3_600_000 * 3, 60).is_none());
-        waits.settle(|count, _, _| counted += count);
+        waits.settle(|count, _| counted += count);
         assert_eq!(counted, 901);
         assert!(waits.slots.len() <= 6 + 1 + 10 + 1 + 7, "{} slots", waits.slots.len());
     }

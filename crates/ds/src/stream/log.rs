@@ -300,6 +300,29 @@ impl Log {
         Some(self.entries_added - read)
     }
 
+    /// How many entries there are behind `id`. At most `nodes_max` nodes are looked at from there to the end and as many to the
+    /// beginning; if that is too few, it says more than there are.
+    pub fn count_behind(&self, id: StreamId, nodes_max: usize) -> usize {
+        let (first, in_node) = match self.nodes.range(..=id).next_back() {
+            Some((&first, node)) => {
+                let entries = node.entries_from(node.entries_at());
+                (first, entries.filter(|entry| entry.id > id && !entry.is_deleted).count())
+            }
+            None => return self.len,
+        };
+        let live = |nodes: btree_map::Range<'_, StreamId, StreamNode>| -> Option<usize> {
+            let mut nodes = nodes.map(|(_, node)| node.live_count());
+            let count = nodes.by_ref().take(nodes_max).sum();
+            nodes.next().is_none().then_some(count)
+        };
+        let later = id.next().and_then(|next| live(self.nodes.range(next..)));
+        match (later, live(self.nodes.range(..first))) {
+            (Some(later), _) => in_node + later,
+            (None, Some(earlier)) => self.len - earlier,
+            (None, None) => self.len,
+        }
+    }
+
     /// Drops the first `node_count` nodes; false when nothing is left.
     pub(super) fn drop_nodes(&mut self, node_count: usize) -> bool {
         for _ in 0..node_count {

@@ -136,6 +136,9 @@ fn check(log: &Log, model: &Model, probe: usize) {
     );
     let after: Shown = model.entries.iter().filter(|entry| entry.0 >= middle).cloned().collect();
     assert_eq!(shown(log.range(middle, StreamId::MAX)), after);
+    let behind = after.iter().filter(|entry| entry.0 > middle).count();
+    assert_eq!(log.count_behind(middle, usize::MAX), behind);
+    assert!((behind..=log.len()).contains(&log.count_behind(middle, 1)), "it says too little");
     assert_eq!(log.contains(middle), after.first().is_some_and(|entry| entry.0 == middle));
     let mut both = log.range(middle, StreamId::MAX);
     let (mut front, mut back) = (Shown::new(), Shown::new());

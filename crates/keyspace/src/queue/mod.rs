@@ -20,22 +20,21 @@ mod tests;
 use std::sync::Arc;
 
 use ds::Kind;
-use ds::compact_table::CompactTable;
+use ds::compact_table::{CompactTable, Shared};
+use ds::hashing::{self, Seed};
 use ds::list::List;
 use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
-use hashbrown::HashTable;
 
 pub use known::Known;
 pub use recognize::{Class, Patterns, State, System};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
-use crate::record::{Record, RecordMut};
+use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
 use recognize::{Learnt, Tells, tells};
 
 /// The queues of a database.
-#[derive(Default)]
 pub struct Queues {
     known: Arc<Known>,
     patterns: Arc<Patterns>,
@@ -46,33 +45,58 @@ pub struct Queues {
     sources: Vec<Box<[u8]>>,
     /// Anybody may see its queues: it serves clients.
     is_listed: bool,
-    slots: Vec<Slot>,
-    /// Where each lies in `slots`, by the hash of its name.
-    by_name: HashTable<u32>,
+    /// Of the hash function of names.
+    seed: Arc<Seed>,
+    /// All queues, by name.
+    all: CompactTable<Arc<Figures>>,
+    /// Those that have no list in the database: an empty one, with what is kept of the queue, which the next job finds.
+    idle: CompactTable<Record>,
     paused_count: usize,
     /// Where refreshing goes on.
-    cursor: usize,
+    cursor: u64,
 }
 
-/// A queue.
-struct Slot {
-    hash: u64,
-    figures: Arc<Figures>,
-    /// An empty list, with what is kept of the queue, while there is none in the database: the next job finds it.
-    idle: Option<Record>,
+/// What time it is, in milliseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Now {
+    /// By the clock that does not jump: ages are measured with it.
+    pub steady_ms: u64,
+    /// By the machine's clock: what is due when, and the ids of streams, are times of it.
+    pub wall_ms: u64,
+}
+
+impl Now {
+    /// A time of the machine's clock as the clock that does not jump would have it; 0 is no time.
+    fn steady(self, wall_ms: u64) -> u64 {
+        match wall_ms {
+            0 => 0,
+            _ if wall_ms <= self.wall_ms => self.steady_ms.saturating_sub(self.wall_ms - wall_ms).max(1),
+            _ => self.steady_ms.saturating_add(wall_ms - self.wall_ms),
+        }
+    }
 }
 
 impl Queues {
     /// None yet, of database `db`. They are listed in `known` if clients are served from it.
-    pub fn new(known: &Arc<Known>, db: u32, is_listed: bool) -> Queues {
-        let mut queues = Queues::default();
-        (queues.known, queues.db, queues.is_listed) = (Arc::clone(known), db, is_listed);
-        queues
+    pub fn new(known: &Arc<Known>, seed: &Arc<Seed>, db: u32, is_listed: bool) -> Queues {
+        Queues {
+            known: Arc::clone(known),
+            patterns: Arc::default(),
+            version: 0,
+            db,
+            sources: Vec::new(),
+            is_listed,
+            seed: Arc::clone(seed),
+            all: CompactTable::new(),
+            idle: CompactTable::new(),
+            paused_count: 0,
+            cursor: 0,
+        }
     }
 
     /// The same without queues, not listed.
     pub(crate) fn empty_copy(&self) -> Queues {
-        Queues::new(&self.known, self.db, false)
+        Queues::new(&self.known, &self.seed, self.db, false)
     }
 
     /// What all databases share.
@@ -83,12 +107,12 @@ impl Queues {
     /// Whether there are any.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.all.is_empty()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.all.len()
     }
 
     /// Whether a key with this name may be a queue; quick.
@@ -103,12 +127,13 @@ impl Queues {
     /// Whether takers find the queue empty.
     #[inline]
     pub fn is_paused(&self, hash: u64, key: &[u8]) -> bool {
-        self.paused_count > 0 && self.find(hash, key).is_some_and(|at| self.slots[at].figures.is_paused())
+        self.paused_count > 0 && self.figures(hash, key).is_some_and(|figures| figures.is_paused())
     }
 
     /// What anybody may know of a queue.
-    pub fn figures(&self, hash: u64, key: &[u8]) -> Option<&Arc<Figures>> {
-        self.find(hash, key).map(|at| &self.slots[at].figures)
+    #[inline]
+    pub fn figures(&self, hash: u64, key: &[u8]) -> Option<&Figures> {
+        self.find(hash, key).map(Shared::get)
     }
 
     /// The same; it becomes known if it is a queue and has no elements yet, as a list unless it is known to be something else.
@@ -116,14 +141,12 @@ impl Queues {
         if !self.may_know(key) {
             return None;
         }
-        let at = self.find_or_add(hash, key, Kind::List)?;
-        Some(Arc::clone(&self.slots[at].figures))
+        self.find_or_add(hash, key, Kind::List)
     }
 
     /// What is kept of a queue whose list is not there.
     pub fn idle_book(&self, hash: u64, key: &[u8]) -> Option<&Book> {
-        let idle = self.slots[self.find(hash, key)?].idle.as_ref()?;
-        match idle.lend().value() {
+        match self.idle.find(hash, |record| record.key() == key)?.value() {
             ValueRef::List(list) => list.seen()?.book(),
             _ => None,
         }
@@ -131,8 +154,8 @@ impl Queues {
 
     /// Pauses or resumes a queue, which becomes known if it was not, whatever its name. False if it is so already; `None` if too many are known.
     pub(crate) fn set_paused(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
-        let at = match self.find(hash, key) {
-            Some(at) => at,
+        let figures = match self.find(hash, key) {
+            Some(figures) => figures.to_owned(),
             None if !is_paused => return Some(false),
             None => {
                 self.may_know(key);
@@ -144,7 +167,6 @@ impl Queues {
                 self.add(hash, key, class.unwrap_or(Class::CUSTOM))?
             }
         };
-        let figures = &self.slots[at].figures;
         if figures.is_paused() == is_paused {
             return Some(false);
         }
@@ -163,13 +185,13 @@ impl Queues {
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
         }
-        let slot = self.find_or_add(hash, record.lend().key(), kind);
+        let figures = self.find_or_add(hash, record.lend().key(), kind);
         if kind != Kind::List {
             return;
         }
         let Some(list) = record.list_mut() else { return };
-        match slot {
-            Some(at) => self.open(at, list),
+        match figures {
+            Some(figures) => self.open(hash, figures, list),
             None if list.seen().is_some() => list.extras_mut().get_mut().seen = None,
             None => {}
         }
@@ -183,11 +205,10 @@ impl Queues {
         }
     }
 
-    fn open(&mut self, at: usize, list: &mut List) {
-        let slot = &mut self.slots[at];
-        let mut idle = slot.idle.take();
+    fn open(&mut self, hash: u64, figures: Arc<Figures>, list: &mut List) {
+        let mut idle = self.take_idle(hash, &figures.name);
         let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
-        let book = kept.unwrap_or_else(|| Book::new(Arc::clone(&slot.figures)));
+        let book = kept.unwrap_or_else(|| Book::new(figures));
         let (len, now_ms) = (list.len(), self.known.now_ms());
         let seen =
             list.extras_mut().get_mut().seen.get_or_insert_with(|| Seen::new(Arrivals::at_once(len, now_ms)));
@@ -197,11 +218,12 @@ impl Queues {
     /// What is kept of a queue that has no list: an empty one, for the job that comes next.
     #[inline]
     pub(crate) fn take_idle(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let at = self.find(hash, key)?;
-        self.slots[at].idle.take()
+        self.idle.remove(hash, |record| record.key() == key)
+    }
+
+    fn keep_idle(&mut self, hash: u64, record: Record) {
+        let seed = &*self.seed;
+        self.idle.insert(hash, record, |record| hashing::hash(seed, record.key()));
     }
 
     /// `record`, of which the last element was taken, left the database. It is returned if it is no queue.
@@ -210,109 +232,78 @@ impl Queues {
         if !record.list_mut().is_some_and(|list| is_queue(list)) {
             return Some(record);
         }
-        let at = self.find(hash, record.lend().key())?;
-        let slot = &mut self.slots[at];
-        let emptied = record.emptied();
-        slot.idle = Some(
-            emptied
-                .unwrap_or_else(|mut record| idle_record(&slot.figures, record.list_mut().and_then(close))),
-        );
+        let kept =
+            record.emptied().or_else(|mut record| record.list_mut().and_then(idle_record).ok_or(record));
+        match kept {
+            Ok(idle) => self.keep_idle(hash, idle),
+            Err(record) => return Some(record),
+        }
         None
     }
 
     /// `record` leaves the database.
     pub(crate) fn depart(&mut self, hash: u64, record: &mut Record) {
-        if matches!(record.lend().value(), ValueRef::List(list) if !is_queue(list)) {
-            return;
-        }
-        let Some(at) = self.find(hash, record.lend().key()) else { return };
-        let slot = &mut self.slots[at];
-        slot.figures.depth.set(0);
-        slot.figures.oldest_ms.set(0);
-        if let Some(list) = record.list_mut() {
-            slot.idle = Some(idle_record(&slot.figures, close(list)));
+        match record.list_mut() {
+            Some(list) => self.leave(hash, list),
+            None => {
+                if let Some(figures) = self.figures(hash, record.lend().key()) {
+                    figures.depth.set(0);
+                    figures.oldest_ms.set(0);
+                }
+            }
         }
     }
 
     /// `old` was replaced by another value, which is `record`'s now.
     pub(crate) fn replaced(&mut self, hash: u64, old: &mut Value, record: RecordMut<'_>) {
-        if let Value::List(list) = old
-            && is_queue(list)
-            && let Some(at) = self.find(hash, record.lend().key())
-        {
-            self.slots[at].idle = Some(idle_record(&self.slots[at].figures, close(list)));
+        if let Value::List(list) = old {
+            self.leave(hash, list);
         }
         if self.may_know(record.lend().key()) {
             self.arrive(hash, record);
         }
     }
 
-    /// Brings up to date what is not kept so all the time, of up to `count` queues with records in `table`, going on where the last call ended.
-    pub(crate) fn refresh(&mut self, count: usize, now_ms: u64, table: &mut CompactTable<Record>) {
-        for _ in 0..count.min(self.slots.len()) {
-            self.cursor = (self.cursor + 1) % self.slots.len();
-            let slot = &mut self.slots[self.cursor];
-            if slot.idle.is_some() && slot.figures.is_measured() {
-                continue;
+    /// A list leaves the database, which may be a queue: what is known of that stays.
+    fn leave(&mut self, hash: u64, list: &mut List) {
+        if let Some(idle) = idle_record(list) {
+            self.keep_idle(hash, idle);
+        }
+    }
+
+    /// Brings up to date what is not kept so all the time, of some `count` queues with records in `table`, going on where the last call ended. Of those it
+    /// forgets the ones that have no elements, for which nobody waits, that are not paused, and of which nothing came and went since `since_ms`.
+    pub(crate) fn refresh(
+        &mut self,
+        count: usize,
+        (now, since_ms): (Now, u64),
+        table: &mut CompactTable<Record>,
+    ) {
+        let mut forgotten = Vec::new();
+        let Queues { all, idle, seed, .. } = self;
+        self.cursor = all.scan(self.cursor, count, &mut |queue| {
+            let figures = queue.get();
+            if is_forgettable(figures, since_ms) {
+                return forgotten.push(queue.to_owned());
             }
+            let hash = hashing::hash(seed, &figures.name);
+            let is_it = |record: RecordRef<'_>| record.key() == &*figures.name;
             // Only figures change, of which a snapshot knows nothing.
-            let record =
-                table.find_mut(slot.hash, |record| record.key() == &*slot.figures.name).map(RecordMut);
-            let Some(record) = record else {
-                let list = slot.idle.as_mut().and_then(Record::list_mut);
-                list.into_iter().for_each(|list| list.extras_mut().refresh(now_ms, 0));
-                continue;
-            };
-            match record.lend().value() {
-                ValueRef::List(_) if slot.figures.is_measured() => {}
-                ValueRef::List(_) => record.list_mut().into_iter().for_each(|list| {
-                    let bytes = size_of::<List>() + list.memory_bytes();
-                    list.extras_mut().refresh(now_ms, bytes);
-                }),
-                other => refresh_other(&slot.figures, other, record.lend().memory_bytes(), now_ms),
+            if let Some(record) = table.find_mut(hash, is_it).or_else(|| idle.find_mut(hash, is_it)) {
+                refresh(figures, RecordMut(record), now);
             }
+        });
+        if !forgotten.is_empty() {
+            forgotten.iter().for_each(|figures| self.remove(figures));
+            self.known.forget(forgotten.len());
         }
     }
 
-    /// Forgets queues that have no elements, for which nobody waits, that are not paused, and of which nothing came and went since `since_ms`, among
-    /// those that the next `count` refreshes come to.
-    pub(crate) fn forget_idle(&mut self, count: usize, since_ms: u64) {
-        let mut forgotten = 0;
-        let mut at = self.cursor;
-        for _ in 0..count.min(self.slots.len()) {
-            if self.slots.is_empty() {
-                break;
-            }
-            at %= self.slots.len();
-            if is_forgettable(&self.slots[at].figures, since_ms) {
-                self.remove(at);
-                forgotten += 1;
-            } else {
-                at += 1;
-            }
-        }
-        if forgotten > 0 {
-            self.known.forget(forgotten);
-        }
-    }
-
-    fn remove(&mut self, at: usize) {
-        let hash = self.slots[at].hash;
-        self.unlink(hash, at);
-        let slot = self.slots.swap_remove(at);
-        slot.figures.set_gone();
-        if let Some(moved) = self.slots.get(at) {
-            let from = self.slots.len();
-            if let Ok(entry) = self.by_name.find_entry(moved.hash, |index| *index as usize == from) {
-                *entry.into_mut() = at as u32;
-            }
-        }
-    }
-
-    fn unlink(&mut self, hash: u64, at: usize) {
-        if let Ok(entry) = self.by_name.find_entry(hash, |index| *index as usize == at) {
-            entry.remove();
-        }
+    fn remove(&mut self, figures: &Figures) {
+        let hash = hashing::hash(&self.seed, &figures.name);
+        self.all.remove(hash, |other| *other.get().name == *figures.name);
+        self.take_idle(hash, &figures.name);
+        figures.set_gone();
     }
 
     /// The database is database `db` now, and clients are served from it or not any more.
@@ -323,16 +314,13 @@ impl Queues {
         }
         let was_listed = std::mem::replace(&mut self.is_listed, is_listed);
         self.db = db;
-        for figures in self.slots.iter().map(|slot| &slot.figures) {
+        for figures in self.all.iter().map(Shared::get) {
             figures.set_db(db);
             figures.set_counted(is_listed);
         }
         match (was_listed, is_listed) {
-            (false, true) => self.known.list(self.slots.iter().map(|slot| Arc::clone(&slot.figures))),
-            (true, false) => {
-                self.slots.iter().for_each(|slot| slot.figures.set_gone());
-                self.known.forget(self.slots.len());
-            }
+            (false, true) => self.known.list(self.all.iter().map(Shared::to_owned)),
+            (true, false) => self.forget_all(),
             (true, true) | (false, false) => {}
         }
         if is_listed {
@@ -346,26 +334,30 @@ impl Queues {
         (self.db, self.is_listed)
     }
 
+    fn forget_all(&self) {
+        self.all.iter().for_each(|figures| figures.get().set_gone());
+        self.known.forget(self.all.len());
+    }
+
     fn paused_names(&self) -> impl Iterator<Item = Box<[u8]>> {
-        let paused = self.slots.iter().filter(|slot| slot.figures.is_paused());
-        paused.map(|slot| slot.figures.name.as_slice().into())
+        let paused = self.all.iter().map(Shared::get).filter(|figures| figures.is_paused());
+        paused.map(|figures| figures.name.as_slice().into())
     }
 
     #[inline]
-    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        let is_it = |at: &u32| *self.slots[*at as usize].figures.name == *key;
-        self.by_name.find(hash, is_it).map(|at| *at as usize)
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Shared<'_, Figures>> {
+        self.all.find(hash, |figures| *figures.get().name == *key)
     }
 
-    fn find_or_add(&mut self, hash: u64, key: &[u8], kind: Kind) -> Option<usize> {
-        if let Some(at) = self.find(hash, key) {
-            return Some(at);
+    fn find_or_add(&mut self, hash: u64, key: &[u8], kind: Kind) -> Option<Arc<Figures>> {
+        if let Some(figures) = self.find(hash, key) {
+            return Some(figures.to_owned());
         }
         let class = self.patterns.class_of(key, kind)?;
         self.add(hash, key, class)
     }
 
-    fn add(&mut self, hash: u64, key: &[u8], class: Class) -> Option<usize> {
+    fn add(&mut self, hash: u64, key: &[u8], class: Class) -> Option<Arc<Figures>> {
         if !self.known.admit() {
             return None;
         }
@@ -375,10 +367,9 @@ impl Queues {
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));
         }
-        self.slots.push(Slot { hash, figures, idle: None });
-        let (at, slots) = (self.slots.len() - 1, &self.slots);
-        self.by_name.insert_unique(hash, at as u32, |at| slots[*at as usize].hash);
-        Some(at)
+        let seed = &*self.seed;
+        self.all.insert(hash, Arc::clone(&figures), |figures| hashing::hash(seed, &figures.get().name));
+        Some(figures)
     }
 
     /// A set came to be: its name or its members may tell of queues.
@@ -395,9 +386,8 @@ impl Queues {
 impl Drop for Queues {
     /// A database that was never listed, such as one of which loading failed, makes room.
     fn drop(&mut self) {
-        if !self.slots.is_empty() && !self.slots[0].figures.is_gone() {
-            self.slots.iter().for_each(|slot| slot.figures.set_gone());
-            self.known.forget(self.slots.len());
+        if self.all.iter().next().is_some_and(|figures| !figures.get().is_gone()) {
+            self.forget_all();
         }
     }
 }
@@ -406,17 +396,22 @@ fn is_queue(list: &List) -> bool {
     list.seen().is_some_and(|seen| seen.book().is_some())
 }
 
-/// A list leaves its database: what is kept of the queue. When its elements came stays with it.
+/// A list leaves its database: what is kept of the queue, if it is one. When its elements came stays with it.
 fn close(list: &mut List) -> Option<Book> {
     list.extras_mut().get_mut().seen.as_mut()?.close()
 }
 
-/// An empty list with what is kept of a queue.
-fn idle_record(figures: &Arc<Figures>, book: Option<Book>) -> Record {
-    let (mut list, mut seen) = (List::new(), Seen::default());
-    seen.open(book.unwrap_or_else(|| Book::new(Arc::clone(figures))), 0);
-    list.extras_mut().get_mut().seen = Some(seen);
-    Record::new(&figures.name, Value::List(Box::new(list)))
+/// The same in an empty list.
+fn idle_record(list: &mut List) -> Option<Record> {
+    if !is_queue(list) {
+        return None;
+    }
+    let book = close(list)?;
+    let name = Arc::clone(book.figures());
+    let (mut idle, mut seen) = (List::new(), Seen::default());
+    seen.open(book, 0);
+    idle.extras_mut().get_mut().seen = Some(seen);
+    Some(Record::new(&name.name, Value::List(Box::new(idle))))
 }
 
 fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {
@@ -426,17 +421,31 @@ fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {
     is_idle && figures.last_ms().into_iter().flatten().max().unwrap_or(figures.first_ms) < since_ms
 }
 
+/// Brings up to date what is known of a queue with this record.
+fn refresh(figures: &Figures, record: RecordMut<'_>, now: Now) {
+    let memory_bytes = match record.lend().value() {
+        ValueRef::List(_) if figures.is_measured() => return,
+        ValueRef::List(list) if list.is_empty() => 0,
+        ValueRef::List(list) => size_of::<List>() + list.memory_bytes(),
+        other => return refresh_other(figures, other, record.lend().memory_bytes(), now),
+    };
+    if let Some(list) = record.list_mut() {
+        list.extras_mut().refresh(now.steady_ms, memory_bytes);
+    }
+}
+
 /// What there is to know of a sorted set or a stream.
-fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, now_ms: u64) {
+fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, now: Now) {
     let class = Class::of_number(figures.class);
     let depth = match value {
         ValueRef::ZSet(zset) => {
-            figures.oldest_ms.set(zset.at(0).map_or(0, |(_, score)| class.time_ms(score)));
+            let due_ms = zset.at(0).map_or(0, |(_, score)| class.time_ms(score));
+            figures.oldest_ms.set(now.steady(due_ms));
             zset.len() as u64
         }
         ValueRef::Stream(stream) => {
-            let (depth, oldest_ms) = undelivered(stream);
-            figures.oldest_ms.set(oldest_ms);
+            let (depth, came_ms) = undelivered(stream);
+            figures.oldest_ms.set(now.steady(came_ms));
             depth
         }
         ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Set(_) | ValueRef::Hash(_) => 0,
@@ -446,22 +455,24 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
     figures.pushed.add(depth.saturating_sub(before));
     figures.popped.add(before.saturating_sub(depth));
     figures.depth.set(depth);
-    figures.measure(now_ms, memory_bytes as u64);
+    figures.measure(now.steady_ms, memory_bytes as u64);
 }
+
+/// Nodes of a stream that are looked at in each direction: more than 25,000 entries of the usual size.
+const STREAM_NODES_MAX: usize = 256;
 
 /// How many entries of a stream the group that is furthest behind has not got yet, and when the first of them came.
 fn undelivered(stream: &Stream) -> (u64, u64) {
-    let behind = stream.groups.values().map(|group| group.last_id).min();
-    let from = behind.map_or(Some(StreamId::MIN), StreamId::next);
+    let behind = stream.groups.values().min_by_key(|group| group.last_id);
+    let from = behind.map_or(Some(StreamId::MIN), |group| group.last_id.next());
     let first = from.and_then(|from| stream.log.range(from, StreamId::MAX).next());
-    let lag = match behind {
-        None => Some(stream.log.len() as u64),
-        Some(_) => stream
-            .groups
-            .values()
-            .filter_map(|group| stream.log.lag(group))
-            .max()
-            .map(|lag| lag.max(0) as u64),
+    let depth = match behind {
+        None => stream.log.len(),
+        // Its lag is unknown if it began in the middle of the stream, or entries were deleted that it has not got yet.
+        Some(group) => match stream.log.lag(group) {
+            Some(lag) => usize::try_from(lag).unwrap_or(0),
+            None => stream.log.count_behind(group.last_id, STREAM_NODES_MAX),
+        },
     };
-    (lag.unwrap_or(0), first.map_or(0, |(id, _)| id.ms))
+    (depth as u64, first.map_or(0, |(id, _)| id.ms))
 }

@@ -116,6 +116,16 @@ impl State {
             State::Paused => "paused",
         }
     }
+
+    /// Where it is in lists of queues; see [`Row::order`](super::Row::order).
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            State::Waiting => 0,
+            State::Active | State::Paused => 1,
+            State::Scheduled | State::Retry => 2,
+            State::Dead | State::Completed => 3,
+        }
+    }
 }
 
 /// What the scores of a sorted set are.

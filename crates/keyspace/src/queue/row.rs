@@ -1,8 +1,9 @@
 //! What is known of one queue at one moment, without entering its shard.
 
-use std::sync::atomic::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Class, Known, State};
+use super::{Class, Known, State, System};
 use ds::queue::{Figures, WAIT_BOUNDS_MS};
 
 /// How long elements had waited when they were taken.
@@ -25,8 +26,8 @@ pub struct Row {
     pub name: Box<[u8]>,
     /// Its database.
     pub db: u32,
-    /// The system that names its keys so: `sidekiq`, `bullmq`, `celery` …, or `custom` for a pattern of the operator's.
-    pub system: &'static str,
+    /// The system that names its keys so.
+    pub system: System,
     /// What its elements are.
     pub state: State,
     /// How many elements there are.
@@ -81,7 +82,7 @@ impl Row {
         Row {
             name: figures.name.as_slice().into(),
             db: figures.db(),
-            system: class.system.name(),
+            system: class.system,
             state: class.state,
             depth,
             oldest_ms: came_ms.and_then(|came_ms| now_ms.checked_sub(came_ms)),
@@ -90,11 +91,19 @@ impl Row {
             out_per_s,
             pushed: figures.pushed.get(),
             popped: figures.popped.get(),
-            waiters: u64::from(figures.waiters.load(Ordering::Relaxed)),
+            waiters: u64::from(figures.waiters.load(Relaxed)),
             is_paused: figures.is_paused(),
             memory_bytes: figures.memory_bytes.get(),
             waits,
         }
+    }
+
+    /// Whether it is shown before `other`: a queue in trouble comes first, however old what lies beside queues is. What waits for workers
+    /// is before what is being worked on or held back, and that before what is due or done. Among each of them the oldest is first, then
+    /// the deepest, then it is by name.
+    pub fn order(&self, other: &Row) -> Ordering {
+        let rank = |row: &Row| (row.state.rank(), Reverse((row.oldest_ms, row.depth)));
+        rank(self).cmp(&rank(other)).then_with(|| (&self.name, self.db).cmp(&(&other.name, other.db)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ds::hashing::{Seed, hash};
 use ds::list::{End, List};
 use ds::queue::Figures;
+use ds::zset::{ZSet, ZSetLimits};
 
 use super::*;
 use crate::Db;
@@ -42,8 +43,8 @@ impl World {
         self.db.remove_emptied(hash, key.as_bytes()).is_none()
     }
 
-    fn figures(&self, key: &str) -> Option<Arc<Figures>> {
-        self.db.queues().figures(hash(&self.seed, key.as_bytes()), key.as_bytes()).cloned()
+    fn figures(&self, key: &str) -> Option<&Figures> {
+        self.db.queues().figures(hash(&self.seed, key.as_bytes()), key.as_bytes())
     }
 }
 
@@ -102,9 +103,10 @@ fn idle_queues_are_forgotten_and_others_are_not() {
     }
     let paused = hash(&world.seed, b"queue:7");
     assert_eq!(world.db.pause_queue(paused, b"queue:7", true), Some(true));
-    world.db.refresh_queues(100, 3000, 0);
+    let at = |steady_ms| Now { steady_ms, wall_ms: steady_ms };
+    world.db.refresh_queues(100, at(3000), 0);
     assert_eq!(world.known.listed().len(), 100);
-    world.db.refresh_queues(100, 3_000_000, 2_000_000);
+    world.db.refresh_queues(100, at(3_000_000), 2_000_000);
     assert_eq!((world.known.listed().len(), world.known.count()), (41, 41));
     assert!(world.figures("queue:8").is_none() && world.figures("queue:7").is_some());
     world.push("queue:8", 3_000_001);
@@ -143,4 +145,63 @@ fn no_more_are_known_than_may_be() {
     assert_eq!((world.known.listed().len(), world.known.turned_away()), (2, 3));
     let other = hash(&world.seed, b"queue:9");
     assert_eq!(world.db.pause_queue(other, b"queue:9", true), None);
+}
+
+#[test]
+fn what_is_due_is_late_by_the_clock_that_it_was_set_by() {
+    const HOUR_MS: u64 = 3_600_000;
+    let steady_ms = 10 * HOUR_MS;
+    let check = |wall_ms: u64, due_ms: u64, expected: (Option<u64>, Option<u64>)| {
+        let mut world = World::new();
+        let hash = hash(&world.seed, b"schedule");
+        let make = |key: &[u8], _| {
+            let mut zset = ZSet::new();
+            zset.insert(
+                b"job",
+                due_ms as f64 / 1000.0,
+                &ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            );
+            Record::new(key, Value::ZSet(Box::new(zset)))
+        };
+        world.db.find_or_insert(hash, b"schedule", make);
+        world.db.refresh_queues(100, Now { steady_ms, wall_ms }, 0);
+        let row = Row::new(world.figures("schedule").expect("it is known"), steady_ms);
+        assert_eq!((row.oldest_ms, row.due_in_ms), expected, "{wall_ms} {due_ms}");
+    };
+    for wall_ms in [steady_ms, steady_ms + HOUR_MS, steady_ms - HOUR_MS, 20 * HOUR_MS] {
+        check(wall_ms, wall_ms - 5000, (Some(5000), None));
+        check(wall_ms, wall_ms + 5000, (None, Some(5000)));
+        check(wall_ms, wall_ms, (Some(0), None));
+    }
+    // The clock that does not jump began after that.
+    check(20 * HOUR_MS, HOUR_MS, (Some(steady_ms - 1), None));
+    check(HOUR_MS, 0, (None, None));
+}
+
+#[test]
+fn a_queue_in_trouble_comes_before_what_lies_beside_queues() {
+    let row = |(name, depth, age_ms): &(&str, u64, u64)| {
+        let kinds = [Kind::List, Kind::ZSet];
+        let class = kinds.into_iter().find_map(|kind| Patterns::default().class_of(name.as_bytes(), kind));
+        let figures = Figures::new(name.as_bytes(), class.expect("it is a queue").number(), 0, 0);
+        figures.depth.set(*depth);
+        figures.oldest_ms.set(1_000_000 - age_ms);
+        Row::new(&figures, 1_000_000)
+    };
+    let expected = [
+        ("queue:old", 1, 900),
+        ("queue:deep", 2, 900),
+        ("queue:new", 9, 100),
+        ("queue:a", 0, 0),
+        ("queue:b", 0, 0),
+        ("bull:q:active", 1, 5000),
+        ("schedule", 1, 8000),
+        ("retry", 1, 7000),
+        ("dead", 1, 900_000),
+    ];
+    let mut rows: Vec<Row> = expected.iter().rev().map(row).collect();
+    rows.sort_unstable_by(Row::order);
+    let names: Vec<String> = rows.iter().map(|row| String::from_utf8_lossy(&row.name).into_owned()).collect();
+    assert_eq!(names[..2], ["queue:deep", "queue:old"], "the deeper of those that are as old");
+    assert_eq!(names[2..], expected[2..].iter().map(|(name, ..)| *name).collect::<Vec<_>>());
 }

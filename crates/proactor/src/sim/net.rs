@@ -63,6 +63,7 @@ impl std::fmt::Debug for SimNet {
 #[derive(Debug)]
 struct State {
     now_ns: Arc<AtomicU64>,
+    clock: Clock,
     entropy: Entropy,
     config: SimConfig,
     links: Vec<Link>,
@@ -183,8 +184,10 @@ pub(crate) struct SimListener {
 impl SimNet {
     /// A world in which everything follows from `seed`.
     pub fn new(seed: u64, config: SimConfig) -> SimNet {
+        let now_ns = Arc::new(AtomicU64::new(0));
         let state = State {
-            now_ns: Arc::new(AtomicU64::new(0)),
+            clock: Clock::simulated(Arc::clone(&now_ns)),
+            now_ns,
             entropy: Entropy::from_seed(seed),
             config,
             links: Vec::new(),
@@ -321,7 +324,7 @@ impl SimNet {
 
     /// The world's clock.
     pub fn clock(&self) -> Clock {
-        Clock::simulated(self.state().now_ns.clone())
+        self.state().clock.clone()
     }
 
     /// An empty disk on the world's clock.

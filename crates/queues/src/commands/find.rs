@@ -16,7 +16,7 @@ use ds::list::{End, List};
 use ds::zset::{ScoreBound, ZSetRef};
 use keyspace::ValueRef;
 
-use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found};
+use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};
 use crate::ends::popping_end;
 use crate::pattern::Pattern;
 use crate::slices::{self, Found, Place, Position, Progress, ScoredPlace, Step};
@@ -133,7 +133,7 @@ fn search(ctx: &mut Ctx, call: &Call<'_>, progress: &mut Progress) -> Result<Ste
         }
         Some(ValueRef::List(list)) => Ok(search_list(list, end, call, progress)),
         Some(ValueRef::ZSet(zset)) => Ok(search_zset(zset, call, progress)),
-        Some(_) => Err(CommandError::WRONG_TYPE),
+        Some(other) => Err(wrong_type(other.kind())),
     }
 }
 

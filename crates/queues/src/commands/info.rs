@@ -46,7 +46,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     // The shard is held, and there may be very many: most are ruled out as they lie.
     let may_be_beside = |other: &Figures| {
         let class = Class::of_number(other.class);
-        (other.db(), class.system.name()) == (row.db, row.system) && class.state != row.state
+        (other.db(), class.system) == (row.db, row.system) && class.state != row.state
     };
     let mut beside = rows_of(queues.known(), now_ms, may_be_beside);
     beside.retain(|other| is_beside(&row, other));
@@ -100,7 +100,7 @@ fn tell_waits(
     ctx: &mut Ctx,
     row: &Row,
     quantiles: [Option<Quantiles>; PERIODS.len()],
-    (unsettled, wait_ms): (u32, u64),
+    (unsettled, wait_ms): (u64, u64),
 ) {
     let reply = &mut ctx.reply;
     reply.bulk(b"waits");
@@ -128,7 +128,7 @@ fn tell_waits(
     reply.array(WAIT_BOUNDS_MS.len());
     let mut counts = row.waits.counts;
     if let Some(class) = WAIT_BOUNDS_MS.iter().position(|bound| wait_ms <= *bound) {
-        counts[class] += u64::from(unsettled);
+        counts[class] += unsettled;
     }
     for (bound, count) in WAIT_BOUNDS_MS.iter().zip(counts) {
         reply.map(2);

@@ -11,7 +11,7 @@ use crate::{Ctx, Entry, Run};
 
 pub(super) const LIST: Entry = Entry {
     name: "list",
-    summary: "Lists the queues of the database, with how many elements they have, since when and for whom.",
+    summary: "Lists the queues of the database, those that wait first, the oldest of them at the top.",
     complexity: "O(N) where N is the number of queues",
     since: "7.2.0",
     group: Group::Queue,
@@ -42,7 +42,7 @@ fn list(ctx: &mut Ctx) -> CommandResult {
             && pattern.is_none_or(|pattern| glob::matches(pattern, &figures.name, false))
     };
     let mut rows = rows_of(ctx.store.tx.hold.shards().queues(), ctx.store.tx.steady as u64, is_wanted);
-    rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    rows.sort_unstable_by(Row::order);
     ctx.reply.array(rows.len());
     for row in rows {
         ctx.reply.map(10);
@@ -56,7 +56,7 @@ pub(super) fn tell(reply: &mut Reply, row: &Row) {
     reply.bulk(b"name");
     reply.bulk(&row.name);
     reply.bulk(b"system");
-    reply.bulk(row.system.as_bytes());
+    reply.bulk(row.system.name().as_bytes());
     reply.bulk(b"state");
     reply.bulk(row.state.name().as_bytes());
     reply.bulk(b"depth");

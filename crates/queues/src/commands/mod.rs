@@ -19,6 +19,7 @@ mod peek;
 mod remove;
 
 use command::{Acl, CommandError, CommandResult, Group, Shape};
+use keyspace::Kind;
 
 use crate::slices::{Found, Position};
 use crate::{Ctx, Entry, Run};
@@ -76,6 +77,16 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "RESUME <queue> [<queue> ...]",
         "    Let the elements of the queues be taken again.",
     ])
+}
+
+/// Jobs of a stream have ids and groups, which commands on streams know.
+const IS_STREAM: CommandError = CommandError::fixed(
+    "WRONGTYPE Operation against a stream: XRANGE finds its entries, XINFO and XPENDING tell of its groups, XDEL removes entries",
+);
+
+/// What is said of a key that has no jobs to be looked at.
+pub(crate) fn wrong_type(kind: Kind) -> CommandError {
+    if kind == Kind::Stream { IS_STREAM } else { CommandError::WRONG_TYPE }
 }
 
 /// Elements that are returned if nothing is said.

@@ -6,7 +6,7 @@ use command::{Acl, CommandError, CommandResult, Group, KeySpec, integer, key, ke
 use ds::list::End;
 use keyspace::ValueRef;
 
-use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found};
+use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};
 use crate::ends::popping_end;
 use crate::slices::{Found, Position};
 use crate::{Ctx, Entry, Run};
@@ -60,7 +60,7 @@ fn peek(ctx: &mut Ctx) -> CommandResult {
             };
             zset.iter().take(count).map(found).collect()
         }
-        Some(_) => return Err(CommandError::WRONG_TYPE),
+        Some(other) => return Err(wrong_type(other.kind())),
     };
     reply_found(ctx, &found);
     Ok(())

@@ -3,8 +3,6 @@
 //! It is shown only to those who ask for it, and by `all`: what reads the default sections sees nothing new. Names are
 //! percent-encoded, so that none of them ends its field or its line.
 
-use std::cmp::Ordering;
-
 use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
@@ -30,20 +28,14 @@ pub(super) fn queues(report: &mut Report) {
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     // There may be a hundred thousand: those that are not shown need no order.
     if rows.len() > QUEUES_SHOWN_MAX {
-        rows.select_nth_unstable_by(QUEUES_SHOWN_MAX, order);
+        rows.select_nth_unstable_by(QUEUES_SHOWN_MAX, Row::order);
         rows.truncate(QUEUES_SHOWN_MAX);
     }
-    rows.sort_unstable_by(order);
+    rows.sort_unstable_by(Row::order);
     for (number, row) in rows.iter().enumerate() {
         report.text(&format!("queue{number}"), &line(row));
     }
     report.number("queues_not_shown", (count - rows.len()) as u64);
-}
-
-/// The oldest first, then by name.
-fn order(one: &Row, other: &Row) -> Ordering {
-    let rank = |row: &Row| row.oldest_ms.unwrap_or(0);
-    rank(other).cmp(&rank(one)).then_with(|| (&one.name, one.db).cmp(&(&other.name, other.db)))
 }
 
 fn line(row: &Row) -> String {
@@ -51,7 +43,7 @@ fn line(row: &Row) -> String {
         "name={},db={},system={},state={},depth={},oldest_ms={},in_per_s={:.2},out_per_s={:.2},waiters={},paused={},bytes={}",
         percent_encode(&row.name, ENCODED),
         row.db,
-        row.system,
+        row.system.name(),
         row.state.name(),
         row.depth,
         row.oldest_ms.unwrap_or(0),

@@ -1180,7 +1180,7 @@ function showNow(now) {
     (each) => [named(each.key), each.type ?? "", [bytes(each.bytes), `${count(each.bytes)} bytes`]], now.largest_keys ? "No key yet." : why);
   tableOr($("hot"), ["Key", "Type", "Frequency"], arrayOf(now.hot_keys).slice(0, KEYS_SHOWN),
     (each) => [named(each.key), each.type ?? "", [count(each.freq), "logarithmic, as OBJECT FREQ has it"]], now.hot_keys ? "No key yet." : why);
-  tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], "No client is blocked.");
+  tableOr($("blocked"), ["Queue", "Clients"], arrayOf(now.blocked), (each) => [named(each.queue), count(each.clients)], now.blocked ? "No client is blocked." : "This user may not list queues.");
   tableOr($("libraries"), ["Library", "Version", "Clients"], arrayOf(now.libraries),
     (each) => [named(each.name || "unknown"), named(each.version || NONE), count(each.clients)], now.libraries ? "No client." : "This user may not list clients.");
 }

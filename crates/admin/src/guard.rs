@@ -36,7 +36,6 @@ pub(crate) struct Credentials {
 pub(crate) struct Visitor {
     pub(crate) peer: SocketAddr,
     pub(crate) access: Access,
-    pub(crate) credentials: Option<Credentials>,
 }
 
 impl Visitor {
@@ -65,7 +64,7 @@ impl Visitor {
         if self.may(state, args) {
             return Ok(());
         }
-        if let Ok(mut messenger) = Messenger::open(state.source, self).await {
+        if let Ok(mut messenger) = Messenger::open(state.source, self) {
             let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
             // It is refused: that is what it is for.
             let _ = messenger.call(&args).await;
@@ -131,7 +130,7 @@ pub(crate) async fn identify(
         return Err(Refusal::forbidden(PROTECTED));
     }
     if !headers.contains_key(header::AUTHORIZATION) {
-        let visitor = Visitor { peer, access: users.access(), credentials: None };
+        let visitor = Visitor { peer, access: users.access() };
         return if visitor.access.is_authenticated() { Ok(visitor) } else { Err(unauthorized()) };
     }
     let credentials = text(headers, &header::AUTHORIZATION).and_then(basic).ok_or_else(unauthorized)?;
@@ -141,12 +140,13 @@ pub(crate) async fn identify(
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why));
     }
     match users.authenticate(&credentials.user, &credentials.password) {
-        Some(access) => Ok(Visitor { peer, access, credentials: Some(credentials) }),
+        Some(access) => Ok(Visitor { peer, access }),
         None => {
             state.throttle.borrow_mut().note_failure(peer.ip(), Instant::now());
-            let visitor = Visitor { peer, access: users.access(), credentials: Some(credentials) };
             // The server refuses it, too, and so counts and logs it as any AUTH.
-            let _ = Messenger::open(state.source, &visitor).await;
+            if let Ok(mut messenger) = Messenger::open_as_nobody(state.source, &peer.to_string()) {
+                let _ = messenger.call(&[b"AUTH", &credentials.user, &credentials.password]).await;
+            }
             Err(unauthorized())
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! One thread with a runtime of its own, so that nothing that HTTP clients do takes time from data threads. It reads counters
 //! and never enters a shard. What only a command can do is a command of an ordinary client: one end of a pair of sockets goes
-//! to a data thread like an accepted connection and authenticates as the HTTP user. So ACL rules, MONITOR, the slow log, pauses
+//! to a data thread like an accepted connection, and its client is the HTTP user. So ACL rules, MONITOR, the slow log, pauses
 //! and refusals hold for it without a line of code.
 //!
 //! Limits: `http-connections-max`, and the constants of `serving.rs`, `guard.rs` and `messenger.rs`.
@@ -50,7 +50,7 @@ mod throttle;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use acl::Users;
+use acl::{Access, Users};
 use observe::Facts;
 use queues::Row;
 use settings::Settings;
@@ -73,9 +73,10 @@ pub trait Source: Send + Sync {
     fn is_stalled(&self) -> bool;
     /// The time in milliseconds since 1970.
     fn now_ms(&self) -> u64;
-    /// A connection to one of the data threads, whose client is shown as `peer`.
+    /// A connection to one of the data threads, whose client is shown as `peer`. With `access` it acts so, is named `http` and is spoken
+    /// to in RESP3.
     ///
     /// # Errors
     /// If the system gives no sockets.
-    fn connect(&self, peer: &str) -> io::Result<UnixStream>;
+    fn connect(&self, peer: &str, access: Option<Access>) -> io::Result<UnixStream>;
 }

@@ -1,11 +1,13 @@
 //! Commands as a client of the server: one end of a pair of sockets is a connection of a data thread like any other.
 //!
 //! So a command of the console meets what all commands meet: rules of its user, `maxclients`, loading, a paused server, a
-//! read-only replica. MONITOR, CLIENT LIST and the slow log show it, named `http`, at the address of the HTTP client.
+//! read-only replica. MONITOR, CLIENT LIST and the slow log show it, named `http`, at the address of the HTTP client. The HTTP user has
+//! authenticated here, so no command is needed for that: HELLO and AUTH may have other names, or none.
 
 use std::io;
 use std::time::Duration;
 
+use acl::Access;
 use hyper::StatusCode;
 use resp::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,22 +32,17 @@ pub(crate) struct Messenger {
 
 impl Messenger {
     /// A client that acts as `visitor`.
-    pub(crate) async fn open(source: &dyn Source, visitor: &Visitor) -> Result<Messenger, Refusal> {
-        let mut messenger = Messenger::open_as_nobody(source, &visitor.peer.to_string())?;
-        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-        if let Some(credentials) = &visitor.credentials {
-            hello.extend([&b"AUTH"[..], &credentials.user, &credentials.password]);
-        }
-        hello.extend([&b"SETNAME"[..], b"http"]);
-        match messenger.call(&hello).await? {
-            Value::Error(why) => Err(refused(&why)),
-            _ => Ok(messenger),
-        }
+    pub(crate) fn open(source: &dyn Source, visitor: &Visitor) -> Result<Messenger, Refusal> {
+        Messenger::connect(source, &visitor.peer.to_string(), Some(visitor.access.clone()))
     }
 
     /// A client that has not said who it is.
     pub(crate) fn open_as_nobody(source: &dyn Source, peer: &str) -> Result<Messenger, Refusal> {
-        let stream = source.connect(&format!("http:{peer}")).and_then(|stream| {
+        Messenger::connect(source, peer, None)
+    }
+
+    fn connect(source: &dyn Source, peer: &str, access: Option<Access>) -> Result<Messenger, Refusal> {
+        let stream = source.connect(&format!("http:{peer}"), access).and_then(|stream| {
             stream.set_nonblocking(true)?;
             UnixStream::from_std(stream)
         });

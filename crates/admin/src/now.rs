@@ -29,7 +29,7 @@ const BLOCKED_MAX: usize = 100;
 
 /// What `/api/now` says.
 pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, Refusal> {
-    let mut messenger = Messenger::open(state.source, visitor).await?;
+    let mut messenger = Messenger::open(state.source, visitor)?;
     let count = SLOW_MAX.to_string();
     let slow = messenger.call(&[b"SLOWLOG", b"GET", count.as_bytes()]).await?;
     let clients = messenger.call(&[b"CLIENT", b"LIST"]).await;
@@ -48,12 +48,13 @@ pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, R
         let hottest = sample.hottest.shown("freq");
         (sample.largest.shown("bytes"), if has_frequencies { hottest } else { Json::Null })
     });
+    let blocked = if visitor.may(state, &["queue", "list"]) { blocked(state) } else { Json::Null };
     Ok(reply::json(&json!({
         "slow": slow_commands(&slow),
         "largest_keys": largest,
         "hot_keys": hottest,
         "why": if whys.is_empty() { Json::Null } else { json!(whys.join("; ")) },
-        "blocked": blocked(state),
+        "blocked": blocked,
         "libraries": clients.map_or(Json::Null, |clients| libraries(&clients)),
     })))
 }

@@ -1,5 +1,6 @@
 //! Commands on queues, for the console: one queue, what lies at its front, and what its buttons do.
 
+use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -15,6 +16,8 @@ use crate::state::State;
 const ALLOWED: [&str; 1] = ["queue"];
 /// Arguments of a command.
 const ARGS_MAX: usize = 64;
+/// What `QUEUE INFO` says of a key that is no queue.
+const NO_SUCH_QUEUE: &str = "ERR no such queue";
 /// Elements that are peeked at.
 const PEEK_MAX: u64 = 200;
 
@@ -47,7 +50,12 @@ pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Resul
 pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let args = [b"QUEUE".to_vec(), b"INFO".to_vec(), key];
-    Ok(reply::json(&call(state, visitor, db, &args).await?))
+    let told = call(state, visitor, db, &args).await;
+    let told = told.map_err(|refusal| match &*refusal.why {
+        NO_SUCH_QUEUE => Refusal::new(StatusCode::NOT_FOUND, NO_SUCH_QUEUE),
+        _ => refusal,
+    });
+    Ok(reply::json(&told?))
 }
 
 /// What lies at the front of a queue.
@@ -55,7 +63,7 @@ pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Res
     let (db, key) = queue(query)?;
     let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is no number"))?.min(PEEK_MAX);
     let args = [b"QUEUE".to_vec(), b"PEEK".to_vec(), key, b"COUNT".to_vec(), count.to_string().into_bytes()];
-    let mut messenger = Messenger::open(state.source, visitor).await?;
+    let mut messenger = Messenger::open(state.source, visitor)?;
     messenger.select(db).await?;
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     match messenger.call(&args).await? {
@@ -102,7 +110,7 @@ fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
 }
 
 async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
-    let mut messenger = Messenger::open(state.source, visitor).await?;
+    let mut messenger = Messenger::open(state.source, visitor)?;
     messenger.select(db).await?;
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     match messenger.call(&args).await? {

@@ -155,10 +155,7 @@ impl<W: Workload> Load<W> {
         let mut clients = Vec::with_capacity(seats.len());
         let mut by_slot = Vec::new();
         for Seat { socket, codec, is_background } in seats {
-            let conn = match codec {
-                None => driver.adopt(socket),
-                Some(codec) => driver.adopt_coded(socket, codec),
-            };
+            let conn = driver.adopt_coded(socket, codec);
             by_slot.resize(by_slot.len().max(conn.slot() + 1), usize::MAX);
             by_slot[conn.slot()] = clients.len();
             let state = State::Active;

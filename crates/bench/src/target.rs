@@ -18,7 +18,7 @@ use proactor::{Codec, Socket};
 use rustls::StreamOwned;
 
 use crate::line::{Line, Stream};
-use crate::tls::{Secured, Tls, Trust};
+use crate::tls::{Tls, Trust};
 
 /// How long a server may take to accept a connection, and to answer a greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ impl Target {
             }
             Stream::Tls(stream) => {
                 let StreamOwned { conn, sock } = *stream;
-                (Socket::from_tcp(sock)?, Some(Box::new(Secured::new(conn))))
+                (Socket::from_tcp(sock)?, Some(Box::new(::tls::Secured::established(conn))))
             }
         })
     }

@@ -1,12 +1,11 @@
-//! TLS as a client needs it. rustls encrypts and checks; the bytes are moved by whoever has the connection: the load's loop, as a
-//! codec of the driver's connections.
+//! TLS as a client needs it: whom it trusts, and the beginning of a session. The load's loop goes on with that as with a codec of the
+//! driver's connections (`tls::Secured`).
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proactor::{Codec, Heard, InputBuffer};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -108,73 +107,6 @@ impl Tls {
         // What a pipeline sends at once is bounded by the pipeline.
         session.set_buffer_limit(None);
         Ok(session)
-    }
-}
-
-/// A session of the load: what a connection's bytes pass.
-#[derive(Debug)]
-pub(crate) struct Secured {
-    session: ClientConnection,
-}
-
-impl Secured {
-    /// Goes on with a session whose handshake is done, and of which everything was read.
-    pub(crate) fn new(session: ClientConnection) -> Secured {
-        Secured { session }
-    }
-}
-
-impl Codec for Secured {
-    fn receive(&mut self, mut wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, ErrorKind> {
-        let mut heard = Heard::More;
-        while !wire.is_empty() {
-            let refused = |error: io::Error| error.kind();
-            self.session.read_tls(&mut wire).map_err(refused)?;
-            let state = self.session.process_new_packets().map_err(|_| ErrorKind::InvalidData)?;
-            let mut left = state.plaintext_bytes_to_read();
-            while left > 0 {
-                let mut reader = self.session.reader();
-                let bytes = reader.fill_buf().map_err(refused)?;
-                let length = bytes.len();
-                plain.append(bytes);
-                reader.consume(length);
-                left -= length;
-            }
-            if state.peer_has_closed() {
-                heard = Heard::Goodbye;
-                break;
-            }
-        }
-        Ok(heard)
-    }
-
-    fn is_ready(&self) -> bool {
-        !self.session.is_handshaking()
-    }
-
-    fn has_words(&self) -> bool {
-        self.session.wants_write()
-    }
-
-    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
-        // Neither of the two can fail: the session's buffers have no limit, and a vector takes everything.
-        self.session.writer().write_all(plain).expect("the session takes all it is given");
-        while self.session.wants_write() {
-            self.session.write_tls(wire).expect("a vector takes all it is given");
-        }
-    }
-
-    fn finish(&mut self, wire: &mut Vec<u8>) {
-        self.session.send_close_notify();
-        self.send(&[], wire);
-    }
-
-    fn truncation(&self) -> Option<ErrorKind> {
-        Some(ErrorKind::UnexpectedEof)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<ClientConnection>()
     }
 }
 

@@ -6,11 +6,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither port nor socket.
-    #[error("configured to listen nowhere: set port or unixsocket")]
+    #[error("configured to listen nowhere: set port, tls-port or unixsocket")]
     NowhereToListen,
     /// An address or a socket.
     #[error(transparent)]
     Network(#[from] proactor::Error),
+    /// Certificates, and what else TLS needs.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
     /// The rest of the system.
     #[error("{what}: {source}")]
     Io {

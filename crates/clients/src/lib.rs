@@ -1,5 +1,5 @@
 //! All clients of a server: where they come in (`listeners.rs`, `dealing.rs`), who they are and how many (`registry.rs`,
-//! `descriptors.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
+//! `descriptors.rs`), what TLS needs (`tls_keeper.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
 //!
 //! Nothing here knows a thread. The commands ask the one that runs them for what they need ([`Door`]); the other parts are a thread's, or
 //! shared by all, and get in their arguments what they judge.
@@ -17,6 +17,7 @@ mod listeners;
 mod refusal;
 mod registry;
 mod sizes;
+mod tls_keeper;
 mod watchlist;
 
 use ::acl::Users;
@@ -29,10 +30,11 @@ pub use commands::{ENTRIES, line, stop_tracking};
 pub use dealing::Dealer;
 pub use descriptors::{lower_maxclients, make_room};
 pub use error::Error;
-pub use listeners::{ADDRESS_COUNT_MAX, Listeners, Listening, listening};
+pub use listeners::{ADDRESS_COUNT_MAX, Entrance, Listeners, Listening, listening};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
+pub use tls_keeper::{Admission, TlsKeeper, greet};
 pub use watchlist::{Verdict, Watchlist};
 
 /// What the commands of this crate need of the thread that runs them.

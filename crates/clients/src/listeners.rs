@@ -12,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use proactor::{Listener, Stop};
 use session::Protocol;
 use settings::{
-    BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
+    BIND, MEMCACHED_PORT, MEMCACHED_TLS, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, TLS_PORT,
+    UNIXSOCKET, UNIXSOCKETPERM,
 };
 
 use crate::error::Error;
@@ -20,13 +21,22 @@ use crate::error::Error;
 /// The addresses of `bind` that there may be, as in Redis.
 pub const ADDRESS_COUNT_MAX: usize = 16;
 
+/// What is spoken at a listener.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Entrance {
+    /// By clients.
+    pub protocol: Protocol,
+    /// They speak it over TLS.
+    pub is_secured: bool,
+}
+
 /// Listeners, each with what is spoken there.
-pub type Listening = Vec<(Protocol, Listener)>;
+pub type Listening = Vec<(Entrance, Listener)>;
 
 /// An address on which the server is to listen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Place {
-    protocol: Protocol,
+    entrance: Entrance,
     /// As `bind` has it, with a `-` if it may be missing.
     address: String,
     port: u16,
@@ -52,7 +62,8 @@ impl Listeners {
                 Some(settings.number(UNIXSOCKETPERM) as u32).filter(|permissions| *permissions != 0);
             let path = std::path::absolute(&*path).unwrap_or_else(|_| PathBuf::from(&*path));
             let backlog = settings.number(TCP_BACKLOG) as i32;
-            listeners.push((protocol, proactor::listen_unix(&path, permissions, backlog)?));
+            let entrance = Entrance { protocol, is_secured: false };
+            listeners.push((entrance, proactor::listen_unix(&path, permissions, backlog)?));
         }
         if listeners.is_empty() {
             return Err(Error::NowhereToListen);
@@ -99,11 +110,18 @@ impl Listeners {
 /// The TCP addresses that the settings name.
 fn places(settings: &Settings) -> Vec<Place> {
     let addresses = settings.text(BIND);
-    let ports = [(Protocol::Redis, PORT), (Protocol::Memcached, MEMCACHED_PORT)];
-    let ports = ports.map(|(protocol, port)| (protocol, settings.number(port) as u16));
+    let memcached_secured = settings.is_on(MEMCACHED_TLS);
+    let ports = [
+        (Protocol::Redis, false, PORT),
+        (Protocol::Redis, true, TLS_PORT),
+        (Protocol::Memcached, memcached_secured, MEMCACHED_PORT),
+    ];
+    let ports = ports.map(|(protocol, is_secured, port)| {
+        (Entrance { protocol, is_secured }, settings.number(port) as u16)
+    });
     let used = ports.into_iter().filter(|(_, port)| *port != 0);
-    used.flat_map(|(protocol, port)| {
-        let place = move |address: &str| Place { protocol, address: address.to_owned(), port };
+    used.flat_map(|(entrance, port)| {
+        let place = move |address: &str| Place { entrance, address: address.to_owned(), port };
         addresses.split_whitespace().map(place).collect::<Vec<_>>()
     })
     .collect()
@@ -132,7 +150,7 @@ fn bind_all(
         let stop = listener.stopper().expect("it is TCP");
         let stop = stop.map_err(|source| Error::Io { what: "cannot keep a socket".to_owned(), source })?;
         noted.push((place.clone(), stop));
-        listeners.push((place.protocol, listener));
+        listeners.push((place.entrance, listener));
     }
     Ok((noted, listeners))
 }
@@ -140,10 +158,12 @@ fn bind_all(
 /// Where the settings say that clients of Redis' protocol come in, as INFO tells it.
 pub fn listening(settings: &Settings) -> Vec<String> {
     let mut listeners = Vec::new();
-    if settings.is_on(PORT) {
-        let binds: String =
-            settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
-        listeners.push(format!("name=tcp{binds},port={}", settings.number(PORT)));
+    for (name, port) in [("tcp", PORT), ("tls", TLS_PORT)] {
+        if settings.is_on(port) {
+            let binds: String =
+                settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
+            listeners.push(format!("name={name}{binds},port={}", settings.number(port)));
+        }
     }
     if settings.is_on(UNIXSOCKET) {
         listeners.push(format!("name=unix,bind={}", settings.text(UNIXSOCKET)));

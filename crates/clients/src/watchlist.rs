@@ -1,9 +1,13 @@
-//! Clients of one thread that are looked at again and again, because they do not take their output as fast as it comes.
+//! Clients of one thread that are looked at again and again, because they do not take their output as fast as it comes,
+//! or have not ended their handshake.
 //!
 //! Not here: the limits, and what becomes of those who are beyond them (`bounds.rs`).
 
+use std::sync::Arc;
+
 use proactor::ConnId;
 use settings::OutputLimit;
+use tls::Handshake;
 
 /// How long as many replies as `client_unread_bytes_max` may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
@@ -15,6 +19,8 @@ pub struct Watchlist {
     over_soft_limit: Vec<ConnId>,
     /// Not served because they do not read their replies, and since when.
     unread: Vec<(ConnId, u64)>,
+    /// In their handshake, and since when.
+    handshakes: Vec<(ConnId, u64, Arc<Handshake>)>,
 }
 
 /// What becomes of a client that did not read its replies.
@@ -84,6 +90,19 @@ impl Watchlist {
         is_above(limit.hard_bytes) || over_ms > limit.soft_seconds * 1000
     }
 
+    /// A client begins its handshake.
+    pub fn add_handshake(&mut self, conn: ConnId, now_ms: u64, handshake: Arc<Handshake>) {
+        self.handshakes.push((conn, now_ms, handshake));
+    }
+
+    /// Takes out those whose handshake is over, and returns those that are given up, because it takes longer than `ms_max` (0: it
+    /// may).
+    pub fn take_slow_handshakes(&mut self, now_ms: u64, ms_max: u64) -> Vec<ConnId> {
+        self.handshakes.retain(|(_, _, handshake)| !handshake.is_over());
+        let is_slow = |since_ms: u64| ms_max > 0 && now_ms.saturating_sub(since_ms) > ms_max;
+        self.handshakes.extract_if(.., |(_, since_ms, _)| is_slow(*since_ms)).map(|(conn, ..)| conn).collect()
+    }
+
     /// A client is above the soft limit of its output.
     pub fn add_over_soft_limit(&mut self, conn: ConnId) {
         if !self.over_soft_limit.contains(&conn) {
@@ -116,6 +135,20 @@ mod tests {
         assert_eq!(judge(101, 2021), (true, Some(20), 0));
         assert_eq!(judge(50, 2022), (false, None, 0));
         assert_eq!(judge(1001, 2023), (true, Some(2023), 1));
+    }
+
+    #[test]
+    fn a_handshake_is_given_up_when_it_takes_too_long() {
+        let (mut list, all) = (Watchlist::default(), Arc::new(tls::Handshakes::default()));
+        let [first, second] = [1, 2].map(ConnId::from_bits);
+        for (conn, since_ms) in [(first, 1000), (second, 2000)] {
+            list.add_handshake(conn, since_ms, all.begin(0).unwrap());
+        }
+        assert_eq!(list.take_slow_handshakes(1_000_000, 0), []);
+        assert_eq!(list.take_slow_handshakes(11_000, 10_000), []);
+        assert_eq!(list.take_slow_handshakes(11_001, 10_000), [first]);
+        assert_eq!(list.take_slow_handshakes(12_001, 10_000), [second]);
+        assert_eq!(list.take_slow_handshakes(13_000, 10_000), []);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
 pub use local::{Local, OwnedEffect};
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};
-pub use secrets::Secrets;
+pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::queues::{is_paused, pause, take_from, take_from_list};

@@ -7,28 +7,49 @@ use crate::parse::keyword_is;
 const REDACTED: &[u8] = b"(redacted)";
 
 /// Which arguments of a command are secrets: `MONITOR` and the slow log do not show them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Secrets {
     /// None.
     None,
     /// All from this one on.
     From(usize),
-    /// So many after a word, which is looked for from an argument on.
-    After {
-        /// In lower case.
-        word: &'static str,
-        /// Where it may first be.
+    /// What follows some options.
+    Options {
+        /// The first option.
         from: usize,
-        /// Arguments after it.
-        count: usize,
+        /// Those that have arguments.
+        options: &'static [SecretOption],
     },
-    /// In pairs of a name and a value, which begin at `from`, the values of these names.
+    /// In pairs of a name and a value, which begin at `from`, the values of secret names.
     ValuesOf {
-        /// In lower case.
-        names: &'static [&'static str],
+        /// Whether one is.
+        is_secret: fn(&[u8]) -> bool,
         /// The first name.
         from: usize,
     },
+}
+
+/// An option with arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretOption {
+    /// In lower case.
+    pub name: &'static str,
+    /// How many arguments it has.
+    pub count: usize,
+    /// Whether they are secret.
+    pub is_secret: bool,
+}
+
+impl SecretOption {
+    /// An option with so many secret arguments.
+    pub const fn secret(name: &'static str, count: usize) -> Self {
+        SecretOption { name, count, is_secret: true }
+    }
+
+    /// One with so many that anybody may see.
+    pub const fn open(name: &'static str, count: usize) -> Self {
+        SecretOption { name, count, is_secret: false }
+    }
 }
 
 impl Secrets {
@@ -41,14 +62,21 @@ impl Secrets {
         match self {
             Secrets::None => {}
             Secrets::From(from) => hide(from, args.len()),
-            Secrets::After { word, from, count } => {
-                if let Some(at) = (from..args.len()).find(|&at| keyword_is(args[at], word)) {
-                    hide(at + 1, count);
+            Secrets::Options { from, options } => {
+                let mut at = from;
+                while at < args.len() {
+                    let option = options.iter().find(|option| keyword_is(args[at], option.name));
+                    let (count, is_secret) =
+                        option.map_or((0, false), |option| (option.count, option.is_secret));
+                    if is_secret {
+                        hide(at + 1, count);
+                    }
+                    at += 1 + count;
                 }
             }
-            Secrets::ValuesOf { names, from } => {
+            Secrets::ValuesOf { is_secret, from } => {
                 for at in (from..args.len()).step_by(2) {
-                    if names.iter().any(|name| keyword_is(args[at], name)) {
+                    if is_secret(args[at]) {
                         hide(at + 1, 1);
                     }
                 }
@@ -76,13 +104,15 @@ mod tests {
 
     #[test]
     fn secrets_are_replaced() {
-        let auth = Secrets::After { word: "auth", from: 2, count: 2 };
-        let pairs = Secrets::ValuesOf { names: &["requirepass"], from: 2 };
+        const OPTIONS: &[SecretOption] = &[SecretOption::secret("auth", 2), SecretOption::open("setname", 1)];
+        let auth = Secrets::Options { from: 2, options: OPTIONS };
+        let pairs = Secrets::ValuesOf { is_secret: |name| keyword_is(name, "requirepass"), from: 2 };
         check(Secrets::None, "get auth", "get auth");
         check(Secrets::From(1), "whoami u p", "whoami (redacted) (redacted)");
         check(auth, "hello 3 setname x AUTH u p", "hello 3 setname x AUTH (redacted) (redacted)");
         check(auth, "hello 3 auth u", "hello 3 auth (redacted)");
         check(auth, "hello 3", "hello 3");
+        check(auth, "hello 3 setname auth AUTH u p", "hello 3 setname auth AUTH (redacted) (redacted)");
         check(pairs, "config SET port 1 requirePass p", "config SET port 1 requirePass (redacted)");
         check(pairs, "config set requirepass", "config set requirepass");
         check(pairs, "config set port requirepass x y", "config set port requirepass x y");

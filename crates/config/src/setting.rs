@@ -45,6 +45,8 @@ pub struct Setting<E> {
     pub group: &'static str,
     /// What it does; a phrase without a full stop.
     pub doc: &'static str,
+    /// Its value is not shown where commands are: in MONITOR, in the slow log.
+    pub is_secret: bool,
     /// Why every value but the default is refused, and what to do instead; empty: it is not.
     pub refused: &'static str,
 }
@@ -62,6 +64,7 @@ impl<E> Setting<E> {
             effect: None,
             group,
             doc: "",
+            is_secret: false,
             refused: "",
         }
     }

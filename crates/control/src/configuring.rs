@@ -82,10 +82,15 @@ const CONFIG_SET: Entry = Entry {
     history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
-    secrets: Secrets::ValuesOf { names: &["requirepass", "masterauth"], from: 2 },
+    secrets: Secrets::ValuesOf { is_secret, from: 2 },
     run: Run::Function(config_set),
     ..SUBCOMMAND
 };
+
+fn is_secret(name: &[u8]) -> bool {
+    let id = std::str::from_utf8(name).ok().and_then(|name| TABLE.find(name));
+    id.is_some_and(|id| TABLE.setting(id).is_secret)
+}
 
 fn config_set(ctx: &mut Ctx) -> CommandResult {
     if !ctx.args.len().is_multiple_of(2) {

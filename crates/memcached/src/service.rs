@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use command::{CommandResult, Flag, Group, Mode, Route};
+use command::{Acl, CommandResult, Flag, Group, Mode, Route};
 use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
@@ -93,6 +93,7 @@ fn cache_memlimit(ctx: &mut Ctx) -> CommandResult {
 const FLUSH_ALL: Entry = Entry {
     name: "flush_all",
     flags: &[Flag::Write],
+    acl: &[Acl::Keyspace, Acl::Dangerous],
     route: Route::Global,
     run: Run::Function(flush_all),
     ..PLAIN

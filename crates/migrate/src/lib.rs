@@ -25,8 +25,8 @@ use std::time::Duration;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, Shape, block, integer,
-    key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, SecretOption, Secrets,
+    Shape, block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use encoded::payload;
 
@@ -61,6 +61,10 @@ const MIGRATE: Entry = Entry {
         },
     ],
     mode: Mode::Session,
+    secrets: Secrets::Options {
+        from: 6,
+        options: &[SecretOption::secret("auth", 1), SecretOption::secret("auth2", 2)],
+    },
     args: &[
         string("host"),
         integer("port"),

@@ -111,10 +111,12 @@ impl Driver {
         }
     }
 
-    /// The same, with all its bytes passing `codec`. What the server takes out and puts back is plain.
-    pub fn adopt_coded(&mut self, socket: Socket, codec: Box<dyn Codec>) -> ConnId {
+    /// The same, with all its bytes passing `codec`, if there is one. What the server takes out and puts back is plain.
+    pub fn adopt_coded(&mut self, socket: Socket, codec: Option<Box<dyn Codec>>) -> ConnId {
         let conn = self.adopt(socket);
-        each!(self, inner => inner.connections().encode(conn, codec));
+        if let Some(codec) = codec {
+            each!(self, inner => inner.connections().encode(conn, codec));
+        }
         conn
     }
 

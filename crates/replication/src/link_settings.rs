@@ -3,6 +3,7 @@
 use resp::Limits;
 use settings::{
     MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
+    TLS_PORT, TLS_REPLICATION,
 };
 
 use crate::link::Credentials;
@@ -29,7 +30,8 @@ impl LinkSettings {
     pub fn of(settings: &Settings) -> LinkSettings {
         let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
         let announced = settings.number(REPLICA_ANNOUNCE_PORT);
-        let port = if announced > 0 { announced } else { settings.number(PORT) };
+        let own = if settings.is_on(TLS_REPLICATION) && settings.is_on(TLS_PORT) { TLS_PORT } else { PORT };
+        let port = if announced > 0 { announced } else { settings.number(own) };
         LinkSettings {
             credentials: text(MASTERAUTH).map(|password| Credentials { user: text(MASTERUSER), password }),
             port: port as u16,

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use clients::Listening;
+use acl::Access;
+use clients::{Entrance, Listening};
 use command::{Client, Parcel, Post, Published, Task};
 use commands::keys::populate::Share;
 use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
 use replication::{Help, RoleChange};
-use session::{Answer, Emptied, Protocol, Question};
+use session::{Answer, Emptied, Question};
 use shard::Delegated;
 
 use crate::snapshot::Loaded;
@@ -17,7 +18,9 @@ use crate::snapshot::Loaded;
 /// A message in a thread's inbox.
 pub(crate) enum Message {
     /// A new connection for this thread, and what is spoken on it.
-    Adopt(Socket, Protocol),
+    Adopt(Socket, Entrance),
+    /// A connection of the thread of HTTP, whose client acts so.
+    Visit(Socket, Box<Access>),
     /// Accept connections on these as well. Only for the first thread.
     Listen(Listening),
     /// A command to run here: its shard is at home here.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use acl::Users;
-use clients::{AttackLog, Listeners, Registry};
+use clients::{AttackLog, Listeners, Registry, TlsKeeper};
 use command::{Client, Shards, Table};
 use keyspace::Config;
 use memcached::LaterFlush;
@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) directory: pubsub::Directory,
     /// Where the server listens.
     pub(crate) listeners: Listeners,
+    /// How TLS is spoken.
+    pub(crate) tls: TlsKeeper,
     /// All clients.
     pub(crate) registry: Registry,
     pub(crate) scripts: Scripts,
@@ -127,8 +129,7 @@ impl Shared {
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
         let run_id = run_id(seed);
         let journal_id = u64::from_str_radix(&run_id[..16], 16).expect("it is hexadecimal");
-        let mut random = ds::random::Random::new(seed ^ 0x5e90);
-        let is_simulated = driver_name == SIMULATED;
+        let (mut random, is_simulated) = (ds::random::Random::new(seed ^ 0x5e90), driver_name == SIMULATED);
         let journal = Journal::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
         let quorum = Quorum::new(&settings);
         let bells = wakers.clone();
@@ -147,6 +148,7 @@ impl Shared {
             threads,
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),
+            tls: TlsKeeper::default(),
             registry: Registry::default(),
             scripts: Scripts::new(usize::from(thread_count), log::script_line),
             started_ms: now_ms,

@@ -73,6 +73,7 @@ impl Shared {
             let (name, setting) = match signal {
                 Signal::Hangup => {
                     log::reopen();
+                    self.tls.reload(&self.settings);
                     continue;
                 }
                 Signal::Interrupt => ("SIGINT", SHUTDOWN_ON_SIGINT),

@@ -141,6 +141,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
+    shared.tls.configure(&shared.settings).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let http = admin::Listening::open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
@@ -318,8 +319,8 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
     let mut dealer = Dealer::default();
     let served = listeners
         .into_iter()
-        .try_for_each(|(protocol, listener)| {
-            driver.listen(listener).map(|number| dealer.note(number, protocol))
+        .try_for_each(|(entrance, listener)| {
+            driver.listen(listener).map(|number| dealer.note(number, entrance))
         })
         .and_then(|()| {
             let mut thread = Thread::new(index, shared, driver);

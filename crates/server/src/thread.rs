@@ -142,8 +142,8 @@ impl ThreadHost {
 
     /// Gives a new connection to the thread whose turn it is.
     pub(crate) fn deal(&mut self, socket: proactor::Socket, listener: usize) {
-        let (thread, protocol) = self.dealer.deal(listener, self.shared.threads.len());
-        self.mailroom.send(thread, Message::Adopt(socket, protocol));
+        let (thread, entrance) = self.dealer.deal(listener, self.shared.threads.len());
+        self.mailroom.send(thread, Message::Adopt(socket, entrance));
     }
 
     /// Frees a slice of what left the keyspace; false if there is nothing left.

@@ -98,24 +98,24 @@ fn a_line_whose_one_word_has_spaces_keeps_its_quotes_when_it_is_rewritten() {
 #[test]
 fn promises_are_refused_with_their_line_and_a_way_out() {
     let scratch = Scratch::new("promises");
-    let path = scratch.file("redis.conf", "port 0\ntls-port 6380\nimport-mode yes\nhz 50\n");
-    let why = "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
+    let path = scratch.file("redis.conf", "port 0\nrdma-port 6380\nimport-mode yes\nhz 50\n");
+    let why = "there is no RDMA; set it to 0";
     check_refused(
         &[&path],
-        &format!("'tls-port' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
+        &format!("'rdma-port' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
     );
     let (status, output, errors) = judged(&[&path]);
     assert_eq!((status, output), (Some(1), format!("without effect: 'hz 50' in {path}, line 4\n")));
     assert_eq!(
         errors,
         format!(
-            "darter: 'tls-port' in {path}, line 2 is refused: {why}\n\
+            "darter: 'rdma-port' in {path}, line 2 is refused: {why}\n\
              darter: 'import-mode' in {path}, line 3 is refused: keys expire and are evicted always; set it to no\n\
              darter: the configuration is refused\n"
         )
     );
     // What a later line takes back is no promise.
-    let (status, ..) = judged(&[&path, "--tls-port", "0", "--import-mode", "no"]);
+    let (status, ..) = judged(&[&path, "--rdma-port", "0", "--import-mode", "no"]);
     assert_eq!(status, Some(0));
     let (status, _, errors) =
         judged(&["--rename-command", "NOTHING", "x", "--user", "bob", "on", "+nothing"]);

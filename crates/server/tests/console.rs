@@ -207,6 +207,41 @@ fn the_page_is_locked_up_and_kept() {
     Answer::read(&site.raw(named.as_bytes())).has(200, "it lives");
 }
 
+#[test]
+fn a_queue_that_is_none_is_not_found() {
+    let site = Site::start(&[]);
+    // "queue:a"
+    let path = "/api/queue?key=cXVldWU6YQ==";
+    site.get(path).has(404, r#"{"error":"ERR no such queue"}"#);
+    site.get("/api/queue?key=!").has(400, "base64");
+    check(&mut site.server.client(), "LPUSH queue:a job", "(integer) 1");
+    site.get(path).has(200, r#""name":"queue:a""#);
+}
+
+#[test]
+fn the_console_needs_no_command_to_say_who_asks() {
+    let renames =
+        ["--rename-command", "HELLO", "", "--rename-command", "AUTH", "", "--rename-command", "CLIENT", "x"];
+    for options in [&renames[..], &[&renames[..], &["--requirepass", "secret"]].concat()] {
+        let site = Site::start(options);
+        // "default:secret", which is as good as nothing where no password is asked for.
+        let user = authorization("ZGVmYXVsdDpzZWNyZXQ=");
+        let overview = site.ask("GET", "/api/overview", &user, "").body;
+        let token = overview.split("\"token\":\"").nth(1).and_then(|rest| rest.split('"').next());
+        let token = token.unwrap_or_else(|| panic!("no token: {overview}"));
+        let origin = format!("Origin: http://localhost:{}\r\n", site.port);
+        let own = format!("{user}Content-Type: application/json\r\nX-Darter-Token: {token}\r\n{origin}");
+        let pause = r#"{"args":["QUEUE","PAUSE","queue:a"]}"#;
+        site.ask("POST", "/api/command", &own, pause).has(200, r#"{"reply":1}"#);
+        site.ask("GET", "/api/queue?key=cXVldWU6YQ==", &user, "").has(200, r#""paused":1"#);
+        site.ask("GET", "/api/now", &user, "").has(200, r#""slow":"#);
+        // "default:wrong"
+        let wrong = authorization("ZGVmYXVsdDp3cm9uZw==");
+        let expected = if options.len() > renames.len() { 401 } else { 200 };
+        site.ask("GET", "/api/overview", &wrong, "").has(expected, "");
+    }
+}
+
 /// The header of HTTP basic authentication: `user:password` in base64.
 fn authorization(encoded: &str) -> String {
     format!("Authorization: Basic {encoded}\r\n")

@@ -228,6 +228,12 @@ fn the_default_user_may_do_what_its_rules_say() {
     client.check("set a 5 0 3\r\nxyz\r\n", no_command);
     client.check("get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n");
     client.check("get a b\r\n", "SERVER_ERROR NOPERM No permissions to access a key\r\n");
+    assert_eq!(redis.show("ACL SETUSER default resetkeys +@all -@dangerous +acl %R~*"), "OK");
+    client.check("gat 5 a\r\n", "SERVER_ERROR NOPERM No permissions to access a key\r\n");
+    client.check(
+        "flush_all\r\n",
+        "SERVER_ERROR NOPERM User default has no permissions to run the 'memcached|flush_all' command\r\n",
+    );
     assert_eq!(redis.show("ACL SETUSER default +@all allkeys"), "OK");
     assert_eq!(redis.show("CONFIG SET maxmemory 1000"), "OK");
     client.check(

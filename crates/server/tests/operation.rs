@@ -49,7 +49,7 @@ fn what_it_does_not_understand_is_said_in_a_sentence() {
         "bad value '70000' for 'port' on the command line: argument must be between 0 and 65535 inclusive \
          (TCP port to listen on; 0: none)",
     );
-    check_refused(&["--port", "0"], "configured to listen nowhere: set port or unixsocket");
+    check_refused(&["--port", "0"], "configured to listen nowhere: set port, tls-port or unixsocket");
     check_refused(
         &["/nonexistent/redis.conf"],
         "cannot read /nonexistent/redis.conf: No such file or directory (os error 2)",

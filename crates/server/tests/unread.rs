@@ -1,6 +1,7 @@
 //! Clients that do not read what they are sent: what bounds their memory, and that nobody else waits for them.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::thread;
 
 use blackbox::{Server, Witness, check, eventually, on_each_server};
 use resp::Value;
@@ -27,6 +28,36 @@ fn a_reader_of_nothing_is_disconnected() {
         for _ in 0..8 {
             assert!(matches!(patient.call("GET large"), Value::Bulk(value) if value.len() == 1 << 20));
         }
+    }
+}
+
+#[test]
+fn a_stranger_that_reads_nothing_is_disconnected() {
+    for io in ["epoll", "auto"] {
+        let server = Server::start(2, io, &["--requirepass", "secret"]);
+        let (mut stranger, pings) = (server.client(), b"PING\r\n".repeat(200_000));
+        let stream = stranger.stream();
+        let sent = (0..60).take_while(|_| stream.write_all(&pings).is_ok()).count();
+        assert!(sent < 60, "{sent}");
+    }
+}
+
+#[test]
+fn requests_far_ahead_wait_outside() {
+    for io in ["epoll", "auto"] {
+        let server = Server::start(2, io, &[]);
+        let (admin, client) = (&mut server.client(), &mut server.client());
+        let (id, mut stream) = (client.id(), client.stream().try_clone().expect("it is open"));
+        let writer = thread::spawn(move || stream.write_all(&b"PING\r\n".repeat(8_000_000)));
+        let mut most = 0;
+        while !writer.is_finished() {
+            most = most.max(admin.field_of(id, "qbuf").parse().expect("a number"));
+        }
+        writer.join().expect("no panic").expect("it is taken");
+        assert!(most < 12_000_000, "{most} bytes");
+        let mut replies = vec![0; 7 * 8_000_000];
+        client.stream().read_exact(&mut replies).expect("all are answered");
+        assert!(replies.ends_with(b"+PONG\r\n"));
     }
 }
 

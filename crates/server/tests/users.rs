@@ -331,6 +331,17 @@ fn users_are_shown_and_found_among_clients() {
     check(admin, "ACL SETUSER y >secret", "OK");
     let slow = admin.show("SLOWLOG GET 1");
     assert!(slow.contains("\"(redacted)\"") && !slow.contains("secret"), "{slow}");
+    for command in [
+        "HELLO 2 SETNAME auth AUTH nobody secret",
+        "MIGRATE 127.0.0.1 1 none 0 100 AUTH secret",
+        "MIGRATE 127.0.0.1 1 none 0 100 COPY AUTH2 secret secret",
+        "CONFIG SET primaryauth secret",
+        "CONFIG SET masteruser secret",
+    ] {
+        admin.call(command);
+        let slow = admin.show("SLOWLOG GET 1");
+        assert!(slow.contains("\"(redacted)\"") && !slow.contains("secret"), "{command}: {slow}");
+    }
     check(admin, "CLIENT KILL USER x", "(integer) 2");
     for client in clients {
         client.expect_end();

@@ -1,5 +1,7 @@
 //! What the server knows about one client.
 
+use std::sync::Arc;
+
 use acl::Access;
 use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
@@ -8,6 +10,7 @@ use pubsub::{Caching, ClientTracking, Subscriptions};
 use queues::Progress;
 use replication::Peer;
 use shard::WatchFlag;
+use tls::Handshake;
 use upkeep::timers::Alarm;
 
 use crate::parser::Protocol;
@@ -78,6 +81,8 @@ pub struct Session {
     pub peer: String,
     /// The address that it connected to.
     pub local: String,
+    /// How it began, if it speaks TLS, until its first command.
+    pub handshake: Option<Arc<Handshake>>,
     /// Whether it came by a Unix socket.
     pub is_unix: bool,
     /// The number of its socket.
@@ -128,6 +133,7 @@ impl Session {
             lib_version: Vec::new(),
             peer: String::new(),
             local: String::new(),
+            handshake: None,
             is_unix: false,
             descriptor: -1,
             created_ms: now_ms,

@@ -17,6 +17,8 @@ pub enum Consequence {
     Directory,
     /// The server listens elsewhere.
     Listen,
+    /// TLS is set up anew.
+    Tls,
     /// The default user gets another password.
     Password,
     /// Commands that write need more or fewer replicas.

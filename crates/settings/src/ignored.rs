@@ -8,8 +8,7 @@
 
 use config::{Foreign, SettingKind};
 
-const TLS: &str =
-    "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
+const DH: &str = "keys are agreed on over elliptic curves only; remove the line";
 const RDMA: &str = "there is no RDMA; set it to 0";
 const IMPORT: &str = "keys expire and are evicted always; set it to no";
 const SOCKET_MARK: &str = "sockets are not marked; mark them by the unit's control group, and set it to 0";
@@ -167,28 +166,8 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("stream-idmp-duration", "100"),
     number("stream-idmp-maxsize", "100"),
     number("tcp-keepalive-probes", "3"),
-    text("tls-auth-clients", "yes"),
-    text("tls-auth-clients-user", "off"),
-    number("tls-auto-reload-interval", "0"),
-    text("tls-ca-cert-dir", ""),
-    text("tls-ca-cert-file", ""),
-    text("tls-cert-file", ""),
-    text("tls-ciphers", ""),
-    text("tls-ciphersuites", ""),
-    text("tls-client-cert-file", ""),
-    text("tls-client-key-file", ""),
-    text("tls-client-key-file-pass", ""),
-    yes_no("tls-cluster", "no").refused(TLS),
-    text("tls-dh-params-file", ""),
-    text("tls-key-file", ""),
-    text("tls-key-file-pass", ""),
-    number("tls-port", "0").refused(TLS),
-    yes_no("tls-prefer-server-ciphers", "no"),
-    text("tls-protocols", ""),
-    yes_no("tls-replication", "no").refused(TLS),
-    number("tls-session-cache-size", "20480"),
-    number("tls-session-cache-timeout", "300"),
-    yes_no("tls-session-caching", "yes"),
+    yes_no("tls-cluster", "no").any(),
+    text("tls-dh-params-file", "").refused(DH),
     text("unixsocketgroup", "").refused(SOCKET_GROUP),
     yes_no("use-exit-on-panic", "no"),
     yes_no("vset-force-single-threaded-execution", "no"),

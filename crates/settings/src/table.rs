@@ -4,7 +4,7 @@
 //! this table. To add a setting, add a block and read it where it matters.
 //!
 //! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`, those about HTTP in
-//! `table/http.rs`. Directives of `redis.conf` that mean nothing here are in
+//! `table/http.rs`, those about TLS in `table/tls.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
@@ -44,6 +44,8 @@ mod group {
     pub(crate) const DATA: &str = "Data";
     /// Who may do what.
     pub(crate) const SECURITY: &str = "Security";
+    /// Encrypted connections.
+    pub(crate) const TLS: &str = "TLS";
     /// The log, the slow log, statistics, events.
     pub(crate) const WATCHING: &str = "Log, statistics and events";
     /// Files and the process.
@@ -52,8 +54,8 @@ mod group {
     pub(crate) const REPLICATION: &str = "Replication";
 
     /// All of them, in order.
-    pub(crate) const SHOWN: [&str; 8] =
-        [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS, REPLICATION];
+    pub(crate) const SHOWN: [&str; 9] =
+        [NETWORK, THREADS, MEMORY, DATA, SECURITY, TLS, WATCHING, PROCESS, REPLICATION];
 }
 
 /// The largest number of a 32-bit setting.
@@ -81,18 +83,21 @@ mod http;
 mod process;
 mod queues;
 mod replication;
+mod tls;
 
 pub use http::*;
 pub use process::*;
 pub use queues::*;
 pub use replication::*;
+pub use tls::*;
 
-const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len();
+const COUNT: usize =
+    SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len() + TLS.len();
 
 /// The settings that have an effect, each at its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES]);
+    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {
@@ -607,6 +612,7 @@ settings! {
         name: "requirepass",
         effect: Some(Consequence::Password),
         doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
+        is_secret: true,
         ..Setting::of(group::SECURITY)
     };
     ACLFILE = Setting {

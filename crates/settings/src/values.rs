@@ -385,9 +385,7 @@ mod tests {
     #[test]
     fn promises_that_cannot_be_kept_are_refused_by_their_last_value() {
         for line in [
-            "tls-port 6380",
-            "tls-replication yes",
-            "tls-cluster yes",
+            "tls-dh-params-file /etc/dh.pem",
             "loadmodule /usr/lib/x.so",
             "cluster-enabled yes",
             "rdma-port 1",
@@ -398,7 +396,7 @@ mod tests {
             let name = line.split(' ').next().unwrap();
             check_lines(line, &[], &[&format!("'{name}' in x, line 1 is refused: ")]);
         }
-        check_lines("tls-port 6380\nTLS_port 0\nsocket-mark-id 2\nsocket-mark-id 0", &[], &[]);
+        check_lines("rdma-port 6380\nRDMA_port 0\nsocket-mark-id 2\nsocket-mark-id 0", &[], &[]);
         check_lines(
             "import-mode yes\nport x",
             &[],

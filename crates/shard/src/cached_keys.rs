@@ -6,7 +6,7 @@
 //!
 //! Keys are known by name, whatever their database. Clients that are gone are noticed when they are to be told.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -39,7 +39,7 @@ pub struct Told {
 #[derive(Debug)]
 pub struct Tracking {
     by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
-    prefixes: Vec<(Arc<[u8]>, Tracker)>,
+    prefixes: BTreeMap<Arc<[u8]>, Vec<Tracker>>,
     /// Clients at all keys together.
     item_count: usize,
     figures: Arc<Figures>,
@@ -49,7 +49,7 @@ impl Tracking {
     /// Nobody tracks anything; `seed` keeps clients from making keys collide. How much is tracked is said in `figures`.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
-        Tracking { by_key, prefixes: Vec::new(), item_count: 0, figures: figures.clone() }
+        Tracking { by_key, prefixes: BTreeMap::new(), item_count: 0, figures: figures.clone() }
     }
 
     fn note_keys(&self) {
@@ -58,8 +58,7 @@ impl Tracking {
     }
 
     fn note_prefixes(&self) {
-        let different = self.prefixes.iter().map(|(prefix, _)| prefix).collect::<BTreeSet<_>>().len();
-        self.figures.tracked_prefixes.set(different as u64);
+        self.figures.tracked_prefixes.set(self.prefixes.len() as u64);
     }
 
     /// Whether nobody tracks anything.
@@ -83,14 +82,18 @@ impl Tracking {
 
     /// Notes that a client wants to hear of all keys with a prefix.
     pub fn add_prefix(&mut self, prefix: &[u8], tracker: Tracker) {
-        self.prefixes.retain(|(known, of)| !(of.client == tracker.client && **known == *prefix));
-        self.prefixes.push((prefix.into(), tracker));
+        let trackers = self.prefixes.entry(prefix.into()).or_default();
+        trackers.retain(|known| known.client != tracker.client);
+        trackers.push(tracker);
         self.note_prefixes();
     }
 
     /// Forgets the prefixes of a client.
     pub fn remove_prefixes(&mut self, subscriber: Subscriber) {
-        self.prefixes.retain(|(_, of)| of.subscriber != subscriber);
+        self.prefixes.retain(|_, trackers| {
+            trackers.retain(|of| of.subscriber != subscriber);
+            !trackers.is_empty()
+        });
         self.note_prefixes();
     }
 
@@ -101,9 +104,11 @@ impl Tracking {
         self.note_keys();
         let hears = |tracker: &Tracker| !(tracker.no_loop && tracker.client == writer);
         let readers = readers.iter().filter(|tracker| hears(tracker)).map(|tracker| tracker.subscriber);
-        let listeners =
-            self.prefixes.iter().filter(|(prefix, tracker)| key.starts_with(prefix) && hears(tracker));
-        let listeners = listeners.map(|(prefix, tracker)| (prefix.clone(), tracker.subscriber));
+        let met = self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix));
+        let listeners = met.flat_map(|(prefix, trackers)| {
+            let trackers = trackers.iter().filter(|tracker| hears(tracker));
+            trackers.map(|tracker| (prefix.clone(), tracker.subscriber))
+        });
         Told { readers: readers.collect(), listeners: listeners.collect() }
     }
 

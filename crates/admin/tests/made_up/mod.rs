@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use acl::{Grammar, Users};
+use acl::{Access, Grammar, Users};
 use admin::{Listening, Source};
 use command::{Entry, Flag, Shards, Table};
 use config::Value;
@@ -74,7 +74,7 @@ impl Source for MadeUp {
     fn now_ms(&self) -> u64 {
         1_700_000_000_000
     }
-    fn connect(&self, _peer: &str) -> io::Result<UnixStream> {
+    fn connect(&self, _peer: &str, _access: Option<Access>) -> io::Result<UnixStream> {
         Err(io::Error::other("there are no data threads"))
     }
 }

@@ -3,7 +3,8 @@
 use acl::DEFAULT;
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, Mode, Secrets, Shape, block, integer, keyword_is, string,
+    Acl, CommandError, CommandResult, Group, Mode, SecretOption, Secrets, Shape, block, integer, keyword_is,
+    string,
 };
 use resp::Proto;
 
@@ -68,7 +69,10 @@ pub(super) const HELLO: Entry = Entry {
         "`protover` made optional; when called without arguments the command reports the current connection's context.",
     )],
     reply: Shape::Map(&Shape::Bulk, &Shape::Any),
-    secrets: Secrets::After { word: "auth", from: 2, count: 2 },
+    secrets: Secrets::Options {
+        from: 2,
+        options: &[SecretOption::secret("auth", 2), SecretOption::open("setname", 1)],
+    },
     run: Run::Function(hello),
     ..Entry::DEFAULT
 };

@@ -28,7 +28,7 @@ fn gets(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const GAT: Entry = Entry {
     name: "gat",
-    keys: &[KeySpec::range(2, -1, 1, &[KeyFlag::RW, KeyFlag::Access])],
+    keys: &[KeySpec::range(2, -1, 1, &[KeyFlag::RW, KeyFlag::Access, KeyFlag::Update])],
     run: Run::Function(gat),
     ..WRITE
 };

@@ -39,6 +39,8 @@ use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
 /// Events after which a turn stops asking the kernel for more.
 const EVENTS_MAX: usize = 256;
+/// Completions after which it does so; each may bring a buffer of bytes.
+const TAKEN_PER_TURN_MAX: usize = 512;
 
 /// What this driver knows of a connection.
 #[derive(Debug)]
@@ -401,14 +403,17 @@ impl Backend for UringDriver {
         if wait != Some(Duration::ZERO) || self.ring.needs_kernel() {
             self.ring.enter(wait)?;
         }
+        let mut taken = 0;
         while self.ring.has_completions() {
             let mut completions = std::mem::take(&mut self.completions);
             self.ring.take_completions(&mut completions);
+            taken += completions.len();
             for completion in completions.drain(..) {
                 self.on_completion(completion, events);
             }
             self.completions = completions;
-            if events.len() >= EVENTS_MAX {
+            // Who sends faster than it is served would be read for ever.
+            if events.len() >= EVENTS_MAX || taken >= TAKEN_PER_TURN_MAX {
                 break;
             }
             // The kernel produces few completions per call; take what else is ready before working on any.

@@ -164,10 +164,8 @@ impl World {
                 Event::Accepted { socket, listener } => {
                     assert_eq!(listener, 0);
                     assert!(!socket.peer().is_empty());
-                    self.opened.push(match self.is_coded {
-                        false => self.driver.adopt(socket),
-                        true => self.driver.adopt_coded(socket, Box::new(Scramble::server())),
-                    });
+                    let codec = self.is_coded.then(|| Box::new(Scramble::server()) as Box<dyn Codec>);
+                    self.opened.push(self.driver.adopt_coded(socket, codec));
                 }
                 Event::Data { conn } if self.is_echo => self.echo(conn),
                 Event::Data { conn } => self.data.push(conn),

@@ -1,6 +1,6 @@
 //! What keeps the memory of clients bounded, and disconnects those who overdo it.
 //!
-//! - Input: nothing is read from a client whose command waits, and one that sends a request longer than
+//! - Input: nothing is read from a client whose command waits, or that is far ahead with its requests, and one that sends a request longer than
 //!   `client-query-buffer-limit` is disconnected.
 //! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
 //!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
@@ -11,13 +11,17 @@
 use clients::Verdict;
 use proactor::{CloseMode, ConnId};
 use resp::Output;
+use session::Session;
+use settings::TLS_HANDSHAKE_TIMEOUT;
 
 use crate::thread::{Thread, ThreadHost};
 
 /// Output of one client after which the others get their turn, and the kernel some of it.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Output that no limit forbids: spares looking.
+/// Output that no limit forbids: spares looking. Who has not authenticated gets no more.
 const OUTPUT_BYTES_FREE: usize = 16 * 1024;
+/// Input that lies here while it waits to be served; the rest waits in the kernel.
+const INPUT_AHEAD_BYTES_MAX: usize = 256 * 1024;
 
 impl ThreadHost {
     /// Whether a client must read before more of its commands run; then it is looked at again later.
@@ -73,6 +77,13 @@ impl Thread {
         let ThreadHost { connections, watchlist, shared, now_ms, .. } = &mut self.host;
         let Some(session) = connections.session(conn) else { return };
         session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
+        if !session.access.is_authenticated() {
+            tracing::warn!(
+                pending_bytes,
+                "a client is disconnected: it does not authenticate, and does not read its replies"
+            );
+            return self.close(conn, CloseMode::Now);
+        }
         let limit = shared.settings.output_limit(session.output_class() as usize);
         let since_ms = &mut session.over_soft_limit_since_ms;
         if watchlist.judge_output(conn, pending_bytes as u64, since_ms, &limit, *now_ms) {
@@ -123,6 +134,11 @@ impl Thread {
                 self.host.watchlist.add_over_soft_limit(conn);
             }
         }
+        let handshake_ms_max = self.host.shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
+        for conn in self.host.watchlist.take_slow_handshakes(self.host.now_ms, handshake_ms_max) {
+            tracing::info!("a connection is closed: its TLS handshake takes too long");
+            self.close(conn, CloseMode::Now);
+        }
         let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
         let now_ms = self.host.now_ms;
         let sessions = self.host.connections.iter_mut();
@@ -131,6 +147,23 @@ impl Thread {
             tracing::debug!("closing an idle client");
             self.close(conn, CloseMode::Now);
         }
+    }
+}
+
+/// Nothing more is read from a client that is far ahead with its requests; else it is again, if it was not.
+pub(crate) fn read_on(
+    host: &mut ThreadHost,
+    conn: ConnId,
+    session: &mut Session,
+    (was_paused, input_bytes): (bool, usize),
+) {
+    let is_behind =
+        input_bytes > INPUT_AHEAD_BYTES_MAX && !session.is_primary && host.unserved.back() == Some(&conn);
+    session.is_reading_paused = is_behind;
+    match (was_paused, is_behind) {
+        (false, true) => host.driver.pause_reading(conn),
+        (true, false) => host.driver.resume_reading(conn),
+        (true, true) | (false, false) => {}
     }
 }
 

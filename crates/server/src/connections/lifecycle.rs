@@ -1,8 +1,9 @@
 //! Clients come and go: the beginning and the end of a session.
 
-use clients::refusal;
+use acl::Access;
+use clients::{Admission, Entrance, refusal};
 use command::{Client, Forget, OwnedArgs, Task, Work};
-use proactor::{CloseMode, ConnId, Socket};
+use proactor::{CloseMode, Codec, ConnId, Socket};
 use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
@@ -12,13 +13,22 @@ use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
     /// Takes a new connection, or sends it away.
-    pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
+    pub(crate) fn adopt(
+        &mut self,
+        socket: Socket,
+        Entrance { protocol, is_secured }: Entrance,
+    ) -> Option<ConnId> {
         let shared = self.shared;
+        let Some(admission) = shared.tls.admit(&shared.settings, is_secured, &socket) else {
+            self.accounting.stats().rejected_connections.add(1);
+            return None;
+        };
+        let Admission { codec, handshake } = admission;
         let client_count = shared.registry.knock();
         if let Some(refusal) = refusal(&shared.settings, &shared.users, &socket, client_count) {
             shared.registry.leave(None);
             self.accounting.stats().rejected_connections.add(1);
-            let conn = self.driver.adopt(socket);
+            let conn = self.driver.adopt_coded(socket, codec);
             if let Some(output) = self.driver.output_mut(conn) {
                 match protocol {
                     Protocol::Redis => Reply::new(output, Proto::Resp2).error(refusal),
@@ -27,9 +37,15 @@ impl ThreadHost {
                     }
                 }
             }
-            return self.driver.close(conn, CloseMode::AfterFlush);
+            self.driver.close(conn, CloseMode::AfterFlush);
+            return None;
         }
-        take_in(self, socket, protocol, Parser::new(protocol));
+        let conn = take_in(self, socket, protocol, Parser::new(protocol), codec);
+        if let (Some(handshake), Some(session)) = (handshake, self.connections.session(conn)) {
+            session.handshake = Some(handshake.clone());
+            self.watchlist.add_handshake(conn, self.now_ms, handshake);
+        }
+        Some(conn)
     }
 
     /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
@@ -43,8 +59,22 @@ impl ThreadHost {
     }
 }
 
+/// Takes a connection of the thread of HTTP, where its client has authenticated: no command is needed for that.
+pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
+    let conn = host.adopt(socket, Entrance::default());
+    if let Some(session) = conn.and_then(|conn| host.connections.session(conn)) {
+        (session.access, session.client.proto, session.name) = (access, Proto::Resp3, b"http".to_vec());
+    }
+}
+
 /// Makes the socket a connection of this thread, with a session.
-pub(crate) fn take_in(host: &mut ThreadHost, socket: Socket, protocol: Protocol, parser: Parser) -> ConnId {
+pub(crate) fn take_in(
+    host: &mut ThreadHost,
+    socket: Socket,
+    protocol: Protocol,
+    parser: Parser,
+    codec: Option<Box<dyn Codec>>,
+) -> ConnId {
     let shared = host.shared;
     let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
     let descriptor = socket.descriptor();
@@ -53,7 +83,7 @@ pub(crate) fn take_in(host: &mut ThreadHost, socket: Socket, protocol: Protocol,
         // A socket that refuses the option works without.
         let _ = socket.set_keepalive(keepalive);
     }
-    let conn = host.driver.adopt(socket);
+    let conn = host.driver.adopt_coded(socket, codec);
     host.accounting.stats().connections_received.add(1);
     let place = Subscriber { thread: host.id, connection: conn.to_bits() };
     let client = Client {

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 /// Does what follows from a change; the setting and the reason if that failed.
 pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
     let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
-    let mut has_observed = false;
+    let (mut has_observed, mut secures) = (false, None);
     for id in ids {
         match TABLE.setting(id).effect {
             None => {}
@@ -20,6 +20,7 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
             Some(Consequence::Observed) => has_observed = true,
             Some(Consequence::Password) => has_password = true,
             Some(Consequence::Memory) => has_memory = true,
+            Some(Consequence::Tls) => secures = secures.or(Some(id)),
             Some(Consequence::Listen) => listens = listens.or(Some(id)),
             Some(Consequence::Journal) => {
                 shared.keeper().prepare_journal().map_err(|error| (id, error.to_string()))?;
@@ -44,7 +45,11 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
             }
         }
     }
+    if let Some(id) = secures {
+        shared.tls.change(&shared.settings).map_err(|why| (id, why))?;
+    }
     if let Some(id) = listens {
+        shared.tls.change_for_listening(&shared.settings).map_err(|why| (id, why))?;
         listen_anew(shared, id).map_err(|why| (id, why.to_owned()))?;
     }
     if has_memory {

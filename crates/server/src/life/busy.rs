@@ -12,6 +12,7 @@ use resp::{Output, Parsed, Reply, RequestParser};
 use session::{Parser, Part};
 use shard::Delegated;
 
+use crate::connections::lifecycle::visit;
 use crate::life::admit::Admission;
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -37,7 +38,8 @@ impl ThreadHost {
         for _ in 0..self.mailroom.len() {
             let Some(message) = self.mailroom.pop() else { break };
             match message {
-                Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
+                Message::Adopt(socket, entrance) => _ = self.adopt(socket, entrance),
+                Message::Visit(socket, access) => visit(self, socket, *access),
                 Message::ComeBy => self.shared.shutdown.hear(self.id),
                 Message::PassScript(asker) => self.mailroom.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {

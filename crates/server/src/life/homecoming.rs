@@ -9,6 +9,7 @@ use resp::{Output, Reply};
 use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
+use crate::connections::lifecycle::visit;
 use crate::life::admit::refusal_of_replica;
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
@@ -23,7 +24,8 @@ impl Thread {
     /// Takes one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
+            Message::Adopt(socket, entrance) => _ = self.host.adopt(socket, entrance),
+            Message::Visit(socket, access) => visit(&mut self.host, socket, *access),
             Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {

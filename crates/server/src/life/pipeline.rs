@@ -12,7 +12,7 @@ use session::Parser;
 use settings::EntryMode;
 use smallvec::SmallVec;
 
-use crate::connections::bounds::is_enough_output;
+use crate::connections::bounds::{is_enough_output, read_on};
 use crate::replication::serve_link;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -76,13 +76,14 @@ impl Thread {
             session.state.read_again();
         }
         session.active_ms = self.host.now_ms;
-        if std::mem::take(&mut session.is_reading_paused) {
-            self.host.driver.resume_reading(conn);
+        if let Some(handshake) = session.handshake.take() {
+            clients::greet(&self.host.shared.users, &self.host.shared.settings, &mut session, &handshake);
         }
         let Some(mut io) = self.host.driver.take_io(conn) else {
             self.host.connections.put_back(conn, parser, session);
             return;
         };
+        let was_paused = std::mem::take(&mut session.is_reading_paused);
         let is_replica = session.follows();
         self.host.current = Some(session);
         self.host.accounting.begin_lap(self.host.driver.clock());
@@ -106,9 +107,10 @@ impl Thread {
             session.state.close(CloseMode::Now);
         }
         let close_mode = session.close_mode();
-        self.host.connections.put_back(conn, parser, session);
         let input_bytes = io.input.len();
         self.host.driver.put_io(conn, io);
+        read_on(&mut self.host, conn, &mut session, (was_paused, input_bytes));
+        self.host.connections.put_back(conn, parser, session);
         if let Some(mode) = close_mode {
             self.close(conn, mode);
         } else {

@@ -4,12 +4,12 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use acl::Users;
+use acl::{Access, Users};
 use admin::Source;
+use clients::Entrance;
 use observe::Facts;
 use proactor::Socket;
 use queues::Row;
-use session::Protocol;
 use settings::Settings;
 
 use super::facts::Asked;
@@ -55,11 +55,15 @@ impl Source for Served {
         self.shared.machine.clock.now_ms()
     }
 
-    fn connect(&self, peer: &str) -> io::Result<UnixStream> {
+    fn connect(&self, peer: &str, access: Option<Access>) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let threads = &self.shared.threads;
         let thread = &threads[self.turn.fetch_add(1, Ordering::Relaxed) % threads.len()];
-        thread.send(Message::Adopt(Socket::from_unix(theirs, peer)?, Protocol::Redis));
+        let socket = Socket::from_unix(theirs, peer)?;
+        thread.send(match access {
+            Some(access) => Message::Visit(socket, Box::new(access)),
+            None => Message::Adopt(socket, Entrance::default()),
+        });
         Ok(ours)
     }
 }

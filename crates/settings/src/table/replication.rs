@@ -21,12 +21,14 @@ settings! {
         name: "masterauth",
         alias: Some("primaryauth"),
         doc: "The password with which this server logs in to its primary; empty: it does not",
+        is_secret: true,
         ..Setting::of(group::REPLICATION)
     };
     MASTERUSER = Setting {
         name: "masteruser",
         alias: Some("primaryuser"),
         doc: "The user as whom it logs in there; empty: `default`",
+        is_secret: true,
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_ANNOUNCE_IP = Setting {

@@ -1,0 +1,410 @@
+//! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use blackbox::replication::{expect_same, is_up};
+use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually, free_port};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use resp::Value;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+type Secure = StreamOwned<ClientConnection, TcpStream>;
+
+/// An authority, and the files of whom it vouches for.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    scratch: Scratch,
+    name: &'static str,
+}
+
+/// A certificate and its key (PEM).
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+fn params(name: &str) -> CertificateParams {
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let mut params = CertificateParams::new(names).expect("they are names");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+impl Authority {
+    fn new(name: &'static str) -> Authority {
+        let mut params = params(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("there is randomness");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("it signs itself");
+        let authority = Authority { issuer, scratch: Scratch::new(name), name };
+        authority.scratch.file("ca.pem", &authority.issuer.pem());
+        authority
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Identity {
+        let key = KeyPair::generate().expect("there is randomness");
+        let certificate = params.signed_by(&key, &self.issuer).expect("it signs");
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    fn issue(&self, name: &str) -> Identity {
+        self.sign(&params(name))
+    }
+
+    fn issue_expired(&self, name: &str) -> Identity {
+        let mut params = params(name);
+        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
+        self.sign(&params)
+    }
+
+    /// Puts the server's files, or others, where the server reads them.
+    fn serve_as(&self, identity: &Identity) {
+        self.scratch.file("server.pem", &identity.certificate);
+        self.scratch.file("server.key", &identity.key);
+    }
+
+    /// Options of a server with TLS.
+    fn options(&self) -> Vec<String> {
+        let paths = [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")];
+        let file = |(what, name): (&str, &str)| [format!("--tls-{what}-file"), self.scratch.path(name)];
+        paths.into_iter().flat_map(file).collect()
+    }
+
+    /// What a client trusts and shows.
+    fn client_config(&self, identity: Option<&Identity>) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        let pem = self.issuer.pem();
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("it is an authority");
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring has them")
+            .with_root_certificates(roots);
+        Arc::new(match identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { certificate, key }) => builder
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM"),
+                )
+                .expect("they fit"),
+        })
+    }
+}
+
+/// A server with TLS, and beside it a port without.
+struct Secured {
+    server: Server,
+    port: u16,
+    authority: Authority,
+}
+
+fn secured_on(authority: Authority, io: &str, more: &[&str]) -> Secured {
+    let port = free_port().expect("a port is free");
+    let mut options = authority.options();
+    options.extend(["--tls-port".to_owned(), port.to_string()]);
+    let options: Vec<&str> = options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    Secured { server: Server::start(2, io, &options), port, authority }
+}
+
+fn secured(name: &'static str, more: &[&str]) -> Secured {
+    let authority = Authority::new(name);
+    authority.serve_as(&authority.issue("server"));
+    secured_on(authority, "auto", more)
+}
+
+impl Secured {
+    fn tcp(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+        stream
+    }
+
+    fn connect(&self, identity: Option<&Identity>) -> Client<Secure> {
+        self.connect_with(self.authority.client_config(identity))
+    }
+
+    fn connect_with(&self, config: Arc<ClientConfig>) -> Client<Secure> {
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        let session = ClientConnection::new(config, name).expect("the configuration is good");
+        Client::over(StreamOwned::new(session, self.tcp()))
+    }
+
+    /// Whether a client that shows this is served.
+    fn serves(&self, config: Arc<ClientConfig>) -> bool {
+        let mut client = self.connect_with(config);
+        let stream = client.stream();
+        let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.flush());
+        let mut reply = [0; 7];
+        asked.is_ok() && stream.read_exact(&mut reply).is_ok() && &reply == b"+PONG\r\n"
+    }
+
+    /// The certificate that a new connection is shown.
+    fn shown(&self, client: &Identity) -> Vec<u8> {
+        let mut client = self.connect(Some(client));
+        check(&mut client, "PING", "PONG");
+        client.stream().conn.peer_certificates().expect("it was shown")[0].to_vec()
+    }
+}
+
+fn der(identity: &Identity) -> Vec<u8> {
+    CertificateDer::from_pem_slice(identity.certificate.as_bytes()).expect("PEM").to_vec()
+}
+
+/// Reads until the peer closes; what came.
+fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    bytes
+}
+
+#[test]
+fn clients_are_served_on_either_driver() {
+    for (name, io) in [("tls-uring", "auto"), ("tls-epoll", "epoll")] {
+        let authority = Authority::new(name);
+        authority.serve_as(&authority.issue("server"));
+        let secured = secured_on(authority, io, &[]);
+        let identity = secured.authority.issue("client");
+        let mut client = secured.connect(Some(&identity));
+        let large = "x".repeat(3_000_000);
+        client.send_args(&[b"SET", b"large", large.as_bytes()]);
+        assert_eq!(client.receive().to_string(), "OK");
+        client.send("GET large");
+        assert!(client.receive() == Value::Bulk(large.into_bytes()), "it is as it was");
+        let pipeline = "*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n".repeat(5000);
+        client.send_bytes(pipeline.as_bytes());
+        for count in 1..=5000 {
+            assert_eq!(client.receive(), Value::Int(count));
+        }
+        client.send("QUIT");
+        assert_eq!(client.receive().to_string(), "OK");
+        client.expect_end();
+        let listeners = secured.server.client().info("server", "listener1");
+        assert!(
+            listeners.starts_with("name=tls,") && listeners.ends_with(&format!(",port={}", secured.port))
+        );
+    }
+}
+
+#[test]
+fn the_tools_of_redis_are_served() {
+    let secured = secured("tls-tools", &[]);
+    let identity = secured.authority.issue("client");
+    let scratch = &secured.authority.scratch;
+    let (cert, key) =
+        (scratch.file("client.pem", &identity.certificate), scratch.file("client.key", &identity.key));
+    let run = |program: &str, more: &[&str]| {
+        let port = secured.port.to_string();
+        let options =
+            ["--tls", "-p", &port, "--cacert", &scratch.path("ca.pem"), "--cert", &cert, "--key", &key];
+        Command::new(program).args(options).args(more).stdin(Stdio::null()).output()
+    };
+    let Ok(set) = run("redis-cli", &["SET", "key", "value"]) else { return };
+    assert_eq!(String::from_utf8_lossy(&set.stdout), "OK\n");
+    let get = run("redis-cli", &["GET", "key"]).expect("it ran before");
+    assert_eq!(String::from_utf8_lossy(&get.stdout), "value\n");
+    let measured =
+        run("redis-benchmark", &["-q", "-n", "2000", "-P", "16", "-t", "set,get"]).expect("it is there");
+    assert!(measured.status.success());
+    assert_eq!(secured.server.client().show("GET key"), "\"value\"");
+}
+
+#[test]
+fn who_does_not_speak_as_the_port_does_is_sent_away() {
+    let secured = secured("tls-mixed", &[]);
+    let identity = secured.authority.issue("client");
+    let mut plain = secured.tcp();
+    plain.write_all(b"*1\r\n$4\r\nPING\r\n").expect("it is open");
+    assert_eq!(read_to_end(&mut plain)[0], 21, "an alert");
+    // A record longer than any may be.
+    let mut oversized = secured.tcp();
+    oversized.write_all(&[22, 3, 1, 0xff, 0xff]).expect("it is open");
+    assert_eq!(read_to_end(&mut oversized)[0], 21, "an alert");
+    let mut wrong = TcpStream::connect(("127.0.0.1", secured.server.port())).expect("it listens");
+    wrong.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+    wrong.write_all(b"\x16\x03\x01\x00\x02\x01\x00\r\n").expect("it is open");
+    wrong.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert!(read_to_end(&mut wrong).starts_with(b"-ERR"));
+    check(&mut secured.connect(Some(&identity)), "PING", "PONG");
+}
+
+#[test]
+fn certificates_are_asked_for_as_the_settings_say() {
+    let secured = secured("tls-auth", &[]);
+    let (own, other) = (&secured.authority, Authority::new("tls-foreign"));
+    let (good, expired, foreign) = (own.issue("a"), own.issue_expired("b"), other.issue("c"));
+    let mut admin = secured.server.client();
+    for (mode, expected) in [
+        ("yes", [true, false, false, false]),
+        ("optional", [true, true, false, false]),
+        ("no", [true, true, true, true]),
+    ] {
+        check(&mut admin, &format!("CONFIG SET tls-auth-clients {mode}"), "OK");
+        let shown = [Some(&good), None, Some(&expired), Some(&foreign)];
+        let served = shown.map(|identity| secured.serves(own.client_config(identity)));
+        assert_eq!(served, expected, "{mode}");
+    }
+    assert_eq!(admin.info("stats", "rejected_connections"), "0");
+    // And a client does not take this server for another's.
+    assert!(!secured.serves(other.client_config(None)));
+}
+
+#[test]
+fn a_certificate_may_name_the_user() {
+    let secured = secured("tls-user", &["--tls-auth-clients-user", "CN", "--requirepass", "secret"]);
+    let own = &secured.authority;
+    let mut admin = secured.server.client();
+    check(&mut admin, "AUTH secret", "OK");
+    check(&mut admin, "ACL SETUSER alice on ~a:* +@all", "OK");
+    check(&mut admin, "ACL SETUSER bob off ~* +@all", "OK");
+    let mut alice = secured.connect(Some(&own.issue("alice")));
+    check(&mut alice, "ACL WHOAMI", "\"alice\"");
+    check(&mut alice, "SET b:1 x", "(error) NOPERM No permissions to access a key");
+    for name in ["bob", "nobody"] {
+        let mut stranger = secured.connect(Some(&own.issue(name)));
+        check(&mut stranger, "PING", "(error) NOAUTH Authentication required.");
+        check(&mut stranger, "AUTH secret", "OK");
+    }
+}
+
+#[test]
+fn handshakes_are_limited_in_number_and_time() {
+    let limits = ["--tls-handshakes-max", "20", "--tls-handshake-timeout", "1"];
+    let secured = secured("tls-handshakes", &limits);
+    let identity = secured.authority.issue("client");
+    let mut silent: Vec<TcpStream> = (0..20).map(|_| secured.tcp()).collect();
+    // Half a hello.
+    silent.iter_mut().take(10).for_each(|stream| stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("it is open"));
+    eventually("they came", || secured.server.client().info("clients", "connected_clients") == "21");
+    assert_eq!(read_to_end(&mut secured.tcp()), b"");
+    assert_eq!(secured.server.client().info("stats", "rejected_connections"), "1");
+    for stream in &mut silent {
+        assert_eq!(read_to_end(stream), b"");
+    }
+    check(&mut secured.connect(Some(&identity)), "PING", "PONG");
+}
+
+#[test]
+fn certificates_change_under_connections() {
+    let secured = secured("tls-reload", &[]);
+    let own = &secured.authority;
+    let client = own.issue("client");
+    let mut old = secured.connect(Some(&client));
+    check(&mut old, "PING", "PONG");
+    let first = secured.shown(&client);
+    let second = own.issue("server");
+    own.serve_as(&second);
+    secured.server.signal(Signal::HUP);
+    eventually("the new one is shown", || secured.shown(&client) == der(&second));
+    assert_ne!(first, der(&second));
+    // Rubbish changes nothing.
+    own.serve_as(&Identity { certificate: "rubbish".to_owned(), key: String::new() });
+    secured.server.signal(Signal::HUP);
+    eventually("the log says why", || {
+        secured.server.log_end().contains("the certificates for TLS stay as they were: tls-cert-file")
+    });
+    assert_eq!(secured.shown(&client), der(&second));
+    let (third, other) = (own.issue("server"), own.issue("server"));
+    own.serve_as(&Identity { certificate: third.certificate.clone(), key: other.key });
+    let path = own.scratch.path("server.pem");
+    let mut admin = secured.server.client();
+    check(
+        &mut admin,
+        &format!("CONFIG SET tls-cert-file {path}"),
+        "(error) ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - Unable to update TLS configuration. \
+         Check server logs.",
+    );
+    assert!(secured.server.log_end().contains("the key does not fit the certificate"));
+    own.serve_as(&third);
+    check(&mut admin, &format!("CONFIG SET tls-cert-file {path}"), "OK");
+    assert_eq!(secured.shown(&client), der(&third));
+    // And when somebody asks that files be looked at.
+    check(&mut admin, "CONFIG SET tls-auto-reload-interval 1", "OK");
+    let fourth = own.issue("a server with another name");
+    own.serve_as(&fourth);
+    eventually("the files were looked at", || secured.shown(&client) == der(&fourth));
+    check(&mut old, "PING", "PONG");
+}
+
+#[test]
+fn a_server_that_cannot_speak_tls_does_not_start() {
+    let authority = Authority::new("tls-start");
+    let (one, other) = (authority.issue("server"), authority.issue("server"));
+    authority.serve_as(&Identity { certificate: one.certificate.clone(), key: other.key });
+    let start = |more: &[&str]| {
+        let port = free_port().expect("a port is free").to_string();
+        let mut options = authority.options();
+        options.extend(more.iter().map(|option| (*option).to_owned()));
+        options.extend(["--tls-port".to_owned(), port]);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Server::darter(&options).map(drop).expect_err("it does not start").to_string()
+    };
+    let refused = start(&[]);
+    assert!(refused.contains("server.key: the key does not fit the certificate"), "{refused}");
+    authority.serve_as(&one);
+    for (option, value, why) in [
+        ("--tls-protocols", "TLSv1.1", "write 'TLSv1.2 TLSv1.3'"),
+        ("--tls-ciphers", "AES128-SHA", "write DEFAULT, or some of"),
+        ("--tls-ciphersuites", "TLS_AES_128_CCM_SHA256", "write one or several of"),
+        ("--tls-dh-params-file", "dh.pem", "elliptic curves only"),
+        ("--tls-ca-cert-file", "", "No tls-ca-cert-file or tls-ca-cert-dir configured!"),
+    ] {
+        let refused = start(&[option, value]);
+        assert!(refused.contains(&option[2..]) && refused.contains(why), "{refused}");
+    }
+    assert_eq!(authority.name, "tls-start");
+}
+
+/// Starts the two, has one follow the other over TLS, and compares them.
+fn replicate(primary: &Server, port: u16, replica: &Server) {
+    let mut writer = primary.client();
+    for key in 0..100 {
+        check(&mut writer, &format!("SET key:{key} {}", "v".repeat(300)), "OK");
+    }
+    let mut client = replica.client();
+    check(&mut client, &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+    eventually("it follows", || is_up(replica));
+    for key in 0..100 {
+        check(&mut writer, &format!("APPEND key:{key} more"), "(integer) 304");
+    }
+    expect_same(replica, primary);
+}
+
+#[test]
+fn replicas_follow_over_tls() {
+    let authority = Authority::new("tls-replicas");
+    authority.serve_as(&authority.issue("server"));
+    let port = || free_port().expect("a port is free");
+    let mut options = authority.options();
+    options.extend(["--tls-replication", "yes", "--repl-diskless-sync-delay", "0"].map(str::to_owned));
+    let start = |is_redis: bool, tls_port: u16| {
+        let port = tls_port.to_string();
+        let options: Vec<&str> = options.iter().map(String::as_str).chain(["--tls-port", &port]).collect();
+        if is_redis {
+            Server::redis_with(&[&options[..], &["--enable-debug-command", "yes", "--save", ""]].concat())
+                .ok()
+        } else {
+            Some(Server::start(2, "auto", &[&options[..], &["--enable-debug-command", "yes"]].concat()))
+        }
+    };
+    for (primary_is_redis, replica_is_redis) in [(false, false), (true, false), (false, true)] {
+        let tls_port = port();
+        let replica_port = port();
+        let (Some(primary), Some(replica)) =
+            (start(primary_is_redis, tls_port), start(replica_is_redis, replica_port))
+        else {
+            return;
+        };
+        replicate(&primary, tls_port, &replica);
+        let shown = primary.client().info("replication", "slave0");
+        assert!(shown.contains(&format!("port={replica_port},state=online")), "{shown}");
+    }
+}

@@ -1,0 +1,223 @@
+//! TLS of a running server: set up from the settings, read again when files have changed, and given to new connections.
+//!
+//! ```text
+//!   start, CONFIG SET, SIGHUP, changed files ──▶ read all files ─┬▶ good: for connections from now on
+//!                                                                └▶ bad: the log says why, what was there stays
+//! ```
+//!
+//! Not here: what is read, and what is spoken (crate `tls`).
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use acl::Users;
+use proactor::{Codec, Socket};
+use session::Session;
+use settings::*;
+use tls::{Authentication, Caching, Error, Handshake, Handshakes, Identity, Options, Secured};
+use tls::{client_config, server_config};
+
+/// What CONFIG SET answers, in Redis' words.
+const NOT_UPDATED: &str = "Unable to update TLS configuration. Check server logs.";
+const SESSIONS_KEPT: usize = 20480;
+
+/// When each file was changed, and how long it is.
+type Stamps = Vec<Option<(SystemTime, u64)>>;
+
+/// What new connections get.
+#[derive(Debug, Default)]
+struct Configured {
+    accepting: Option<Arc<rustls::ServerConfig>>,
+    dialing: Option<Arc<rustls::ClientConfig>>,
+    /// What the files were like before they were read.
+    stamps: Stamps,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct TlsKeeper {
+    configured: RwLock<Configured>,
+    handshakes: Arc<Handshakes>,
+    is_watching: AtomicBool,
+}
+
+/// What a new connection's bytes pass, and how far its handshake is; neither without TLS.
+#[derive(Debug, Default)]
+pub struct Admission {
+    /// The codec.
+    pub codec: Option<Box<dyn Codec>>,
+    /// The handshake.
+    pub handshake: Option<Arc<Handshake>>,
+}
+
+impl TlsKeeper {
+    /// Sets it up as the settings say, reading all files; with an error nothing has changed.
+    pub fn configure(&'static self, settings: &'static Settings) -> Result<(), Error> {
+        let accepts = settings.is_on(TLS_PORT) || settings.is_on(MEMCACHED_TLS);
+        let dials = settings.is_on(TLS_REPLICATION);
+        let mut configured = Configured::default();
+        if accepts || dials {
+            let options = options(settings);
+            configured.stamps = stamps(&options);
+            let identity = Identity::read(&options)?;
+            if accepts {
+                configured.accepting = Some(server_config(&options, &identity)?);
+            }
+            if dials {
+                configured.dialing = Some(client_config(&options, &identity)?);
+            }
+            self.watch(settings);
+        }
+        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = configured;
+        Ok(())
+    }
+
+    /// Does so for `CONFIG SET`.
+    pub fn change(&'static self, settings: &'static Settings) -> Result<(), String> {
+        self.configure(settings).map_err(|error| {
+            tracing::warn!("TLS stays as it was: {error}");
+            NOT_UPDATED.to_owned()
+        })
+    }
+
+    /// Does so if the server is to listen for TLS and could not speak it yet.
+    pub fn change_for_listening(&'static self, settings: &'static Settings) -> Result<(), String> {
+        let is_ready = self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.is_some();
+        if is_ready || !settings.is_on(TLS_PORT) { Ok(()) } else { self.change(settings) }
+    }
+
+    /// Reads all files again, and says in the log what came of it.
+    pub fn reload(&'static self, settings: &'static Settings) {
+        let is_used = {
+            let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
+            configured.accepting.is_some() || configured.dialing.is_some()
+        };
+        if is_used {
+            match self.configure(settings) {
+                Ok(()) => tracing::info!("the certificates for TLS were read again"),
+                Err(error) => tracing::warn!("the certificates for TLS stay as they were: {error}"),
+            }
+        }
+    }
+
+    /// What a new connection needs that was accepted; `None`: it is closed at once, because too many are in their handshake.
+    pub fn admit(&self, settings: &Settings, is_secured: bool, socket: &Socket) -> Option<Admission> {
+        if !is_secured {
+            return Some(Admission::default());
+        }
+        let config = self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.clone()?;
+        let Some(handshake) = self.handshakes.begin(settings.number(TLS_HANDSHAKES_MAX) as usize) else {
+            tracing::debug!("a connection is closed: there are tls-handshakes-max in their handshake");
+            return None;
+        };
+        match Secured::accepted(&config, handshake.clone(), socket.peer()) {
+            Ok(codec) => Some(Admission { codec: Some(Box::new(codec)), handshake: Some(handshake) }),
+            Err(error) => {
+                tracing::warn!("{error}");
+                None
+            }
+        }
+    }
+
+    /// What a connection to the primary needs, if `tls-replication` is on and was set up.
+    pub fn dialed(&self) -> Option<Box<dyn Codec>> {
+        let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
+        let config = configured.dialing.as_ref()?;
+        Some(Box::new(Secured::dialed(config).expect("a client session can be made of a good configuration")))
+    }
+
+    /// Looks for changed files on a thread of its own, as long as the settings say so.
+    fn watch(&'static self, settings: &'static Settings) {
+        if !settings.is_on(TLS_AUTO_RELOAD_INTERVAL) || self.is_watching.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let work = move || {
+            let mut tried = Stamps::new();
+            loop {
+                let seconds = settings.number(TLS_AUTO_RELOAD_INTERVAL) as u64;
+                if seconds == 0 {
+                    break;
+                }
+                thread::sleep(Duration::from_secs(seconds));
+                let found = stamps(&options(settings));
+                let read = self.configured.read().unwrap_or_else(PoisonError::into_inner).stamps.clone();
+                if found != read && found != tried {
+                    tried = found;
+                    self.reload(settings);
+                }
+            }
+            self.is_watching.store(false, Ordering::Release);
+        };
+        let builder = thread::Builder::new().name("tls-files".to_owned()).stack_size(256 * 1024);
+        if let Err(error) = builder.spawn(work) {
+            self.is_watching.store(false, Ordering::Release);
+            tracing::warn!("no thread to look at the files of TLS: {error}");
+        }
+    }
+}
+
+/// Has a client whose handshake is over act as the user that its certificate names, if the settings say so.
+#[cold]
+pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshake: &Handshake) {
+    if settings.is_on(TLS_AUTH_CLIENTS_USER)
+        && let Some(name) = handshake.common_name()
+    {
+        if let Some(access) = users.vouch_for(name.as_bytes()) {
+            session.access = access;
+            session.client.reads_all_keys = true;
+        } else {
+            tracing::info!("no user '{name}' for the certificate of {}", session.peer);
+        }
+    }
+}
+
+/// What the settings ask for.
+fn options(settings: &Settings) -> Options {
+    let text = |id| settings.text(id).to_string();
+    let caching = Caching {
+        count_max: match settings.number(TLS_SESSION_CACHE_SIZE) {
+            0 => SESSIONS_KEPT,
+            count => count as usize,
+        },
+        timeout: Duration::from_secs(settings.number(TLS_SESSION_CACHE_TIMEOUT) as u64),
+    };
+    Options {
+        cert_file: text(TLS_CERT_FILE),
+        key_file: text(TLS_KEY_FILE),
+        key_file_pass: text(TLS_KEY_FILE_PASS),
+        client_cert_file: text(TLS_CLIENT_CERT_FILE),
+        client_key_file: text(TLS_CLIENT_KEY_FILE),
+        client_key_file_pass: text(TLS_CLIENT_KEY_FILE_PASS),
+        ca_cert_file: text(TLS_CA_CERT_FILE),
+        ca_cert_dir: text(TLS_CA_CERT_DIR),
+        authentication: match settings.number(TLS_AUTH_CLIENTS) {
+            0 => Authentication::No,
+            1 => Authentication::Required,
+            _ => Authentication::Optional,
+        },
+        protocols: text(TLS_PROTOCOLS),
+        ciphers: text(TLS_CIPHERS),
+        ciphersuites: text(TLS_CIPHERSUITES),
+        prefer_server_ciphers: settings.is_on(TLS_PREFER_SERVER_CIPHERS),
+        caching: settings.is_on(TLS_SESSION_CACHING).then_some(caching),
+    }
+}
+
+fn stamps(options: &Options) -> Stamps {
+    let files = [
+        &options.cert_file,
+        &options.key_file,
+        &options.client_cert_file,
+        &options.client_key_file,
+        &options.ca_cert_file,
+        &options.ca_cert_dir,
+    ];
+    let stamp = |path: &&String| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    files.iter().map(stamp).collect()
+}

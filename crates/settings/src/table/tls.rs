@@ -1,0 +1,176 @@
+//! Settings about TLS.
+
+use config::{Change, Id, SettingKind};
+
+use super::{Consequence, HTTP, INT, PROCESS, QUEUES, REPLICATION, SERVING, Setting, group};
+
+settings! {
+    TLS from SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len();
+
+    TLS_PORT = Setting {
+        name: "tls-port",
+        kind: SettingKind::Integer { min: 0, max: 65535 },
+        default: "0",
+        effect: Some(Consequence::Listen),
+        doc: "TCP port to listen on for clients that speak TLS, beside port or, with port 0, in its place; 0: none",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CERT_FILE = Setting {
+        name: "tls-cert-file",
+        effect: Some(Consequence::Tls),
+        doc: "File with the server's certificate (PEM) and, behind it, those between it and its authority",
+        ..Setting::of(group::TLS)
+    };
+    TLS_KEY_FILE = Setting {
+        name: "tls-key-file",
+        effect: Some(Consequence::Tls),
+        doc: "File with the key to tls-cert-file (PEM); empty: the same file",
+        ..Setting::of(group::TLS)
+    };
+    TLS_KEY_FILE_PASS = Setting {
+        name: "tls-key-file-pass",
+        effect: Some(Consequence::Tls),
+        doc: "The password with which tls-key-file is encrypted (PKCS #8); empty: it is not",
+        is_secret: true,
+        ..Setting::of(group::TLS)
+    };
+    TLS_CLIENT_CERT_FILE = Setting {
+        name: "tls-client-cert-file",
+        effect: Some(Consequence::Tls),
+        doc: "File with the certificate that a replica shows its primary; empty: tls-cert-file",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CLIENT_KEY_FILE = Setting {
+        name: "tls-client-key-file",
+        effect: Some(Consequence::Tls),
+        doc: "File with the key to tls-client-cert-file",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CLIENT_KEY_FILE_PASS = Setting {
+        name: "tls-client-key-file-pass",
+        effect: Some(Consequence::Tls),
+        doc: "The password with which tls-client-key-file is encrypted; empty: it is not",
+        is_secret: true,
+        ..Setting::of(group::TLS)
+    };
+    TLS_CA_CERT_FILE = Setting {
+        name: "tls-ca-cert-file",
+        effect: Some(Consequence::Tls),
+        doc: "File with certificates of authorities (PEM) that vouch for clients, replicas and primaries",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CA_CERT_DIR = Setting {
+        name: "tls-ca-cert-dir",
+        effect: Some(Consequence::Tls),
+        doc: "Folder with files of such certificates, under any names",
+        ..Setting::of(group::TLS)
+    };
+    TLS_AUTH_CLIENTS = Setting {
+        name: "tls-auth-clients",
+        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("optional", 2)]),
+        default: "yes",
+        effect: Some(Consequence::Tls),
+        doc: "yes: a client must show a certificate that an authority vouches for; optional: it may; no: it is not asked",
+        ..Setting::of(group::TLS)
+    };
+    TLS_AUTH_CLIENTS_USER = Setting {
+        name: "tls-auth-clients-user",
+        kind: SettingKind::Choice(&[("off", 0), ("CN", 1)]),
+        default: "off",
+        doc: "CN: a client acts as the user whose name is the common name of its certificate, without AUTH; if there is none, as any client does",
+        ..Setting::of(group::TLS)
+    };
+    TLS_PROTOCOLS = Setting {
+        name: "tls-protocols",
+        effect: Some(Consequence::Tls),
+        doc: "Versions to speak, of TLSv1.2 and TLSv1.3; empty: both",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CIPHERS = Setting {
+        name: "tls-ciphers",
+        effect: Some(Consequence::Tls),
+        doc: "Suites of TLS 1.2 by OpenSSL's names, with colons between them; empty or DEFAULT: all that there are",
+        ..Setting::of(group::TLS)
+    };
+    TLS_CIPHERSUITES = Setting {
+        name: "tls-ciphersuites",
+        effect: Some(Consequence::Tls),
+        doc: "Suites of TLS 1.3, with colons between them; empty: all that there are",
+        ..Setting::of(group::TLS)
+    };
+    TLS_PREFER_SERVER_CIPHERS = Setting {
+        name: "tls-prefer-server-ciphers",
+        kind: SettingKind::Bool,
+        default: "no",
+        effect: Some(Consequence::Tls),
+        doc: "The first suite of the server's list that the client has is taken, not the first of the client's",
+        ..Setting::of(group::TLS)
+    };
+    TLS_SESSION_CACHING = Setting {
+        name: "tls-session-caching",
+        kind: SettingKind::Bool,
+        default: "yes",
+        effect: Some(Consequence::Tls),
+        doc: "Clients may resume a session, which makes the next handshake cheaper",
+        ..Setting::of(group::TLS)
+    };
+    TLS_SESSION_CACHE_SIZE = Setting {
+        name: "tls-session-cache-size",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        unit: "sessions",
+        default: "20480",
+        effect: Some(Consequence::Tls),
+        doc: "Sessions that are kept for that; 0: 20480",
+        ..Setting::of(group::TLS)
+    };
+    TLS_SESSION_CACHE_TIMEOUT = Setting {
+        name: "tls-session-cache-timeout",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "300",
+        effect: Some(Consequence::Tls),
+        doc: "How long a session may be resumed",
+        ..Setting::of(group::TLS)
+    };
+    TLS_REPLICATION = Setting {
+        name: "tls-replication",
+        kind: SettingKind::Bool,
+        default: "no",
+        effect: Some(Consequence::Tls),
+        doc: "This server speaks TLS with its primary, and names tls-port as its own port there",
+        ..Setting::of(group::TLS)
+    };
+    TLS_AUTO_RELOAD_INTERVAL = Setting {
+        name: "tls-auto-reload-interval",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "0",
+        effect: Some(Consequence::Tls),
+        doc: "How often the server looks whether the files have changed, and reads them again; 0: only on SIGHUP and CONFIG SET",
+        ..Setting::of(group::TLS)
+    };
+    TLS_HANDSHAKE_TIMEOUT = Setting {
+        name: "tls-handshake-timeout",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "10",
+        doc: "A connection whose handshake takes longer is closed; 0: it may take any time",
+        ..Setting::of(group::TLS)
+    };
+    TLS_HANDSHAKES_MAX = Setting {
+        name: "tls-handshakes-max",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        unit: "connections",
+        default: "5000",
+        doc: "Connections that may be in their handshake at once; further ones are closed; 0: any number",
+        ..Setting::of(group::TLS)
+    };
+    MEMCACHED_TLS = Setting {
+        name: "memcached-tls",
+        kind: SettingKind::Bool,
+        default: "no",
+        change: Change::AtStart,
+        doc: "Clients at memcached-port speak TLS",
+        ..Setting::of(group::TLS)
+    };
+}

@@ -1,0 +1,172 @@
+//! Certificates and keys, from their files. The only I/O of this crate is [`read`] and the list of a folder.
+
+use std::path::Path;
+use std::{fs, io};
+
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::der::{Document, SecretDocument};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::error::Error;
+use crate::options::{Authentication, Options};
+
+/// The largest file that is read: certificates of a whole system are 250 KiB.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
+
+/// A certificate with those between it and its authority, and its key.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    /// The setting and file, for what may be wrong with it.
+    pub(crate) setting: &'static str,
+    pub(crate) path: String,
+}
+
+/// Who the server is, and whom it trusts: what the files said when they were read.
+#[derive(Debug)]
+pub struct Identity {
+    pub(crate) server: Option<Pair>,
+    /// What is shown to other servers.
+    pub(crate) client: Option<Pair>,
+    pub(crate) roots: RootCertStore,
+}
+
+impl Identity {
+    /// Reads all files that `options` names.
+    pub fn read(options: &Options) -> Result<Identity, Error> {
+        let server = pair(
+            ("tls-cert-file", &options.cert_file),
+            ("tls-key-file", &options.key_file),
+            ("tls-key-file-pass", &options.key_file_pass),
+        )?;
+        let client = pair(
+            ("tls-client-cert-file", &options.client_cert_file),
+            ("tls-client-key-file", &options.client_key_file),
+            ("tls-client-key-file-pass", &options.client_key_file_pass),
+        )?;
+        let mut roots = RootCertStore::empty();
+        add_file(&mut roots, &options.ca_cert_file)?;
+        add_folder(&mut roots, &options.ca_cert_dir)?;
+        Ok(Identity { server, client, roots })
+    }
+
+    /// The authorities, which must be given where certificates of others are checked.
+    pub(crate) fn roots_for(&self, authentication: Authentication) -> Result<&RootCertStore, Error> {
+        if self.roots.is_empty() && authentication != Authentication::No {
+            let hint = " It says whose certificates clients may show; without it, set tls-auth-clients to no";
+            return Err(Error::Missing { setting: "tls-ca-cert-file or tls-ca-cert-dir", hint });
+        }
+        Ok(&self.roots)
+    }
+}
+
+/// The bytes of a file that a setting names.
+fn read(setting: &'static str, path: &str) -> Result<Vec<u8>, Error> {
+    let unreadable = |source| Error::Unreadable { setting, path: path.to_owned(), source };
+    let size_bytes = fs::metadata(path).map_err(unreadable)?.len();
+    if size_bytes > FILE_BYTES_MAX {
+        return Err(unreadable(io::Error::other(format!("it has {size_bytes} bytes"))));
+    }
+    fs::read(path).map_err(unreadable)
+}
+
+fn unusable(setting: &'static str, path: &str, why: impl ToString) -> Error {
+    Error::Unusable { setting, path: path.to_owned(), why: why.to_string() }
+}
+
+fn certificates(
+    setting: &'static str,
+    path: &str,
+    text: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.map_err(|error| unusable(setting, path, error))?;
+    if found.is_empty() {
+        return Err(unusable(setting, path, "it has no certificate (PEM)"));
+    }
+    Ok(found)
+}
+
+/// What two settings name together; `None`: neither names a file.
+fn pair(
+    (cert_setting, cert_path): (&'static str, &str),
+    (key_setting, key_path): (&'static str, &str),
+    (pass_setting, pass): (&'static str, &str),
+) -> Result<Option<Pair>, Error> {
+    match (cert_path.is_empty(), key_path.is_empty()) {
+        (true, true) => return Ok(None),
+        (true, false) => return Err(Error::Missing { setting: cert_setting, hint: "" }),
+        // One file may have both.
+        (false, _) => {}
+    }
+    let key_path = if key_path.is_empty() { cert_path } else { key_path };
+    let chain = certificates(cert_setting, cert_path, &read(cert_setting, cert_path)?)?;
+    let key = private_key(key_setting, key_path, &read(key_setting, key_path)?, pass_setting, pass)?;
+    Ok(Some(Pair { chain, key, setting: key_setting, path: key_path.to_owned() }))
+}
+
+fn private_key(
+    setting: &'static str,
+    path: &str,
+    text: &[u8],
+    pass_setting: &'static str,
+    pass: &str,
+) -> Result<PrivateKeyDer<'static>, Error> {
+    let wrong = |why: &str| Err(unusable(setting, path, why));
+    let has = |words: &str| text.windows(words.len()).any(|window| window == words.as_bytes());
+    if has("Proc-Type: 4,ENCRYPTED") {
+        return wrong("its encryption is OpenSSL's old one; write it anew with 'openssl pkcs8 -topk8'");
+    }
+    if !has(ENCRYPTED_LABEL) {
+        return PrivateKeyDer::from_pem_slice(text).map_err(|error| unusable(setting, path, error));
+    }
+    if pass.is_empty() {
+        return wrong(&format!("it is encrypted; set {pass_setting}"));
+    }
+    let text = String::from_utf8_lossy(text);
+    let begin = text.find(&format!("-----BEGIN {ENCRYPTED_LABEL}")).unwrap_or(0);
+    let (_, document) = Document::from_pem(&text[begin..]).map_err(|error| unusable(setting, path, error))?;
+    let decrypted: Result<SecretDocument, _> =
+        EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()).and_then(|info| info.decrypt(pass));
+    match decrypted {
+        Ok(key) => Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into()),
+        Err(error) => wrong(&format!("it cannot be decrypted with {pass_setting}: {error}")),
+    }
+}
+
+fn add_file(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
+    const SETTING: &str = "tls-ca-cert-file";
+    if path.is_empty() {
+        return Ok(());
+    }
+    for certificate in certificates(SETTING, path, &read(SETTING, path)?)? {
+        roots.add(certificate).map_err(|error| unusable(SETTING, path, error))?;
+    }
+    Ok(())
+}
+
+/// Adds what the files in a folder have. OpenSSL finds them by the hashes in their names; here any name will do, and
+/// what is no certificate is ignored.
+fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
+    const SETTING: &str = "tls-ca-cert-dir";
+    if path.is_empty() {
+        return Ok(());
+    }
+    let unreadable = |source| Error::Unreadable { setting: SETTING, path: path.to_owned(), source };
+    for entry in fs::read_dir(Path::new(path)).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if !file.is_file() {
+            continue;
+        }
+        let text = read(SETTING, &file.display().to_string())?;
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
+    }
+    if roots.is_empty() {
+        return Err(unusable(SETTING, path, "no file there has a certificate (PEM)"));
+    }
+    Ok(())
+}

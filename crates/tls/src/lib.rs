@@ -1,0 +1,28 @@
+//! TLS by rustls: what an operator may ask for, certificates, and the codec of a connection.
+//!
+//! ```text
+//!   Options ──▶ Identity::read ──▶ server_config / client_config ──▶ Secured, a codec of `proactor`
+//!               the only I/O:       what rustls does not offer is      one session each
+//!               certificates, keys  refused by name
+//! ```
+//!
+//! Invariants: a configuration is made as a whole or not at all; a session keeps the configuration that it began with, so new
+//! certificates cut no connection. Nothing here reads a clock but rustls (validity of certificates) and [`Options`]' session cache.
+//!
+//! Not here: the settings, when files are read again, and who is accepted (crate `clients`).
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod files;
+mod options;
+mod resumption;
+mod secured;
+mod sides;
+mod suites;
+
+pub use error::Error;
+pub use files::Identity;
+pub use options::{Authentication, Caching, Options};
+pub use secured::{Handshake, Handshakes, Secured};
+pub use sides::{client_config, server_config};

@@ -1,0 +1,206 @@
+//! The codec of one connection: a session of rustls, and how far its handshake is.
+
+use std::io::{self, BufRead, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use proactor::{Codec, Heard, InputBuffer};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use x509_cert::der::Decode;
+
+use crate::error::Error;
+
+/// Connections of a server that are in their handshake.
+#[derive(Debug, Default)]
+pub struct Handshakes(AtomicUsize);
+
+impl Handshakes {
+    /// One more, unless there are `count_max` (0: any number).
+    pub fn begin(self: &Arc<Self>, count_max: usize) -> Option<Arc<Handshake>> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        if count_max > 0 && before >= count_max {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let (is_over, common_name) = (AtomicBool::new(false), OnceLock::new());
+        Some(Arc::new(Handshake { all: self.clone(), is_over, common_name }))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The handshake of one connection, which outlives it for those who ask how it went.
+#[derive(Debug)]
+pub struct Handshake {
+    all: Arc<Handshakes>,
+    is_over: AtomicBool,
+    common_name: OnceLock<String>,
+}
+
+impl Handshake {
+    /// It has succeeded, or its connection is closed.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// The common name in the certificate that the peer has shown.
+    pub fn common_name(&self) -> Option<&str> {
+        self.common_name.get().map(String::as_str)
+    }
+
+    fn end(&self) {
+        if !self.is_over.swap(true, Ordering::AcqRel) {
+            self.all.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Secured {
+    session: Connection,
+    /// Until it is over.
+    handshake: Option<Beginning>,
+    /// What it means that the peer ends without a goodbye.
+    truncation: Option<ErrorKind>,
+}
+
+#[derive(Debug)]
+struct Beginning {
+    handshake: Arc<Handshake>,
+    /// Where the peer is, for the log.
+    peer: String,
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.handshake.end();
+    }
+}
+
+impl Secured {
+    /// A connection from `peer` that was accepted.
+    pub fn accepted(
+        config: &Arc<ServerConfig>,
+        handshake: Arc<Handshake>,
+        peer: &str,
+    ) -> Result<Secured, Error> {
+        let mut session = ServerConnection::new(config.clone())?;
+        // What is sent is bounded by the connection, which hands over one piece at a time.
+        session.set_buffer_limit(None);
+        let handshake = Some(Beginning { handshake, peer: peer.to_owned() });
+        // Clients of Redis close without a goodbye, and each request says where it ends.
+        Ok(Secured { session: session.into(), handshake, truncation: None })
+    }
+
+    /// A connection that was made to another server.
+    pub fn dialed(config: &Arc<ClientConfig>) -> Result<Secured, Error> {
+        // Nobody is told a name, and none is checked.
+        let name = std::net::Ipv4Addr::UNSPECIFIED.into();
+        let mut session =
+            ClientConnection::new(config.clone(), rustls::pki_types::ServerName::IpAddress(name))?;
+        session.set_buffer_limit(None);
+        Ok(Secured { session: session.into(), handshake: None, truncation: None })
+    }
+
+    /// Goes on with a client's session whose handshake is done, and of which everything was read. A server that ends it says goodbye.
+    pub fn established(session: ClientConnection) -> Secured {
+        Secured { session: session.into(), handshake: None, truncation: Some(ErrorKind::UnexpectedEof) }
+    }
+
+    #[cold]
+    fn note_end_of_handshake(&mut self) {
+        let Some(beginning) = self.handshake.take() else { return };
+        let certificate = self.session.peer_certificates().and_then(|chain| chain.first());
+        if let Some(name) = certificate.and_then(common_name) {
+            // It is set once.
+            let _ = beginning.handshake.common_name.set(name);
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, error: &rustls::Error) -> ErrorKind {
+        match &self.handshake {
+            Some(Beginning { peer, .. }) => {
+                tracing::info!("Error accepting a client connection: {error} (addr={peer})");
+            }
+            None => tracing::debug!("a connection breaks the rules of TLS: {error}"),
+        }
+        ErrorKind::InvalidData
+    }
+
+    fn write_out(&mut self, wire: &mut Vec<u8>) {
+        while self.session.wants_write() {
+            self.session.write_tls(wire).expect("a vector takes all it is given");
+        }
+    }
+}
+
+/// The common name of a certificate's subject.
+fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
+    let name = certificate.tbs_certificate().subject().common_name().ok()??;
+    Some(name.value().into_owned())
+}
+
+impl Codec for Secured {
+    fn receive(&mut self, mut wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, ErrorKind> {
+        let refused = |error: io::Error| error.kind();
+        while !wire.is_empty() {
+            self.session.read_tls(&mut wire).map_err(refused)?;
+            let state = match self.session.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => return Err(self.refuse(&error)),
+            };
+            let mut left = state.plaintext_bytes_to_read();
+            while left > 0 {
+                let mut reader = self.session.reader();
+                let bytes = reader.fill_buf().map_err(refused)?;
+                let length = bytes.len();
+                plain.append(bytes);
+                reader.consume(length);
+                left -= length;
+            }
+            if state.peer_has_closed() {
+                return Ok(Heard::Goodbye);
+            }
+        }
+        if self.handshake.is_some() && !self.session.is_handshaking() {
+            self.note_end_of_handshake();
+        }
+        Ok(Heard::More)
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.session.is_handshaking()
+    }
+
+    fn has_words(&self) -> bool {
+        self.session.wants_write()
+    }
+
+    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        self.session.writer().write_all(plain).expect("the session takes all it is given");
+        self.write_out(wire);
+    }
+
+    fn finish(&mut self, wire: &mut Vec<u8>) {
+        self.session.send_close_notify();
+        self.write_out(wire);
+    }
+
+    fn truncation(&self) -> Option<ErrorKind> {
+        self.truncation
+    }
+
+    fn memory_bytes(&self) -> usize {
+        SESSION_BYTES
+    }
+}
+
+/// What a session takes in all: itself, its keys, and the buffer that rustls keeps for a record that is not whole yet.
+const SESSION_BYTES: usize = size_of::<Secured>() + 4096 + 2048;

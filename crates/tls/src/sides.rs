@@ -1,0 +1,147 @@
+//! The configuration of either side: who accepts connections, and who makes them.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion,
+};
+
+use crate::error::Error;
+use crate::files::{Identity, Pair};
+use crate::options::{Authentication, Options};
+use crate::resumption::Sessions;
+use crate::suites::{suites, versions};
+
+type Versions = Vec<&'static SupportedProtocolVersion>;
+
+fn provider(options: &Options) -> Result<(Arc<CryptoProvider>, Versions), Error> {
+    let versions = versions(options)?;
+    let cipher_suites = suites(options, &versions)?;
+    Ok((Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() }), versions))
+}
+
+/// How connections are accepted.
+pub fn server_config(options: &Options, identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
+    let (provider, versions) = provider(options)?;
+    let pair = identity.server.as_ref().ok_or(Error::Missing { setting: "tls-cert-file", hint: "" })?;
+    check_key(pair, &provider)?;
+    let verifier = client_verifier(options.authentication, identity, &provider)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(pair.chain.clone(), pair.key.clone_key())?;
+    config.ignore_client_order = options.prefer_server_ciphers;
+    match options.caching {
+        Some(caching) => {
+            config.session_storage = Arc::new(Sessions::new(caching));
+            // A client that wants more connections gets a ticket with each.
+            config.send_tls13_tickets = 1;
+        }
+        None => {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+    }
+    Ok(Arc::new(config))
+}
+
+/// Says which file is wrong before rustls says only that something is.
+fn check_key(pair: &Pair, provider: &CryptoProvider) -> Result<(), Error> {
+    let checked = CertifiedKey::from_der(pair.chain.clone(), pair.key.clone_key(), provider);
+    checked.map(drop).map_err(|error| Error::Unusable {
+        setting: pair.setting,
+        path: pair.path.clone(),
+        why: match error {
+            rustls::Error::InconsistentKeys(_) => "the key does not fit the certificate".to_owned(),
+            error => error.to_string(),
+        },
+    })
+}
+
+fn client_verifier(
+    authentication: Authentication,
+    identity: &Identity,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let roots = identity.roots_for(authentication)?.clone();
+    let builder = || WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider.clone());
+    let builder = match authentication {
+        Authentication::No => return Ok(WebPkiClientVerifier::no_client_auth()),
+        Authentication::Optional => builder().allow_unauthenticated(),
+        Authentication::Required => builder(),
+    };
+    builder.build().map_err(|error| Error::Refused { setting: "tls-ca-cert-file", why: error.to_string() })
+}
+
+/// How connections to other servers are made.
+pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
+    let (provider, versions) = provider(options)?;
+    let roots = identity.roots_for(Authentication::Required)?.clone();
+    let verifier = Arc::new(Trust { roots, provider: provider.clone() });
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let config = match identity.client.as_ref().or(identity.server.as_ref()) {
+        Some(pair) => {
+            check_key(pair, &provider)?;
+            builder.with_client_auth_cert(pair.chain.clone(), pair.key.clone_key())?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+/// Takes the certificates that the own authorities vouch for, under any name, as Redis does: replicas know each other by
+/// addresses, which change.
+#[derive(Debug)]
+struct Trust {
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

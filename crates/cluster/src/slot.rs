@@ -1,7 +1,7 @@
 //! Slots and the keys in them.
 
 use command::{CommandError, CommandResult, Route, Shape, integer, parse_i64, string};
-use shard::hash_tag;
+use ds::placing::hash_tag;
 
 use crate::{CHANGING, Ctx, Entry, Run, SLOTS, SUBCOMMAND, check_mode};
 

@@ -19,6 +19,7 @@ pub mod mover;
 pub mod num;
 pub mod packed;
 pub mod partial_sort;
+pub mod placing;
 pub mod prefetch;
 pub mod queue;
 pub mod random;

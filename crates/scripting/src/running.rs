@@ -12,7 +12,7 @@
 use command::{Client, Command, CommandError, Flag, Needs, Outcome, Tx};
 use resp::{Output, Proto, Reply};
 use script::{Interrupt, Reach};
-use shard::{ShardId, hash_tag};
+use shard::ShardId;
 use smallvec::SmallVec;
 
 use crate::door::{Door, Standing};
@@ -237,11 +237,15 @@ impl<'t> Run<'_, 't> {
         Ok(command)
     }
 
-    /// Whether a call touches a key that is neither declared nor has the hash tag of one that is: then it is by chance
-    /// that it lies where a declared one does.
+    /// Whether a call touches a key that is neither declared nor always lies where one does that is, by its hash tag or a colocation
+    /// rule: then it is by chance that it lies there.
     fn builds_names(&self, command: &Command, args: &[&[u8]]) -> bool {
         let declared = &self.call.request[3..3 + self.call.key_count];
-        let is_declared = |key: &[u8]| declared.iter().any(|known| hash_tag(known) == hash_tag(key));
+        let placement = self.tx.hold.shards().placement();
+        let is_declared = |key: &[u8]| {
+            let part = placement.placing_part(key);
+            declared.iter().any(|known| placement.placing_part(known) == part)
+        };
         command.keys(args).is_some_and(|keys| keys.iter().any(|key| !is_declared(args[key.index])))
     }
 

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Callee, CommandError, Needs, Shards};
+use command::{Callee, CommandError, Needs, Shards, parse_i64};
 use proactor::Clock;
 use script::{Engine, FunctionEngine, LibrarySet, Origin, Reach, Script, ScriptError, Sha1Hex};
+use shard::Placement;
 
 use crate::libraries::Loading;
 use crate::program::{Failure, Program, Wanted};
@@ -163,11 +164,17 @@ impl States {
     }
 
     /// The shards that a call needs beside those of its keys: the roaming one, unless it was seen to keep to its keys
-    /// `trusted_after` times.
+    /// `trusted_after` times. Once is enough for one whose keys lie together because their names say so: those that it builds do, too.
     pub fn needs(&mut self, args: &[&[u8]], callee: Callee, trusted_after: u32, shards: &Shards) -> Needs {
         let roaming = if shards.len() > 1 { Needs::One(shards.roaming()) } else { Needs::Nothing };
         match self.called(args, callee) {
             Some(program) if !program.reach().may_roam(trusted_after) => Needs::Nothing,
+            Some(program)
+                if !program.reach().may_roam(trusted_after.min(1))
+                    && are_colocated(args, shards.placement()) =>
+            {
+                Needs::Nothing
+            }
             // One that is unknown may be known when its turn comes.
             _ => roaming,
         }
@@ -197,4 +204,14 @@ impl States {
         seen.script_bytes.store(script_bytes as u64, Ordering::Relaxed);
         seen.function_bytes.store(function_bytes as u64, Ordering::Relaxed);
     }
+}
+
+/// Whether all keys that a call declares have the same hash tag, or the same part by a colocation rule.
+fn are_colocated(args: &[&[u8]], placement: &Placement) -> bool {
+    let key_count = args.get(2).and_then(|count| parse_i64(count).ok()).unwrap_or(0) as usize;
+    let Some((&first, others)) = args.get(3..).and_then(|keys| keys.get(..key_count)?.split_first()) else {
+        return false;
+    };
+    let part = placement.placing_part(first);
+    part.len() < first.len() && others.iter().all(|key| placement.placing_part(key) == part)
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use acl::Users;
 use clients::{AttackLog, Listeners, Registry, TlsKeeper};
 use command::{Client, Shards, Table};
+use ds::hashing::Seed;
 use keyspace::Config;
 use memcached::LaterFlush;
 use migrate::Migrations;
@@ -118,12 +119,8 @@ impl Shared {
         machine: Machine,
     ) -> &'static Shared {
         let (thread_count, now_ms) = (wakers.len() as u16, machine.clock.now_ms());
-        let placement = Placement::new(
-            ds::hashing::Seed::new(seed),
-            settings.shard_count(thread_count),
-            settings.round_robin_prefix().as_deref(),
-        );
-        let shards = Shards::new(placement, thread_count, settings.databases(), seed);
+        let shards =
+            Shards::new(placement(&settings, thread_count, seed), thread_count, settings.databases(), seed);
         settings.tell_queues(shards.queues(), machine.clock.steady_ms());
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
@@ -255,4 +252,11 @@ impl Drop for Lease {
 fn run_id(seed: u64) -> String {
     let mut random = ds::random::Random::new(seed ^ 0x5eed);
     (0..5).map(|_| format!("{:08x}", random.next_u64() as u32)).collect()
+}
+
+/// Where keys lie.
+fn placement(settings: &Settings, thread_count: u16, seed: u64) -> Placement {
+    let round_robin_prefix = settings.round_robin_prefix();
+    Placement::new(Seed::new(seed), settings.shard_count(thread_count), round_robin_prefix.as_deref())
+        .with_colocation(settings.colocation())
 }

@@ -49,6 +49,11 @@ fn what_it_does_not_understand_is_said_in_a_sentence() {
         "bad value '70000' for 'port' on the command line: argument must be between 0 and 65535 inclusive \
          (TCP port to listen on; 0: none)",
     );
+    check_refused(
+        &["--colocate", "bull:{*}:", "{*}"],
+        "bad value 'bull:{*}: {*}' for 'colocate' on the command line: '{*}': it would fit every key; write how the keys begin in front of {*} \
+         (Which keys lie together on a shard: those that begin alike and have the same text at {*}; the default is for BullMQ, Bull, Bee-Queue and dramatiq)",
+    );
     check_refused(&["--port", "0"], "configured to listen nowhere: set port, tls-port or unixsocket");
     check_refused(
         &["/nonexistent/redis.conf"],

@@ -230,6 +230,33 @@ fn what_roamed_is_remembered() {
 }
 
 #[test]
+fn scripts_that_build_names_of_one_queue_need_one_shard() {
+    let script = "for i = 1, 20 do redis.call('INCR', ARGV[1] .. i) end return 1";
+    let wide = |server: &Server, key: &str, prefix: &str| {
+        let mut client = server.client();
+        let mut run = || {
+            client.send_args(&[b"EVAL", script.as_bytes(), b"1", key.as_bytes(), prefix.as_bytes()]);
+            assert_eq!(client.receive(), Value::Int(1));
+            client.info("transaction", "tx_type_wide").parse::<u64>().expect("a number")
+        };
+        let first = run();
+        (1..10).map(|_| run()).last().expect("it ran") - first
+    };
+    let by_default = Server::start(2, "epoll", &["--num_shards", "8"]);
+    for (key, prefix) in [("bull:a:wait", "bull:a:"), ("bq:a:jobs", "bq:a:")] {
+        assert_eq!(wide(&by_default, key, prefix), 0, "{key}");
+        check(&mut by_default.client(), "SCRIPT FLUSH", "OK");
+    }
+    let trusting = Server::start(2, "epoll", &["--num_shards", "8", "--script_trusted_after", "1"]);
+    assert_eq!(wide(&trusting, "dramatiq", "dramatiq:a."), 0, "the key that is declared is only a name");
+    assert_eq!(wide(&by_default, "mine:a:wait", "mine:a:"), 9, "no rule fits");
+    let own = Server::start(2, "epoll", &["--num_shards", "8", "--colocate", "mine:{*}:"]);
+    assert_eq!(wide(&own, "mine:a:wait", "mine:a:"), 0);
+    check(&mut own.client(), "SCRIPT FLUSH", "OK");
+    assert_eq!(wide(&own, "bull:a:wait", "bull:a:"), 9, "its rule was replaced");
+}
+
+#[test]
 fn what_scripts_log_stays_on_its_line() {
     let scratch = Scratch::new("script-log");
     let log = scratch.path("log");

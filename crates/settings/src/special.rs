@@ -3,6 +3,7 @@
 //! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
 
 use config::{Read, Schedule, SettingKind, Special, Value, memory_bytes};
+use ds::placing::Colocation;
 use keyspace::Class;
 use proactor::CpuSet;
 
@@ -59,6 +60,13 @@ pub(crate) const CPUS: SettingKind = SettingKind::Special(&Special {
 pub(crate) const PRIMARY: SettingKind = SettingKind::Special(&Special {
     placeholder: "host port",
     read: Read::Words(primary),
+    may_be_bare: true,
+    lines_add_up: false,
+});
+/// Rules for which keys lie together.
+pub(crate) const COLOCATION: SettingKind = SettingKind::Special(&Special {
+    placeholder: "rules",
+    read: Read::Words(colocation),
     may_be_bare: true,
     lines_add_up: false,
 });
@@ -164,6 +172,12 @@ fn primary(words: &[&str], _: &str) -> Result<Value, String> {
         [_, _] => Err("Invalid master port".to_owned()),
         _ => Err("wrong number of arguments".to_owned()),
     }
+}
+
+fn colocation(words: &[&str], _: &str) -> Result<Value, String> {
+    let rules: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
+    Colocation::parse(rules.iter().copied())?;
+    Ok(Value::text(rules.join(" ")))
 }
 
 fn event_classes(word: &str) -> Result<Value, String> {

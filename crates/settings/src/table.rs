@@ -286,6 +286,14 @@ settings! {
         doc: "Keys that begin like this are dealt out to the shards in turn; empty: none",
         ..Setting::of(group::THREADS)
     };
+    COLOCATE = Setting {
+        name: "colocate",
+        kind: special::COLOCATION,
+        default: "bull:{*}: bq:{*}: {dramatiq}:",
+        change: Change::AtStart,
+        doc: "Which keys lie together on a shard: those that begin alike and have the same text at {*}; the default is for BullMQ, Bull, Bee-Queue and dramatiq",
+        ..Setting::of(group::THREADS)
+    };
     SINGLEHOP_BLOCKING = Setting {
         name: "singlehop_blocking",
         kind: SettingKind::Switch,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use config::{Changed, Refusal, Value, Values};
 use ds::hash::CollectionLimits;
 use ds::list::{ListLimits, NODE_BYTES_MAX};
+use ds::placing::Colocation;
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
@@ -288,6 +289,11 @@ impl Settings {
     /// Keys that begin like this are dealt out to the shards in turn.
     pub fn round_robin_prefix(&self) -> Option<Vec<u8>> {
         self.is_on(SHARD_ROUND_ROBIN_PREFIX).then(|| self.text(SHARD_ROUND_ROBIN_PREFIX).as_bytes().to_vec())
+    }
+
+    /// Which keys lie together.
+    pub fn colocation(&self) -> Colocation {
+        Colocation::parse(self.text(COLOCATE).split_whitespace()).expect("the setting was checked")
     }
 
     /// How the drivers are to behave.

@@ -38,7 +38,7 @@ pub use hold::{Hold, Lent, PATIENCE_AFTER, Patience};
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
 pub use interrupt::{interrupt, pause};
-pub use placement::{Placement, ShardId, hash_tag};
+pub use placement::{Placement, ShardId};
 pub use shard::{Ready, Shard};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};

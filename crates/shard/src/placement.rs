@@ -1,7 +1,8 @@
 //! Which shard a key lies on.
 //!
 //! One 64-bit hash of the key serves placement and table. Placement takes its low 16 bits, the table the rest.
-//! Of a key with a hash tag (`{user1}:a`) only the tag is hashed for placement, so that such keys lie together.
+//! Of a key with a hash tag (`{user1}:a`), or that a colocation rule fits, only that part is hashed for placement (`ds/placing.rs`), so that such
+//! keys lie together.
 //! With a round-robin prefix, keys that begin with it are dealt out to shards in turn, first seen first dealt
 //! (the published experiment's `--shard_round_robin_prefix`).
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ds::hashing::{Seed, hash};
+use ds::placing::Colocation;
 
 /// The number of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -29,6 +31,7 @@ const DEALT_MAX: usize = 1 << 14;
 pub struct Placement {
     seed: Seed,
     shard_count: u16,
+    colocation: Colocation,
     /// Clones deal out together.
     round_robin: Option<Arc<RoundRobin>>,
 }
@@ -52,7 +55,12 @@ impl Placement {
                 dealt: (0..DEALT_MAX * 2).map(|_| AtomicU64::new(0)).collect(),
             })
         });
-        Placement { seed, shard_count, round_robin }
+        Placement { seed, shard_count, colocation: Colocation::default(), round_robin }
+    }
+
+    /// The same, with keys lying together as the rules say.
+    pub fn with_colocation(self, colocation: Colocation) -> Self {
+        Placement { colocation, ..self }
     }
 
     /// Number of shards.
@@ -91,9 +99,15 @@ impl Placement {
         {
             return (round_robin.deal(key_hash, self.shard_count), key_hash);
         }
-        let tag = hash_tag(key);
-        let placing = if tag.len() == key.len() { key_hash } else { hash(&self.seed, tag) };
+        let part = self.placing_part(key);
+        let placing = if part.len() == key.len() { key_hash } else { hash(&self.seed, part) };
         (self.by_hash(placing), key_hash)
+    }
+
+    /// The part of `key` that decides where it lies; a proper one if keys with that part always lie together.
+    #[inline]
+    pub fn placing_part<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        self.colocation.placing_part(key)
     }
 
     #[inline]
@@ -127,39 +141,21 @@ impl RoundRobin {
     }
 }
 
-/// The part of the key that placement hashes: what stands between the first `{` and the next `}`, unless that
-/// is empty; else the whole key. The rule of Redis Cluster.
-#[inline]
-pub fn hash_tag(key: &[u8]) -> &[u8] {
-    let Some(open) = memchr::memchr(b'{', key) else { return key };
-    match memchr::memchr(b'}', &key[open + 1..]) {
-        None | Some(0) => key,
-        Some(length) => &key[open + 1..open + 1 + length],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hash_tags_follow_the_cluster_rule() {
-        for (key, tag) in [
-            ("a{b}c", "b"),
-            ("{}x", "{}x"),
-            ("a{b", "a{b"),
-            ("a{{b}}", "{b"),
-            ("{a}{b}", "a"),
-            ("plain", "plain"),
-        ] {
-            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes());
-        }
-    }
-
-    #[test]
     fn keys_of_one_tag_lie_together_and_others_spread() {
         let placement = Placement::new(Seed::new(7), 64, None);
         assert_eq!(placement.shard(b"{u}:a"), placement.shard(b"{u}:b"));
+        let colocation = Colocation::parse(["bull:{*}:"]).expect("it is a rule");
+        let colocated = placement.clone().with_colocation(colocation);
+        for number in 0..100 {
+            let keys = ["id", "wait", "17"].map(|key| format!("bull:{number}:{key}"));
+            let home = colocated.shard(format!("{{{number}}}").as_bytes());
+            assert!(keys.iter().all(|key| colocated.shard(key.as_bytes()) == home));
+        }
         let mut counts = [0; 64];
         for number in 0..6400 {
             counts[placement.shard(format!("key:{number}").as_bytes()).index()] += 1;

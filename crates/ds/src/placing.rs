@@ -1,0 +1,219 @@
+//! Which part of a key decides where the key lies.
+//!
+//! Keys that are used together should lie together. A client says so by a hash tag (`{user1}:a`), the rule of Redis Cluster. Clients
+//! that build key names inside their scripts often use none, but all names of one queue begin alike. For these there are
+//! *colocation rules*: `bull:{*}:` says that of `bull:emails:17` the part `emails` decides. A hash tag in the key comes first, then the
+//! first rule that fits the key, else the whole key decides.
+//!
+//! ```text
+//!   bull:{*}:        bull:emails:17      begins with `bull:`; the shortest part up to the next `:`
+//!   {dramatiq}:      dramatiq:default    begins with `dramatiq:`; always `dramatiq`
+//! ```
+//!
+//! A key that no rule fits costs one look at a table of first bytes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rules that there may be.
+pub const RULES_MAX: usize = 64;
+
+/// The rules of a store, in their order. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Colocation {
+    /// A bit for each byte with which a key may begin that a rule fits.
+    first_bytes: [u64; 4],
+    rules: Arc<[Rule]>,
+}
+
+/// One rule; see the head of this file.
+#[derive(Debug)]
+struct Rule {
+    /// How keys begin that it fits.
+    prefix: Box<[u8]>,
+    part: Part,
+}
+
+/// What decides.
+#[derive(Debug)]
+enum Part {
+    /// What stands behind the prefix, up to this text.
+    Until(Box<[u8]>),
+    /// These bytes of the prefix.
+    Fixed(Range<usize>),
+}
+
+/// The part of a key that decides in Redis Cluster: what stands between the first `{` and the next `}`, unless that
+/// is empty; else the whole key.
+#[inline]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = memchr::memchr(b'{', key) else { return key };
+    match memchr::memchr(b'}', &key[open + 1..]) {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..open + 1 + length],
+    }
+}
+
+impl Colocation {
+    /// Reads rules.
+    ///
+    /// # Errors
+    /// The first rule that makes no sense, and why.
+    pub fn parse<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Colocation, String> {
+        let mut colocation = Colocation::default();
+        let mut read: Vec<Rule> = Vec::new();
+        for text in rules {
+            let refused = |why: &str| Err(format!("'{text}': {why}"));
+            let rule = match Rule::parse(text) {
+                Ok(rule) => rule,
+                Err(why) => return refused(why),
+            };
+            if read.iter().any(|earlier| earlier.covers(&rule)) {
+                return refused("an earlier rule fits all keys that this one fits");
+            }
+            if read.len() == RULES_MAX {
+                return Err(format!("at most {RULES_MAX} rules are allowed"));
+            }
+            let first = rule.prefix[0];
+            colocation.first_bytes[usize::from(first / 64)] |= 1 << (first % 64);
+            read.push(rule);
+        }
+        colocation.rules = read.into();
+        Ok(colocation)
+    }
+
+    /// The part of `key` that decides where it lies.
+    #[inline]
+    pub fn placing_part<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        let tag = hash_tag(key);
+        if tag.len() == key.len() && self.may_fit(key) { self.fitted_part(key) } else { tag }
+    }
+
+    #[inline]
+    fn may_fit(&self, key: &[u8]) -> bool {
+        key.first().is_some_and(|first| self.first_bytes[usize::from(first / 64)] & 1 << (first % 64) != 0)
+    }
+
+    fn fitted_part<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        self.rules.iter().find_map(|rule| rule.part_of(key)).unwrap_or(key)
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<Rule, &'static str> {
+        const SHAPE: &str = "a rule has one part in braces that decides, such as bull:{*}: or {dramatiq}:";
+        let (before, rest) = text.split_once('{').ok_or(SHAPE)?;
+        let (part, after) = rest.split_once('}').ok_or(SHAPE)?;
+        let has_more = |text: &str| text.contains(['{', '}', '*']);
+        if part.is_empty() || has_more(before) || has_more(after) || (part != "*" && has_more(part)) {
+            return Err(SHAPE);
+        }
+        match part {
+            "*" if before.is_empty() => {
+                Err("it would fit every key; write how the keys begin in front of {*}")
+            }
+            "*" if after.is_empty() => Err("write behind {*} where the part ends, such as bull:{*}:"),
+            "*" => Ok(Rule { prefix: before.as_bytes().into(), part: Part::Until(after.as_bytes().into()) }),
+            fixed => Ok(Rule {
+                prefix: [before, fixed, after].concat().into_bytes().into(),
+                part: Part::Fixed(before.len()..before.len() + fixed.len()),
+            }),
+        }
+    }
+
+    fn part_of<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = key.strip_prefix(&*self.prefix)?;
+        match &self.part {
+            Part::Fixed(range) => Some(&key[range.clone()]),
+            Part::Until(end) => {
+                let length = memchr::memmem::find(rest, end).filter(|length| *length > 0)?;
+                Some(&rest[..length])
+            }
+        }
+    }
+
+    /// Whether it fits all keys that `other` fits.
+    fn covers(&self, other: &Rule) -> bool {
+        let ends_alike = match (&self.part, &other.part) {
+            (Part::Fixed(_), _) => true,
+            (Part::Until(end), Part::Until(other_end)) => end == other_end,
+            (Part::Until(_), Part::Fixed(_)) => false,
+        };
+        ends_alike && other.prefix.starts_with(&self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_tags_follow_the_cluster_rule() {
+        for (key, tag) in [
+            ("a{b}c", "b"),
+            ("{}x", "{}x"),
+            ("a{b", "a{b"),
+            ("a{{b}}", "{b"),
+            ("{a}{b}", "a"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes());
+        }
+    }
+
+    #[track_caller]
+    fn check(rules: &str, key: &str, part: &str) {
+        let colocation = Colocation::parse(rules.split_whitespace()).expect("the rules make sense");
+        let found = colocation.placing_part(key.as_bytes());
+        assert_eq!(String::from_utf8_lossy(found), part, "{rules} {key}");
+    }
+
+    #[test]
+    fn a_part_of_the_key_decides_where_a_rule_fits() {
+        const RULES: &str = "bull:{*}: {dramatiq}: a:{b}:c t:{*}-- bull:x{*}/";
+        check(RULES, "bull:emails:17", "emails");
+        check(RULES, "bull:emails:", "emails");
+        check(RULES, "bull:emails:17:logs", "emails");
+        // Nothing is in the part, or it has no end.
+        check(RULES, "bull::17", "bull::17");
+        check(RULES, "bull:emails", "bull:emails");
+        check(RULES, "bull", "bull");
+        check(RULES, "bulls:emails:17", "bulls:emails:17");
+        check(RULES, "", "");
+        check(RULES, "dramatiq:default.msgs", "dramatiq");
+        // The whole key is what decides of others.
+        check(RULES, "dramatiq", "dramatiq");
+        check(RULES, "a:b:cd", "b");
+        check(RULES, "a:b:d", "a:b:d");
+        check(RULES, "t:one--two--", "one");
+        // A hash tag comes first, then the first rule.
+        check(RULES, "bull:emails:{17}", "17");
+        check(RULES, "bull:xy/z", "y");
+        check(RULES, "bull:xy/z:1", "xy/z");
+        check("", "bull:emails:17", "bull:emails:17");
+    }
+
+    #[track_caller]
+    fn check_refused(rules: &str, why: &str) {
+        assert_eq!(Colocation::parse(rules.split_whitespace()).map(drop), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_refused() {
+        let shape = "a rule has one part in braces that decides, such as bull:{*}: or {dramatiq}:";
+        for rule in [
+            "bull", "bull:*:", "{", "}a{", "{}", "a{}:", "{a}{b}", "a*{b}", "{a*}:", "a{*}b*", "a{*}{*}b",
+            "{{a}}",
+        ] {
+            check_refused(rule, &format!("'{rule}': {shape}"));
+        }
+        check_refused("{*}:", "'{*}:': it would fit every key; write how the keys begin in front of {*}");
+        check_refused("a{*}", "'a{*}': write behind {*} where the part ends, such as bull:{*}:");
+        for rules in ["a:{*}: a:{*}:", "a:{*}: a:b{*}:", "{a} {a}:", "{a} a{*}:"] {
+            let second = rules.split(' ').next_back().unwrap();
+            check_refused(rules, &format!("'{second}': an earlier rule fits all keys that this one fits"));
+        }
+        let many: Vec<String> = (0..=RULES_MAX).map(|number| format!("{number}:{{*}}:")).collect();
+        check_refused(&many.join(" "), "at most 64 rules are allowed");
+    }
+}

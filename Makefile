@@ -6,7 +6,7 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -145,6 +145,12 @@ console: release ## The console in headless Chromium: with made-up data, then on
 
 gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached
+
+audit: ## What of others is built in: licences, sources and banned crates (deny.toml), and known faults if cargo-deny or cargo-audit is there
+	scripts/audit
+
+sbom: ## The bill of materials of the shipped programs, with the C code in them: target/sbom/darter.cdx.json (CycloneDX)
+	scripts/sbom
 
 gates: release ## Real clients and their tests against Darter and redis-server, in one table: GATE=one or several (docs/gates.md)
 	gates/run $(GATE)

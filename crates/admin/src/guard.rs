@@ -168,7 +168,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 }
 
 /// User and password of a header of basic authentication; without a name it is the default user.
-fn basic(value: &str) -> Option<Credentials> {
+pub(crate) fn basic(value: &str) -> Option<Credentials> {
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

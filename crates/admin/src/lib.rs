@@ -26,6 +26,8 @@ mod error;
 #[cfg(test)]
 mod example;
 mod guard;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 mod json;
 mod key_samples;
 mod labels;

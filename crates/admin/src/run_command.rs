@@ -31,6 +31,13 @@ struct Posted {
 
 /// Runs a command that was posted, as the visitor.
 pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Result<Answer, Refusal> {
+    let (db, args) = arguments(body)?;
+    let reply = call(state, visitor, db, &args).await?;
+    Ok(reply::json(&json!({ "reply": reply })))
+}
+
+/// Database and arguments of a command that was posted, if it is one that may be.
+pub(crate) fn arguments(body: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Refusal> {
     let posted: Posted = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad(format!("a command is {{\"db\": 0, \"args\": […]}}: {error}")))?;
     if posted.args.len() > ARGS_MAX {
@@ -42,8 +49,7 @@ pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Resul
     if !ALLOWED.iter().any(|allowed| name.eq_ignore_ascii_case(allowed.as_bytes())) {
         return Err(Refusal::forbidden("only QUEUE can be run over HTTP"));
     }
-    let reply = call(state, visitor, posted.db, &args).await?;
-    Ok(reply::json(&json!({ "reply": reply })))
+    Ok((posted.db, args))
 }
 
 /// What `QUEUE INFO` says of a queue.
@@ -103,7 +109,7 @@ fn job(position: usize, item: &resp::Value) -> Json {
 }
 
 /// Database and key of the queue that is asked for.
-fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
+pub(crate) fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
     let db = query.number("db", 0).ok_or_else(|| Refusal::bad("db is no number"))?;
     let key = query.bytes("key").and_then(from_base64).filter(|key| !key.is_empty());
     Ok((db, key.ok_or_else(|| Refusal::bad("key has to be a queue's name in base64"))?))

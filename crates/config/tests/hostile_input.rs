@@ -1,4 +1,4 @@
-//! Random configuration files. The fuzz target looks further.
+//! Random configuration files and command lines. The fuzz target looks further.
 
 mod checks;
 
@@ -22,5 +22,10 @@ proptest! {
     #[test]
     fn lines_that_mean_something(text in lines()) {
         checks::check_configuration(text.as_bytes());
+    }
+
+    #[test]
+    fn command_lines(line in "(--(number|mode|words|text|numbers|switch|test-config|check-journal|to|[a-z]{0,3})?(=|\n)?[ -~]{0,6}\n?){0,5}") {
+        checks::check_command_line(line.as_bytes());
     }
 }

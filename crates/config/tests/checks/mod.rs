@@ -1,6 +1,8 @@
-//! What holds of configuration files whatever they are, checked by tests and by the fuzzer.
+//! What holds of configuration files and command lines whatever they are, checked by tests and by the fuzzer.
 
-use config::{Change, Error, Foreign, Read, Setting, SettingKind, Special, Table, Value, Values, directives};
+use config::{
+    Change, Error, Foreign, Invocation, Read, Setting, SettingKind, Special, Table, Value, Values, directives,
+};
 
 const NUMBER: SettingKind = SettingKind::Integer { min: -5, max: 99_999 };
 const COUNT: usize = 8;
@@ -76,5 +78,28 @@ pub(crate) fn check_configuration(text: &[u8]) {
     assert!(is_right, "{}", rewritten.escape_ascii());
     for (id, setting) in TABLE.all() {
         assert_eq!(values.text(id), again.text(id), "{}: {}", setting.name, rewritten.escape_ascii());
+    }
+}
+
+/// Any words as a command line, one a line: one that names no file says the same as a file with its directives.
+pub(crate) fn check_command_line(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let args: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    // The files of this machine, and standard input, are not part of the check.
+    if text.to_ascii_lowercase().contains("include") || !args[0].starts_with("--") {
+        return;
+    }
+    let arguments = match Invocation::parse(&TABLE, &args) {
+        Ok(Invocation::Serve(arguments)) => arguments,
+        Ok(Invocation::Test(_)) => return,
+        Ok(Invocation::Help | Invocation::Version | Invocation::Folder(_)) => return,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let Ok(read) = arguments.read(&TABLE) else { return };
+    assert!(read.file.is_none());
+    let mut values = Values::<(), COUNT>::new(&TABLE);
+    let found = values.apply(read.directives, |_| Ok::<(), Error>(()));
+    if found.errors.is_empty() {
+        assert!(self::read(&values.rewritten(b"", "user", &[])).is_some());
     }
 }

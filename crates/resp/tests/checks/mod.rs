@@ -5,7 +5,7 @@
 //! - Requests of memcached's protocol: the same.
 //! - Replies: a reply is found exactly when all of its bytes are there, and written again it reads the same.
 
-use resp::memcached::{self, ItemLimits, MemcachedParser, Words};
+use resp::memcached::{self, ItemLimits, MemcachedParser, MetaFlags, Verb, Words};
 use resp::{Limits, Output, Parsed, Proto, ProtocolError, Reply, RequestParser, Value, decode};
 use smallvec::SmallVec;
 
@@ -155,6 +155,7 @@ fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize)
                     );
                     let mut request: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
                     request.push(format!("{verb:?}").into_bytes());
+                    request.extend(meta_flags(verb, &words));
                     request.extend(parser.binary_key().map(<[u8]>::to_vec));
                     heard.push(request);
                     (consumed, skipped)
@@ -178,6 +179,12 @@ fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize)
         }
     }
     (heard, from)
+}
+
+/// What the flags of a meta command say, or why they are refused.
+fn meta_flags(verb: Verb, words: &[&[u8]]) -> Option<Vec<u8>> {
+    let has_flags = matches!(verb, Verb::MetaGet | Verb::MetaSet | Verb::MetaDelete | Verb::MetaArithmetic);
+    has_flags.then(|| format!("{:?}", MetaFlags::parse(verb, words)).into_bytes())
 }
 
 /// Any bytes as requests of memcached's protocol: pieces make no difference.

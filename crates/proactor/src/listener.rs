@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, To
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -124,14 +124,15 @@ pub fn listen_unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Resul
     let local = path.display().to_string();
     let failed = |source| Error::listen(local.clone(), source);
     remove_stale(path)?;
-    let listener = UnixListener::bind(path).map_err(failed)?;
+    // The file never has more permissions than it is to have.
+    let listener = sys::bind_unix(path, permissions).map_err(failed)?;
     let file = SocketFile(path.to_owned());
-    listener.set_nonblocking(true).map_err(failed)?;
-    sys::listen(listener.as_fd(), backlog).map_err(failed)?;
     if let Some(mode) = permissions {
+        // Those that the umask took.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     }
-    Ok(Listener { link: ListenerLink::Unix(listener.into(), file), local })
+    sys::listen(listener.as_fd(), backlog).map_err(failed)?;
+    Ok(Listener { link: ListenerLink::Unix(listener, file), local })
 }
 
 /// Removes a socket file that a dead process left behind, and nothing else.
@@ -200,6 +201,8 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     fn scratch_path(name: &str) -> PathBuf {
@@ -238,6 +241,15 @@ mod tests {
         let path = PathBuf::from(format!("/tmp/{}", "x".repeat(110)));
         let error = listen_unix(&path, None, 16).expect_err("too long");
         assert!(matches!(error, Error::UnixPathTooLong { len: 115, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_socket_never_has_more_permissions_than_asked_for() {
+        let path = scratch_path("private");
+        let _socket = sys::bind_unix(&path, Some(0o600)).expect("the path is free");
+        let mode = std::fs::metadata(&path).expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody had to change it");
+        std::fs::remove_file(&path).expect("it is still there");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -54,6 +55,18 @@ pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, true)?;
     }
+    Ok(fd)
+}
+
+/// A socket on the new file `path`, which is created with these permissions as far as the umask leaves them: the kernel takes those of the
+/// socket.
+pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
+    if let Some(mode) = permissions {
+        rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(mode))?;
+    }
+    net::bind(&fd, &net::SocketAddrUnix::new(path)?)?;
     Ok(fd)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start   daemon ─▶ log ─▶ processors ─▶ supervisor (ready)
-//!   serving log (followed, opened again), supervisor (how far something is), system (limits, usage)
+//!   serving log (followed, opened again), supervisor (how far something is), system (limits, usage), pid_file
 //!   end     system (signals), shutdown, supervisor; crash, if it was none that anybody wanted
 //! ```
 //!
@@ -12,9 +12,11 @@ pub mod crash;
 pub mod daemon;
 mod error;
 pub mod log;
+mod pid_file;
 pub mod processors;
 pub mod shutdown;
 pub mod supervisor;
 pub mod system;
 
 pub use error::Error;
+pub use pid_file::PidFile;

@@ -67,6 +67,18 @@ fn obeyed_signals() -> libc::sigset_t {
     unsafe { set.assume_init() }
 }
 
+/// Gives up what no server needs, for all threads that are to come: a program that it were made to start would get no more rights than it
+/// has, whatever the program's file says. Core dumps and `perf` stay possible. Says in the log if it has more rights than it needs.
+pub fn give_up_privileges() {
+    if let Err(error) = rustix::thread::set_no_new_privs(true) {
+        tracing::debug!("new privileges cannot be given up: {error}");
+    }
+    if rustix::process::geteuid().is_root() {
+        // No warning: in a container it may be all right, and the log of a start that went well has none.
+        tracing::info!("the server runs as root, which it needs for nothing: give it a user of its own");
+    }
+}
+
 /// From now on these signals reach this thread, and those that it starts, only through [`wait_for_signal`].
 pub fn hold_signals() {
     let set = obeyed_signals();

@@ -3,7 +3,6 @@
 //! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
 //! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`process/shutdown.rs`); the connections and the files of the server go with them.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
-use settings::{APPENDONLY, DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
+use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE};
 
 use crate::error::Error;
 use crate::reports::Served;
@@ -27,10 +26,7 @@ use crate::users::users_at_start;
 use crate::version::{self, DARTER_VERSION, REDIS_VERSION};
 use process::processors::ThreadCount;
 use process::supervisor::Ticker;
-use process::{crash, log, processors, supervisor, system};
-
-/// The pid file of a server in the background, if the settings name none; as in Redis.
-const PID_FILE: &str = "/var/run/redis.pid";
+use process::{PidFile, crash, log, processors, supervisor, system};
 
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
@@ -131,6 +127,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     }
     heap::keep_freed();
     open_log(&settings, &found)?;
+    system::give_up_privileges();
     let machine = Machine::real();
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
     clients::lower_maxclients(&settings);
@@ -339,36 +336,4 @@ fn obey_signals(shared: &'static Shared) -> Result<(), Error> {
     let work = || shared.obey_signals();
     let started = std::thread::Builder::new().name("signals".to_owned()).stack_size(128 * 1024).spawn(work);
     started.map(|_| ()).map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })
-}
-
-/// The file that holds the process number; removed when the server stops.
-struct PidFile(Option<PathBuf>);
-
-impl PidFile {
-    /// Writes it. A server without the file serves as well, so a failure is only logged.
-    /// In the background there always is one.
-    fn write(settings: &Settings, is_in_background: bool) -> PidFile {
-        let path = match settings.text(PIDFILE) {
-            path if !path.is_empty() => path,
-            _ if is_in_background => PID_FILE.into(),
-            _ => return PidFile(None),
-        };
-        let path = std::path::absolute(Path::new(&*path)).unwrap_or_else(|_| PathBuf::from(&*path));
-        match std::fs::write(&path, format!("{}\n", std::process::id())) {
-            Ok(()) => PidFile(Some(path)),
-            Err(error) => {
-                tracing::warn!("cannot write the pid file {}: {error}", path.display());
-                PidFile(None)
-            }
-        }
-    }
-}
-
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // Whoever removed it before has done no harm.
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }

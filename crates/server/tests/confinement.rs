@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use blackbox::{Scratch, Server, eventually};
+use blackbox::{Scratch, Server, eventually, free_port};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 /// `@privileged` and `@resources`, as `systemd-analyze syscall-filter` lists them: what Debian's
@@ -133,6 +133,18 @@ fn own_processors() -> (String, Vec<usize>) {
         first.parse().expect("a number")..=last.parse().expect("a number")
     });
     (line.to_owned(), numbers.collect())
+}
+
+#[test]
+fn no_thread_could_get_more_rights() {
+    let server = Server::start(2, "auto", &["--http-port", &free_port().unwrap().to_string()]);
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
+    for task in tasks {
+        let status = fs::read_to_string(task.expect("a thread").path().join("status")).expect("a status");
+        assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(server.log_end().contains("the server runs as root"), is_root, "{}", server.log_end());
 }
 
 #[test]

@@ -13,6 +13,9 @@
 //! * The calls block. They are for threads that may wait, not for those that serve. The exception is [`DiskFile::read_ready_at`].
 //! * **After an error of a sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a second sync that
 //!   succeeds says nothing about what the first one lost. A file of which one sync has failed therefore fails all later ones.
+//! * **Files are private.** What is created is for the server's user alone (0600, folders 0700); a file that takes the place of another one
+//!   keeps its permissions. To be written, a file is not reached by a symbolic link, is no device, and is not another user's where others may
+//!   write to the folder. To be read it may be anything.
 //! * What is to be there as a whole or not at all gets its name when its bytes are durable ([`Disk::put_in_place`], [`Disk::replace`]).
 //!
 //! Not here: buffers, formats, and which thread waits for what.
@@ -200,8 +203,10 @@ impl Disk {
         Ok(DiskReader { file: self.open(path, Open::Read)?, offset: 0 })
     }
 
-    /// Makes `temporary`, all of which is durable, the file at `path`, which is in the same directory.
+    /// Makes `temporary`, all of which is durable, the file at `path`, which is in the same directory. Whoever could read and write
+    /// the file that was there can do so with this one.
     pub fn put_in_place(&self, temporary: &Path, path: &Path) -> io::Result<()> {
+        self.keep_permissions(temporary, path)?;
         self.rename(temporary, path)?;
         self.sync_directory(directory_of(path))
     }
@@ -209,18 +214,41 @@ impl Disk {
     /// Replaces the file at `path` as a whole, durably: after a crash there is the old one or the new one. It keeps its
     /// permissions. With an error the old one is still there, or the new one, whose name may not be durable.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temporary = temporary_path(path);
-        let replaced = self.open(&temporary, Open::Empty).and_then(|file| {
+        let (temporary, file) = self.create_beside(path)?;
+        let write = || {
             file.write_all_at(0, bytes)?;
-            file.take_permissions_of(path)?;
+            self.keep_permissions(&temporary, path)?;
             file.sync()?;
             self.put_in_place(&temporary, path)
-        });
+        };
+        let replaced = write();
         if replaced.is_err() {
             // The error that is reported is the first one.
             let _ = self.remove(&temporary);
         }
         replaced
+    }
+
+    /// Creates an empty file in the directory of `path`, which nobody else may read, under a name that nobody can foresee.
+    fn create_beside(&self, path: &Path) -> io::Result<(PathBuf, DiskFile)> {
+        match &self.0 {
+            Source::Real => {
+                let (temporary, file) = real::create_beside(path)?;
+                let file = DiskFile { file: File::Real(file), has_failed: AtomicBool::new(false) };
+                Ok((temporary, file))
+            }
+            Source::Simulated(_) => {
+                let temporary = temporary_path(path, 0);
+                Ok((temporary.clone(), self.open(&temporary, Open::Empty)?))
+            }
+        }
+    }
+
+    fn keep_permissions(&self, temporary: &Path, path: &Path) -> io::Result<()> {
+        match &self.0 {
+            Source::Real => real::keep_permissions(temporary, path),
+            Source::Simulated(_) => Ok(()),
+        }
     }
 }
 
@@ -231,9 +259,9 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Where a file is written that is to take the place of the one at `path`.
-fn temporary_path(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path, number: u64) -> PathBuf {
     let mut temporary: OsString = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
+    temporary.push(format!(".{number:016x}.tmp"));
     temporary.into()
 }
 
@@ -339,16 +367,6 @@ impl DiskFile {
         if let File::Real(file) = &self.file {
             real::begin_write_out(file, from, to);
         }
-    }
-
-    /// Whoever may read and write the file at `path`, if there is one, may do so with this one.
-    fn take_permissions_of(&self, path: &Path) -> io::Result<()> {
-        if let File::Real(file) = &self.file
-            && let Ok(metadata) = path.metadata()
-        {
-            file.set_permissions(metadata.permissions())?;
-        }
-        Ok(())
     }
 
     /// Does what makes something durable, unless that has failed before.

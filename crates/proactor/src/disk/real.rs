@@ -1,40 +1,120 @@
 //! The machine's disk: the kernel's calls, where the standard library has none of its own.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{FileInfo, Open, directory_of};
-use crate::sys;
+use super::{FileInfo, Open, directory_of, temporary_path};
+use crate::{Entropy, sys};
 
 /// The disk is asked for at least so much when something is not in memory: to ask takes about 0.1 ms, on the thread that must not wait.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
+/// Whoever may read a file that is created here; the mode of one that is replaced may allow more.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// Names that are tried for a temporary file before somebody is thought to be in the way on purpose.
+const NAME_TRIES_MAX: u32 = 16;
+
+/// Opens a file. One that is written is never reached by a link at the end of its path, and is the server's own: see [`check_own`].
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
-    let writes = how != Open::Read;
+    if how == Open::Read {
+        return File::open(path);
+    }
     let mut options = File::options();
-    // What was there stays unless it is asked to go.
-    options.read(true).write(writes).create(writes).truncate(how == Open::Empty);
-    if how == Open::Direct {
-        match options.clone().custom_flags(libc::O_DIRECT).open(path) {
-            // A file system that has nothing but its cache, such as tmpfs.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-            opened => return opened,
+    // What was there stays: who may write it is not known yet.
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    let past_the_cache = if how == Open::Direct { libc::O_DIRECT } else { 0 };
+    let mut opened = options.custom_flags(libc::O_NOFOLLOW | past_the_cache).open(path);
+    // A file system that has nothing but its cache, such as tmpfs.
+    if how == Open::Direct && has_code(&opened, libc::EINVAL) {
+        opened = options.custom_flags(libc::O_NOFOLLOW).open(path);
+    }
+    if has_code(&opened, libc::ELOOP) {
+        return Err(io::Error::other("it is a symbolic link, and those are not followed to write"));
+    }
+    let file = opened?;
+    let metadata = file.metadata()?;
+    check_own(&metadata, path)?;
+    if how == Open::Empty && metadata.is_file() && metadata.len() > 0 {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn has_code(opened: &io::Result<File>, code: i32) -> bool {
+    opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(code))
+}
+
+/// Refuses devices. Where others may write to the folder, also refuses what is of none but them: they may have put it there to read
+/// what is written to it. Other names of the file (hard links) do no harm: backups are made by them.
+fn check_own(metadata: &Metadata, path: &Path) -> io::Result<()> {
+    let kind = metadata.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(io::Error::other("it is a device"));
+    }
+    check_owner(metadata, path)
+}
+
+fn check_owner(metadata: &Metadata, path: &Path) -> io::Result<()> {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    let folder = fs::metadata(directory_of(path))?;
+    let trusted = [rustix::process::geteuid().as_raw(), 0, folder.uid()];
+    if folder.mode() & WRITABLE_BY_OTHERS != 0 && !trusted.contains(&metadata.uid()) {
+        return Err(io::Error::other(format!(
+            "it belongs to another user (id {}), who may have put it there: others may write to the folder",
+            metadata.uid()
+        )));
+    }
+    Ok(())
+}
+
+/// Creates a file beside `path` that nobody could have foreseen, and that nobody else may read.
+pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
+    let mut entropy = Entropy::from_os()?;
+    let mut tries = 0;
+    loop {
+        let temporary = temporary_path(path, entropy.next_u64());
+        match options.open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < NAME_TRIES_MAX => {
+                tries += 1
+            }
+            opened => return Ok((temporary, opened?)),
         }
     }
-    options.open(path)
+}
+
+/// Lets those who may read and write the file at `path`, if there is one, do so with the file at `temporary`.
+pub(super) fn keep_permissions(temporary: &Path, path: &Path) -> io::Result<()> {
+    const READ_AND_WRITE: u32 = 0o666;
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {
+            let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(temporary)?;
+            file.set_permissions(Permissions::from_mode(metadata.mode() & READ_AND_WRITE))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
+    match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
         Ok(()) => sync_directory(directory_of(path)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // It may be elsewhere, by a link of the operator.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            check_owner(&fs::symlink_metadata(path)?, path)?;
+            match fs::metadata(path)?.is_dir() {
+                true => Ok(()),
+                false => Err(error),
+            }
+        }
         Err(error) => Err(error),
     }
 }

@@ -119,7 +119,107 @@ fn a_file_that_is_replaced_keeps_its_permissions() {
     disk.replace(&file, b"p").unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(disk.replace(&folder, b"").is_err(), "a directory is no file");
-    assert!(!temporary_path(&folder).exists(), "nothing temporary is left");
+    assert_eq!(disk.list(&folder).unwrap(), ["x.conf"], "nothing temporary is left");
+    let beside = disk.list(folder.parent().unwrap()).unwrap();
+    let own = folder.file_name().unwrap().to_str().unwrap();
+    let left = beside.iter().filter(|name| name.to_string_lossy().starts_with(own)).count();
+    assert_eq!(left, 1, "nothing temporary is left beside the folder");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A folder of the machine's disk for one test.
+fn real_folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("darter-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path).unwrap().mode() & 0o777
+}
+
+#[test]
+fn what_is_created_is_private_and_what_takes_a_place_keeps_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let (disk, folder) = (Disk::real(), real_folder("private"));
+    for how in [Open::Write, Open::Empty, Open::Direct] {
+        let path = folder.join(format!("{how:?}"));
+        disk.open(&path, how).unwrap();
+        assert_eq!(mode(&path), 0o600, "{how:?}");
+    }
+    let inner = folder.join("inner");
+    disk.create_directory(&inner).unwrap();
+    assert_eq!(mode(&inner), 0o700);
+    let (temporary, path) = (folder.join("temporary"), folder.join("file"));
+    for (before, after) in [(None, 0o600), (Some(0o644), 0o644), (Some(0o4755), 0o644), (Some(0o440), 0o440)]
+    {
+        if let Some(before) = before {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(before)).unwrap();
+        }
+        disk.open(&temporary, Open::Empty).unwrap();
+        disk.put_in_place(&temporary, &path).unwrap();
+        assert_eq!(mode(&path), after, "{before:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn nothing_is_written_by_way_of_a_link() {
+    let (disk, folder) = (Disk::real(), real_folder("links"));
+    let (link, target) = (folder.join("link"), folder.join("target"));
+    std::fs::write(&target, "precious").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for how in [Open::Write, Open::Empty, Open::Direct] {
+        let error = disk.open(&link, how).unwrap_err().to_string();
+        assert_eq!(error, "it is a symbolic link, and those are not followed to write", "{how:?}");
+    }
+    assert!(disk.lock(&link).is_err());
+    assert_eq!(disk.read(&link).unwrap(), b"precious", "reading is another matter");
+    // The link goes, and what it led to stays.
+    disk.replace(&link, b"new").unwrap();
+    assert_eq!(
+        (disk.read(&target).unwrap(), disk.read(&link).unwrap()),
+        (b"precious".to_vec(), b"new".to_vec())
+    );
+    // Hard links are how backups are made; what is written then is written to both.
+    let second = folder.join("second");
+    std::fs::hard_link(&target, &second).unwrap();
+    disk.open(&second, Open::Write).unwrap();
+    let error = disk.open(Path::new("/dev/null"), Open::Empty).unwrap_err().to_string();
+    assert_eq!(error, "it is a device");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_another_user_may_have_put_there_is_not_written_to() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        return println!("SKIPPED: only root can make files of another user");
+    }
+    let (disk, folder) = (Disk::real(), real_folder("planted"));
+    let (path, inner) = (folder.join("planted"), folder.join("folder"));
+    std::fs::write(&path, "precious").unwrap();
+    std::fs::create_dir(&inner).unwrap();
+    for path in [&path, &inner] {
+        std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+    }
+    let expected =
+        "it belongs to another user (id 65534), who may have put it there: others may write to the folder";
+    for mode in [0o777, 0o1777, 0o770] {
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(disk.open(&path, Open::Empty).unwrap_err().to_string(), expected, "{mode:o}");
+        assert_eq!(disk.create_directory(&inner).unwrap_err().to_string(), expected, "{mode:o}");
+    }
+    assert_eq!(disk.read(&path).unwrap(), b"precious", "it was not emptied");
+    // Its owner can put there what he wants, and nobody else could.
+    std::os::unix::fs::chown(&folder, Some(65_534), None).unwrap();
+    disk.open(&path, Open::Write).unwrap();
+    std::os::unix::fs::chown(&folder, Some(0), None).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    disk.open(&path, Open::Write).unwrap();
+    disk.create_directory(&inner).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

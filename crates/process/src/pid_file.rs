@@ -1,0 +1,62 @@
+//! The file that holds the process number.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use settings::{PIDFILE, Settings};
+
+/// The file of a server in the background, if the settings name none; as in Redis.
+const DEFAULT: &str = "/var/run/redis.pid";
+
+/// The file, removed when the server stops; `None`: there is none.
+#[derive(Debug)]
+pub struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    /// Writes it. A server without the file serves as well, so a failure is only logged.
+    /// In the background there always is one.
+    pub fn write(settings: &Settings, is_in_background: bool) -> PidFile {
+        let path = match settings.text(PIDFILE) {
+            path if !path.is_empty() => path,
+            _ if is_in_background => DEFAULT.into(),
+            _ => return PidFile(None),
+        };
+        let path = std::path::absolute(Path::new(&*path)).unwrap_or_else(|_| PathBuf::from(&*path));
+        match write(&path) {
+            Ok(()) => PidFile(Some(path)),
+            Err(error) => {
+                tracing::warn!("cannot write the pid file {}: {error}", path.display());
+                PidFile(None)
+            }
+        }
+    }
+}
+
+/// Writes the number for everybody to read. A link at the end of the path is not followed, and a pipe not waited for.
+fn write(path: &Path) -> io::Result<()> {
+    let mut options = File::options();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    match options.open(path) {
+        Ok(mut file) => file.write_all(format!("{}\n", std::process::id()).as_bytes()),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            Err(io::Error::other("it is a symbolic link, and those are not followed to write"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Whoever removed it before has done no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -61,7 +61,7 @@ pub struct Admission {
 impl TlsKeeper {
     /// Sets it up as the settings say, reading all files, and returns what was there before; with an error nothing has changed.
     pub fn configure(&'static self, settings: &'static Settings) -> Result<Former, Error> {
-        let accepts = settings.is_on(TLS_PORT) || settings.is_on(MEMCACHED_TLS);
+        let accepts = [TLS_PORT, MEMCACHED_TLS, HTTP_TLS].iter().any(|id| settings.is_on(*id));
         let dials = settings.is_on(TLS_REPLICATION);
         let mut configured = Configured::default();
         if accepts || dials {

@@ -141,7 +141,7 @@ impl Secured {
 }
 
 /// The common name of a certificate's subject.
-fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
     let name = certificate.tbs_certificate().subject().common_name().ok()??;
     Some(name.value().into_owned())

@@ -1,6 +1,7 @@
 //! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
 
 mod fixture;
+mod http;
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

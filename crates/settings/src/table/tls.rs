@@ -173,4 +173,12 @@ settings! {
         doc: "Clients at memcached-port speak TLS",
         ..Setting::of(group::TLS)
     };
+    HTTP_TLS = Setting {
+        name: "http-tls",
+        kind: SettingKind::Bool,
+        default: "no",
+        change: Change::AtStart,
+        doc: "http-port speaks HTTP over TLS",
+        ..Setting::of(group::TLS)
+    };
 }

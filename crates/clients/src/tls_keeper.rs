@@ -62,7 +62,7 @@ impl TlsKeeper {
     /// Sets it up as the settings say, reading all files, and returns what was there before; with an error nothing has changed.
     pub fn configure(&'static self, settings: &'static Settings) -> Result<Former, Error> {
         let accepts = [TLS_PORT, MEMCACHED_TLS, HTTP_TLS].iter().any(|id| settings.is_on(*id));
-        let dials = settings.is_on(TLS_REPLICATION);
+        let dials = settings.is_on(TLS_REPLICATION) || settings.is_on(TLS_CLUSTER);
         let mut configured = Configured::default();
         if accepts || dials {
             let options = options(settings);
@@ -144,10 +144,16 @@ impl TlsKeeper {
     }
 
     /// What a connection to the primary needs, if `tls-replication` is on and was set up.
-    pub fn dialed(&self) -> Option<Box<dyn Codec>> {
-        let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
-        let config = configured.dialing.as_ref()?;
-        Some(Box::new(Secured::dialed(config).expect("a client session can be made of a good configuration")))
+    pub fn dialed(&self, settings: &Settings) -> Option<Box<dyn Codec>> {
+        let config = self.dialing().filter(|_| settings.is_on(TLS_REPLICATION))?;
+        Some(Box::new(
+            Secured::dialed(&config).expect("a client session can be made of a good configuration"),
+        ))
+    }
+
+    /// How connections to other servers are made from now on; `None`: TLS was not set up for that.
+    pub fn dialing(&self) -> Option<Arc<rustls::ClientConfig>> {
+        self.configured.read().unwrap_or_else(PoisonError::into_inner).dialing.clone()
     }
 
     /// Looks for changed files on a thread of its own, as long as the settings say so.

@@ -1,5 +1,6 @@
 //! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
 
+mod cluster;
 mod fixture;
 mod http;
 

@@ -140,6 +140,14 @@ settings! {
         doc: "This server speaks TLS with its primary, and names tls-port as its own port there",
         ..Setting::of(group::TLS)
     };
+    TLS_CLUSTER = Setting {
+        name: "tls-cluster",
+        kind: SettingKind::Bool,
+        default: "no",
+        effect: Some(Consequence::Tls),
+        doc: "MIGRATE speaks TLS with the server that it sends keys to",
+        ..Setting::of(group::TLS)
+    };
     TLS_AUTO_RELOAD_INTERVAL = Setting {
         name: "tls-auto-reload-interval",
         kind: SettingKind::Integer { min: 0, max: INT },

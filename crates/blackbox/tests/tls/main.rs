@@ -1,8 +1,10 @@
 //! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
 
+mod bad_input;
 mod cluster;
 mod fixture;
 mod http;
+mod under_tls;
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

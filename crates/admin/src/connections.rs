@@ -2,15 +2,20 @@
 //!
 //! A connection *waits* while it has no request: in its TLS handshake, before its first request, and between two. When there are
 //! `http-connections-max` connections, the one that has waited longest ends for the new one, those without any request so far before the
-//! others. So silent or slow strangers keep nobody out, however many they are. Only when all are busy is the new one turned away.
+//! others, and after all of them those that do not read their answer. So silent, slow or deaf strangers keep nobody out, however
+//! many they are. Only when all are busy is the new one turned away.
 //!
 //! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is made to end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
+
+/// A peer that takes nothing for so long does not read.
+const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 #[derive(Default)]
@@ -27,8 +32,8 @@ pub(crate) struct Connections {
 pub(crate) struct Connection {
     /// A request is being answered.
     is_answering: Cell<bool>,
-    /// The peer has not taken yet what was sent.
-    is_sending: Cell<bool>,
+    /// Since when the peer takes nothing of what is sent.
+    stalled_since: Cell<Option<Instant>>,
     has_asked: Cell<bool>,
     waits_since: Cell<u64>,
     task: RefCell<Option<AbortHandle>>,
@@ -48,9 +53,9 @@ impl Connections {
     }
 
     /// A place for a new one, if there are fewer than `count_max` or one of them waits.
-    pub(crate) fn admit(self: &Rc<Self>, count_max: usize) -> Option<Place> {
+    pub(crate) fn admit(self: &Rc<Self>, count_max: usize, now: Instant) -> Option<Place> {
         while self.count() >= count_max {
-            self.displace()?;
+            self.displace(now)?;
         }
         let number = self.note_event();
         let connection = Rc::new(Connection::default());
@@ -64,10 +69,10 @@ impl Connections {
     }
 
     /// Ends the one that has waited longest; `None`: none waits.
-    fn displace(&self) -> Option<()> {
+    fn displace(&self, now: Instant) -> Option<()> {
         let mut open = self.open.borrow_mut();
-        let waiting = open.iter().filter(|(_, connection)| connection.waits());
-        let (&number, _) = waiting.min_by_key(|(_, one)| (one.has_asked.get(), one.waits_since.get()))?;
+        let waiting = open.iter().filter_map(|(number, connection)| Some((connection.rank(now)?, *number)));
+        let (_, number) = waiting.min()?;
         let connection = open.remove(&number).expect("it was found there");
         if let Some(task) = connection.task.take() {
             task.abort();
@@ -78,8 +83,17 @@ impl Connections {
 }
 
 impl Connection {
-    fn waits(&self) -> bool {
-        !self.is_answering.get() && !self.is_sending.get()
+    /// The lowest ends first; `None`: it is busy.
+    fn rank(&self, now: Instant) -> Option<(u8, u64)> {
+        if self.is_answering.get() {
+            return None;
+        }
+        let urgency = match self.stalled_since.get() {
+            None => u8::from(self.has_asked.get()),
+            Some(since) if now.duration_since(since) < STALL_MIN => return None,
+            Some(_) => 2,
+        };
+        Some((urgency, self.waits_since.get()))
     }
 
     /// What is to end if this connection has to make room.
@@ -87,9 +101,10 @@ impl Connection {
         self.task.replace(Some(task));
     }
 
-    /// Whether the peer has to take some of what was sent before more can be.
-    pub(crate) fn note_sending(&self, is_sending: bool) {
-        self.is_sending.set(is_sending);
+    /// Something was sent, or the peer has to take some of it before more can be.
+    pub(crate) fn note_sending(&self, is_stalled: bool, now: Instant) {
+        let since = self.stalled_since.get().unwrap_or(now);
+        self.stalled_since.set(is_stalled.then_some(since));
     }
 }
 
@@ -120,7 +135,8 @@ mod tests {
     #[test]
     fn the_longest_waiting_makes_room() {
         let connections = Rc::new(Connections::default());
-        let admit = || connections.admit(3);
+        let now = Instant::now();
+        let admit = || connections.admit(3, now);
         let is_open = |place: &Place| connections.open.borrow().contains_key(&place.number);
         let [kept, busy, silent] = [admit(), admit(), admit()].map(|place| place.expect("there is room"));
         kept.note_request();
@@ -134,11 +150,20 @@ mod tests {
         assert_eq!((connections.count(), connections.displaced.get()), (3, 1));
         second.note_request();
         second.note_answer();
-        second.connection.note_sending(true);
+        second.connection.note_sending(true, now);
         let third = admit().expect("the kept one waits");
         assert_eq!([&kept, &busy, &second, &third].map(is_open), [false, true, true, true]);
         third.note_request();
         assert!(admit().is_none(), "all are busy");
+        // The one that reads on is, too, and another one that does not is not.
+        let later = now + STALL_MIN;
+        second.connection.note_sending(false, later);
+        second.connection.note_sending(true, later);
+        assert!(connections.admit(3, later).is_none());
+        let fourth = connections.admit(3, later + STALL_MIN).expect("one is deaf");
+        assert_eq!([&busy, &second, &third, &fourth].map(is_open), [true, false, true, true]);
+        fourth.note_request();
+        assert!(connections.admit(3, later + STALL_MIN).is_none());
         drop(busy);
         assert!(admit().is_some());
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -102,7 +102,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
         let _ = tcp.set_nodelay(true);
         let peer = Peer { address, common_name: None };
         let count_max = state.source.settings().number(HTTP_CONNECTIONS_MAX) as usize;
-        let Some(place) = state.connections.admit(count_max) else {
+        let Some(place) = state.connections.admit(count_max, Instant::now()) else {
             turn_away(&state, Stream::new(tcp, Rc::new(Connection::default())), peer);
             continue;
         };

@@ -71,7 +71,7 @@ impl Stream {
         poll: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.connection.note_sending(poll.is_pending());
+        self.connection.note_sending(poll.is_pending(), Instant::now().into_std());
         self.write_deadline.bound(poll, cx)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use acl::{Access, Lack};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName};
-use settings::HTTP_HOSTS;
+use settings::{HTTP_HOSTS, TLS_AUTH_CLIENTS_USER};
 
 use crate::json::from_base64;
 use crate::messenger::Messenger;
@@ -30,6 +30,14 @@ const PROTECTED: &str = "DENIED protected mode is enabled and no password is set
 pub(crate) struct Credentials {
     pub(crate) user: Vec<u8>,
     pub(crate) password: Vec<u8>,
+}
+
+/// The other end of a connection.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// The common name in the certificate that it has shown.
+    pub(crate) common_name: Option<String>,
 }
 
 /// Who sent a request.
@@ -118,19 +126,23 @@ pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refu
     Ok(())
 }
 
-/// Who sent the request, if he is let in.
-pub(crate) async fn identify(
-    state: &State,
-    peer: SocketAddr,
-    headers: &HeaderMap,
-) -> Result<Visitor, Refusal> {
+/// Who acts for a peer that gives no password: the user that its certificate names, if the settings say so, or the default user.
+fn access_of(state: &State, peer: &Peer) -> Access {
     let users = state.source.users();
+    let name = peer.common_name.as_ref().filter(|_| state.source.settings().is_on(TLS_AUTH_CLIENTS_USER));
+    name.and_then(|name| users.vouch_for(name.as_bytes())).unwrap_or_else(|| users.access())
+}
+
+/// Who sent the request, if he is let in.
+pub(crate) async fn identify(state: &State, from: &Peer, headers: &HeaderMap) -> Result<Visitor, Refusal> {
+    let users = state.source.users();
+    let peer = from.address;
     let is_protected = state.source.settings().is_protected() && users.takes_any_password();
     if is_protected && !is_on_this_machine(peer) {
         return Err(Refusal::forbidden(PROTECTED));
     }
     if !headers.contains_key(header::AUTHORIZATION) {
-        let visitor = Visitor { peer, access: users.access() };
+        let visitor = Visitor { peer, access: access_of(state, from) };
         return if visitor.access.is_authenticated() { Ok(visitor) } else { Err(unauthorized()) };
     }
     let credentials = text(headers, &header::AUTHORIZATION).and_then(basic).ok_or_else(unauthorized)?;

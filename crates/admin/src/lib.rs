@@ -1,7 +1,7 @@
 //! Darter over HTTP: the console, metrics, queues for autoscalers, and health.
 //!
 //! ```text
-//!   accept (listening.rs) ─▶ hyper, with limits (serving.rs, stream.rs)
+//!   accept (listening.rs) ─▶ a place (connections.rs) ─▶ TLS, if http-tls is on (securing.rs) ─▶ hyper, with limits (serving.rs, stream.rs)
 //!      └─▶ guard.rs: Host, user and password, origin ─▶ routes.rs
 //!            ├─ metrics/, queue_table.rs, overview.rs, charts.rs    read counters
 //!            └─ now.rs, run_command.rs ── messenger.rs ─▶ a data thread, as a client of its own
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+mod connections;
 mod console;
 mod cpu;
 mod error;
@@ -43,6 +44,7 @@ mod ring;
 mod routes;
 mod run_command;
 mod sampler;
+mod securing;
 mod serving;
 mod sparks;
 mod state;
@@ -51,6 +53,7 @@ mod throttle;
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use acl::{Access, Users};
 use observe::Facts;
@@ -60,6 +63,7 @@ use settings::Settings;
 pub use crate::error::Error;
 pub use crate::listening::Listening;
 pub use crate::serving::start;
+pub use tokio_rustls::rustls::ServerConfig;
 
 /// The server as this crate sees it. Every answer comes from counters, without entering a shard.
 pub trait Source: Send + Sync {
@@ -73,6 +77,8 @@ pub trait Source: Send + Sync {
     fn users(&self) -> &Users;
     /// Whether commands that write wait for the journal because it cannot keep up.
     fn is_stalled(&self) -> bool;
+    /// How new connections speak TLS, with the certificates that were read last; `None`: TLS was not set up.
+    fn tls(&self) -> Option<Arc<ServerConfig>>;
     /// The time in milliseconds since 1970.
     fn now_ms(&self) -> u64;
     /// A connection to one of the data threads, whose client is shown as `peer`. With `access` it acts so, is named `http` and is spoken

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
-use settings::{HTTP_BIND, HTTP_PORT, Settings};
+use settings::{HTTP_BIND, HTTP_PORT, HTTP_TLS, Settings};
 
 use crate::error::Error;
 
@@ -11,7 +11,10 @@ const ADDRESS_COUNT_MAX: usize = 16;
 
 /// Sockets that HTTP clients connect to.
 #[derive(Debug)]
-pub struct Listening(pub(crate) Vec<TcpListener>);
+pub struct Listening {
+    pub(crate) listeners: Vec<TcpListener>,
+    is_secured: bool,
+}
 
 impl Listening {
     /// Opens those that the settings name; `None` if `http-port` is 0.
@@ -35,13 +38,17 @@ impl Listening {
                 Err(source) => return Err(Error::Listen { address: address.to_owned(), port, source }),
             }
         }
-        if listeners.is_empty() { Err(Error::Nowhere) } else { Ok(Some(Listening(listeners))) }
+        if listeners.is_empty() {
+            return Err(Error::Nowhere);
+        }
+        Ok(Some(Listening { listeners, is_secured: settings.is_on(HTTP_TLS) }))
     }
 
     /// The addresses, as the log shows them.
     pub fn places(&self) -> Vec<String> {
-        let addresses = self.0.iter().filter_map(|listener| listener.local_addr().ok());
-        addresses.map(|address| format!("http://{address}")).collect()
+        let addresses = self.listeners.iter().filter_map(|listener| listener.local_addr().ok());
+        let scheme = if self.is_secured { "https" } else { "http" };
+        addresses.map(|address| format!("{scheme}://{address}")).collect()
     }
 }
 

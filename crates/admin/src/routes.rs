@@ -1,6 +1,5 @@
 //! Which path leads where.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
 
-use crate::guard::{self, Visitor};
+use crate::guard::{self, Peer, Visitor};
 use crate::messenger::Messenger;
 use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
@@ -24,7 +23,7 @@ const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 const COMMAND: &str = "/api/command";
 
 /// The answer to a request.
-pub(crate) async fn answer(state: &Rc<State>, peer: SocketAddr, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Answer {
     let counts = &state.counts;
     counts.requests.set(counts.requests.get() + 1);
     route(state, peer, request).await.unwrap_or_else(|refusal| {
@@ -33,7 +32,7 @@ pub(crate) async fn answer(state: &Rc<State>, peer: SocketAddr, request: Request
     })
 }
 
-async fn route(state: &Rc<State>, peer: SocketAddr, request: Request<Incoming>) -> Result<Answer, Refusal> {
+async fn route(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
     guard::check_host(&head.headers, &guard::allowed_hosts(state))?;
     let path = head.uri.path();

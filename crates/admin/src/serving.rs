@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -12,13 +11,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use settings::HTTP_CONNECTIONS_MAX;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::MissedTickBehavior;
 
+use crate::connections::{Connection, Place};
 use crate::console::Console;
+use crate::guard::Peer;
 use crate::sampler::Sampler;
+use crate::securing::{Opened, open};
 use crate::state::{Counts, State};
 use crate::stream::Stream;
 use crate::{Error, Listening, Source, routes};
@@ -60,10 +62,11 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
             labels: RefCell::default(),
             throttle: RefCell::default(),
             key_samples: RefCell::default(),
+            connections: Rc::default(),
             counts: Counts::default(),
         });
         let tasks = LocalSet::new();
-        for listener in listening.0 {
+        for listener in listening.listeners {
             tasks.spawn_local(accept(state.clone(), listener));
         }
         runtime.block_on(tasks.run_until(sample(state)));
@@ -87,7 +90,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
         Err(error) => return tracing::error!("cannot serve HTTP: {error}"),
     };
     loop {
-        let (tcp, peer) = match listener.accept().await {
+        let (tcp, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!("cannot take an HTTP connection: {error}");
@@ -95,46 +98,72 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
                 continue;
             }
         };
-        let count = &state.counts.connections;
-        if count.get() >= state.source.settings().number(HTTP_CONNECTIONS_MAX) as usize {
-            state.counts.rejected.set(state.counts.rejected.get() + 1);
-            if state.counts.told.get() < TOLD_MAX {
-                state.counts.told.set(state.counts.told.get() + 1);
-                let state = state.clone();
-                spawn_local(async move {
-                    // One that does not read it is disconnected as well.
-                    let _ = tokio::time::timeout(TELL_WAIT_MAX, send_away(tcp)).await;
-                    state.counts.told.set(state.counts.told.get() - 1);
-                });
-            }
+        // An answer leaves at once.
+        let _ = tcp.set_nodelay(true);
+        let peer = Peer { address, common_name: None };
+        let count_max = state.source.settings().number(HTTP_CONNECTIONS_MAX) as usize;
+        let Some(place) = state.connections.admit(count_max, Instant::now()) else {
+            turn_away(&state, Stream::new(tcp, Rc::new(Connection::default())), peer);
             continue;
-        }
-        count.set(count.get() + 1);
-        let state = state.clone();
-        spawn_local(async move {
-            serve(&state, tcp, peer).await;
-            state.counts.connections.set(state.counts.connections.get() - 1);
+        };
+        let (state, connection) = (state.clone(), place.connection.clone());
+        let stream = Stream::new(tcp, connection.clone());
+        let task = spawn_local(async move {
+            match open(&state, stream, peer).await {
+                Some(Opened::Plain(stream, peer)) => serve(&state, &place, stream, &peer).await,
+                Some(Opened::Secured(stream, peer)) => serve(&state, &place, *stream, &peer).await,
+                None => {}
+            }
         });
+        connection.is_served_by(task.abort_handle());
+        // What has come on it is read before the next one may take its place.
+        tokio::task::yield_now().await;
     }
 }
 
-/// Tells a client that there are too many, and reads what it sends: closed before that, the connection would be reset, and the
-/// client might not see the answer.
-async fn send_away(mut tcp: TcpStream) -> std::io::Result<()> {
-    tcp.write_all(TOO_MANY).await?;
-    tcp.shutdown().await?;
+/// Tells a client that there are too many.
+fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
+    let counts = &state.counts;
+    counts.rejected.set(counts.rejected.get() + 1);
+    if counts.told.get() >= TOLD_MAX {
+        return;
+    }
+    counts.told.set(counts.told.get() + 1);
+    let state = state.clone();
+    spawn_local(async move {
+        let tell = async {
+            match open(&state, stream, peer).await {
+                Some(Opened::Plain(mut stream, _)) => send_away(&mut stream, TOO_MANY).await,
+                Some(Opened::Secured(mut stream, _)) => send_away(&mut *stream, TOO_MANY).await,
+                None => Ok(()),
+            }
+        };
+        // One that does not read it is disconnected as well.
+        let _ = tokio::time::timeout(TELL_WAIT_MAX, tell).await;
+        state.counts.told.set(state.counts.told.get() - 1);
+    });
+}
+
+/// Sends an answer to what was not read, and then reads it: closed before that, the connection would be reset, and the client might not
+/// see the answer.
+pub(crate) async fn send_away(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    answer: &[u8],
+) -> std::io::Result<()> {
+    stream.write_all(answer).await?;
+    stream.shutdown().await?;
     let mut unread = [0; 1024];
-    while tcp.read(&mut unread).await? > 0 {}
+    while stream.read(&mut unread).await? > 0 {}
     Ok(())
 }
 
 /// Serves a connection until it ends.
-async fn serve(state: &Rc<State>, tcp: TcpStream, peer: SocketAddr) {
-    // An answer leaves at once.
-    let _ = tcp.set_nodelay(true);
-    let answer = service_fn(|request: Request<Incoming>| {
-        let state = state.clone();
-        async move { Ok::<_, Infallible>(routes::answer(&state, peer, request).await) }
+async fn serve(state: &Rc<State>, place: &Place, stream: impl AsyncRead + AsyncWrite + Unpin, peer: &Peer) {
+    let answer = service_fn(|request: Request<Incoming>| async move {
+        place.note_request();
+        let answer = routes::answer(state, peer, request).await;
+        place.note_answer();
+        Ok::<_, Infallible>(answer)
     });
     let mut builder = http1::Builder::new();
     builder
@@ -142,7 +171,7 @@ async fn serve(state: &Rc<State>, tcp: TcpStream, peer: SocketAddr) {
         .header_read_timeout(HEAD_WAIT_MAX)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(Stream::new(tcp)), answer));
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let ended = match tokio::time::timeout(CONNECTION_AGE_MAX, connection.as_mut()).await {
         Ok(ended) => ended,
         Err(_) => {

@@ -1,8 +1,10 @@
 //! What all requests share: they run on one thread, and nothing is borrowed while one waits.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use crate::Source;
+use crate::connections::Connections;
 use crate::console::Console;
 use crate::key_samples::KeySamples;
 use crate::labels::Labels;
@@ -19,14 +21,13 @@ pub(crate) struct State {
     pub(crate) labels: RefCell<Labels>,
     pub(crate) throttle: RefCell<Throttle>,
     pub(crate) key_samples: RefCell<KeySamples>,
+    pub(crate) connections: Rc<Connections>,
     pub(crate) counts: Counts,
 }
 
 /// What became of connections and requests.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Connections that are open.
-    pub(crate) connections: Cell<usize>,
     /// Clients that are told that there are too many.
     pub(crate) told: Cell<usize>,
     /// Connections that were sent away because there were too many.

@@ -5,12 +5,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
+
+use crate::connections::Connection;
 
 /// How long a peer may take before it reads something of what was sent.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
@@ -22,6 +25,7 @@ pub(crate) struct Stream {
     tcp: TcpStream,
     read_deadline: Deadline,
     write_deadline: Deadline,
+    connection: Rc<Connection>,
 }
 
 /// When waiting ends; it runs only while somebody waits.
@@ -51,9 +55,24 @@ impl Deadline {
 }
 
 impl Stream {
-    pub(crate) fn new(tcp: TcpStream) -> Stream {
+    pub(crate) fn new(tcp: TcpStream, connection: Rc<Connection>) -> Stream {
         let (read_deadline, write_deadline) = (Deadline::new(READ_IDLE_MAX), Deadline::new(WRITE_STALL_MAX));
-        Stream { tcp, read_deadline, write_deadline }
+        Stream { tcp, read_deadline, write_deadline, connection }
+    }
+
+    /// The first byte that the peer sends, which stays unread; `None`: it has ended.
+    pub(crate) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        Ok((self.tcp.peek(&mut first).await? == 1).then_some(first[0]))
+    }
+
+    fn note_written(
+        &mut self,
+        poll: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.connection.note_sending(poll.is_pending(), Instant::now().into_std());
+        self.write_deadline.bound(poll, cx)
     }
 }
 
@@ -71,7 +90,7 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.tcp).poll_write(cx, bytes);
-        self.write_deadline.bound(poll, cx)
+        self.note_written(poll, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -92,6 +111,6 @@ impl AsyncWrite for Stream {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
-        self.write_deadline.bound(poll, cx)
+        self.note_written(poll, cx)
     }
 }

@@ -34,7 +34,7 @@ pub use listeners::{ADDRESS_COUNT_MAX, Entrance, Listeners, Listening, listening
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
-pub use tls_keeper::{Admission, TlsKeeper, greet};
+pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
 pub use watchlist::{Verdict, Watchlist};
 
 /// What the commands of this crate need of the thread that runs them.

@@ -7,11 +7,11 @@
 //!
 //! Not here: what is read, and what is spoken (crate `tls`).
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
+use std::{fs, mem};
 
 use acl::Users;
 use proactor::{Codec, Socket};
@@ -36,6 +36,11 @@ struct Configured {
     stamps: Stamps,
 }
 
+/// What new connections got before a change, with the sessions that could be resumed.
+#[derive(Debug)]
+#[must_use]
+pub struct Former(Configured);
+
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct TlsKeeper {
@@ -54,10 +59,10 @@ pub struct Admission {
 }
 
 impl TlsKeeper {
-    /// Sets it up as the settings say, reading all files; with an error nothing has changed.
-    pub fn configure(&'static self, settings: &'static Settings) -> Result<(), Error> {
-        let accepts = settings.is_on(TLS_PORT) || settings.is_on(MEMCACHED_TLS);
-        let dials = settings.is_on(TLS_REPLICATION);
+    /// Sets it up as the settings say, reading all files, and returns what was there before; with an error nothing has changed.
+    pub fn configure(&'static self, settings: &'static Settings) -> Result<Former, Error> {
+        let accepts = [TLS_PORT, MEMCACHED_TLS, HTTP_TLS].iter().any(|id| settings.is_on(*id));
+        let dials = settings.is_on(TLS_REPLICATION) || settings.is_on(TLS_CLUSTER);
         let mut configured = Configured::default();
         if accepts || dials {
             let options = options(settings);
@@ -71,12 +76,20 @@ impl TlsKeeper {
             }
             self.watch(settings);
         }
-        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = configured;
-        Ok(())
+        Ok(Former(self.replace(configured)))
+    }
+
+    /// Puts back what was there before a change that came to nothing.
+    pub fn restore(&self, former: Former) {
+        self.replace(former.0);
+    }
+
+    fn replace(&self, configured: Configured) -> Configured {
+        mem::replace(&mut *self.configured.write().unwrap_or_else(PoisonError::into_inner), configured)
     }
 
     /// Does so for `CONFIG SET`.
-    pub fn change(&'static self, settings: &'static Settings) -> Result<(), String> {
+    pub fn change(&'static self, settings: &'static Settings) -> Result<Former, String> {
         self.configure(settings).map_err(|error| {
             tracing::warn!("TLS stays as it was: {error}");
             NOT_UPDATED.to_owned()
@@ -84,9 +97,12 @@ impl TlsKeeper {
     }
 
     /// Does so if the server is to listen for TLS and could not speak it yet.
-    pub fn change_for_listening(&'static self, settings: &'static Settings) -> Result<(), String> {
-        let is_ready = self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.is_some();
-        if is_ready || !settings.is_on(TLS_PORT) { Ok(()) } else { self.change(settings) }
+    pub fn change_for_listening(
+        &'static self,
+        settings: &'static Settings,
+    ) -> Result<Option<Former>, String> {
+        let is_ready = self.accepting().is_some();
+        if is_ready || !settings.is_on(TLS_PORT) { Ok(None) } else { self.change(settings).map(Some) }
     }
 
     /// Reads all files again, and says in the log what came of it.
@@ -97,7 +113,7 @@ impl TlsKeeper {
         };
         if is_used {
             match self.configure(settings) {
-                Ok(()) => tracing::info!("the certificates for TLS were read again"),
+                Ok(_) => tracing::info!("the certificates for TLS were read again"),
                 Err(error) => tracing::warn!("the certificates for TLS stay as they were: {error}"),
             }
         }
@@ -108,7 +124,7 @@ impl TlsKeeper {
         if !is_secured {
             return Some(Admission::default());
         }
-        let config = self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.clone()?;
+        let config = self.accepting()?;
         let Some(handshake) = self.handshakes.begin(settings.number(TLS_HANDSHAKES_MAX) as usize) else {
             tracing::debug!("a connection is closed: there are tls-handshakes-max in their handshake");
             return None;
@@ -122,11 +138,22 @@ impl TlsKeeper {
         }
     }
 
+    /// How connections are accepted from now on; `None`: TLS was not set up for that.
+    pub fn accepting(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.clone()
+    }
+
     /// What a connection to the primary needs, if `tls-replication` is on and was set up.
-    pub fn dialed(&self) -> Option<Box<dyn Codec>> {
-        let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
-        let config = configured.dialing.as_ref()?;
-        Some(Box::new(Secured::dialed(config).expect("a client session can be made of a good configuration")))
+    pub fn dialed(&self, settings: &Settings) -> Option<Box<dyn Codec>> {
+        let config = self.dialing().filter(|_| settings.is_on(TLS_REPLICATION))?;
+        Some(Box::new(
+            Secured::dialed(&config).expect("a client session can be made of a good configuration"),
+        ))
+    }
+
+    /// How connections to other servers are made from now on; `None`: TLS was not set up for that.
+    pub fn dialing(&self) -> Option<Arc<rustls::ClientConfig>> {
+        self.configured.read().unwrap_or_else(PoisonError::into_inner).dialing.clone()
     }
 
     /// Looks for changed files on a thread of its own, as long as the settings say so.

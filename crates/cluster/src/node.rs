@@ -14,16 +14,21 @@ pub struct ClusterNode {
     pub id: String,
     /// The address at which the client reached the server, without brackets; empty: by no network.
     pub host: String,
-    /// The port; 0: by no network.
+    /// The port at which the client reached it; 0: by no network.
     pub port: u32,
+    /// The port without TLS; 0: there is none.
+    pub tcp_port: u32,
+    /// The port with TLS; 0: there is none.
+    pub tls_port: u32,
 }
 
 impl ClusterNode {
-    /// The node that is reached at `address`, `host:port`; `None`: by no network.
-    pub fn at(id: &str, address: Option<&str>) -> ClusterNode {
+    /// The node that is reached at `address`, `host:port`; `None`: by no network. It has these ports without and with TLS.
+    pub fn at(id: &str, address: Option<&str>, [tcp_port, tls_port]: [u32; 2]) -> ClusterNode {
         let (host, port) = address.and_then(|address| address.rsplit_once(':')).unwrap_or(("", "0"));
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        ClusterNode { id: id.to_owned(), host: host.to_owned(), port: port.parse().unwrap_or(0) }
+        let port = port.parse().unwrap_or(0);
+        ClusterNode { id: id.to_owned(), host: host.to_owned(), port, tcp_port, tls_port }
     }
 }
 
@@ -74,7 +79,7 @@ pub(crate) const CLUSTER_NODES: Entry = Entry {
 };
 
 fn cluster_nodes(ctx: &mut Ctx) -> CommandResult {
-    let ClusterNode { id, host, port } = node(ctx)?;
+    let ClusterNode { id, host, port, .. } = node(ctx)?;
     let bus = port + BUS_PORT_OFFSET;
     let line = format!("{id} {host}:{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
     ctx.reply.verbatim("txt", line.as_bytes());
@@ -123,7 +128,8 @@ pub(crate) const CLUSTER_SHARDS: Entry = Entry {
 };
 
 fn cluster_shards(ctx: &mut Ctx) -> CommandResult {
-    let ClusterNode { id, host, port } = node(ctx)?;
+    let ClusterNode { id, host, tcp_port, tls_port, .. } = node(ctx)?;
+    let ports = [("port", tcp_port), ("tls-port", tls_port)].into_iter().filter(|(_, port)| *port != 0);
     let reply = &mut ctx.reply;
     reply.array(1);
     reply.map(2);
@@ -133,11 +139,13 @@ fn cluster_shards(ctx: &mut Ctx) -> CommandResult {
     reply.int(i64::from(SLOTS - 1));
     reply.bulk(b"nodes");
     reply.array(1);
-    reply.map(7);
+    reply.map(6 + ports.clone().count());
     reply.bulk(b"id");
     reply.bulk(id.as_bytes());
-    reply.bulk(b"port");
-    reply.int(i64::from(port));
+    for (field, port) in ports {
+        reply.bulk(field.as_bytes());
+        reply.int(i64::from(port));
+    }
     for (field, value) in [("ip", &host[..]), ("endpoint", &host), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());

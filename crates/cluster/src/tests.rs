@@ -9,6 +9,7 @@ use crate::{CLUSTER, ClusterNode, Door, ENTRIES};
 struct Thread {
     is_cluster: bool,
     address: Option<&'static str>,
+    ports: [u32; 2],
 }
 
 impl Door for Thread {
@@ -17,7 +18,7 @@ impl Door for Thread {
     }
 
     fn node(&mut self) -> ClusterNode {
-        ClusterNode::at("0123", self.address)
+        ClusterNode::at("0123", self.address, self.ports)
     }
 }
 
@@ -44,7 +45,7 @@ fn reply(thread: &mut Thread, line: &str) -> String {
 
 #[test]
 fn without_a_cluster_everything_is_refused() {
-    let thread = &mut Thread { is_cluster: false, address: None };
+    let thread = &mut Thread { is_cluster: false, address: None, ports: [1, 0] };
     for line in ["CLUSTER NODES", "CLUSTER KEYSLOT a", "CLUSTER FORGET 0123", "CLUSTER HELP", "READONLY"] {
         assert_eq!(reply(thread, line), "-ERR This instance has cluster support disabled", "{line}");
     }
@@ -55,7 +56,7 @@ fn the_node_is_where_the_client_reached_it() {
     for (address, host, port) in
         [(Some("10.0.0.1:7000"), "10.0.0.1", 7000), (Some("[::1]:1"), "::1", 1), (None, "", 0)]
     {
-        let thread = &mut Thread { is_cluster: true, address };
+        let thread = &mut Thread { is_cluster: true, address, ports: [port, 0] };
         let line = format!("0123 {host}:{port}@{} myself,master - 0 0 0 connected 0-16383", port + 10_000);
         assert!(reply(thread, "CLUSTER NODES").contains(&line), "{line}");
         let slots = format!("*1 *3 :0 :16383 *4 ${} {host} :{port} $4 0123 *0", host.len());
@@ -64,8 +65,21 @@ fn the_node_is_where_the_client_reached_it() {
 }
 
 #[test]
+fn a_shard_has_its_ports_without_and_with_tls() {
+    for (ports, shown) in [
+        ([6379, 0], "*14 $2 id $4 0123 $4 port :6379 $2 ip"),
+        ([0, 6380], "*14 $2 id $4 0123 $8 tls-port :6380 $2 ip"),
+        ([6379, 6380], "*16 $2 id $4 0123 $4 port :6379 $8 tls-port :6380 $2 ip"),
+    ] {
+        let thread = &mut Thread { is_cluster: true, address: Some("10.0.0.1:6380"), ports };
+        let shards = reply(thread, "CLUSTER SHARDS");
+        assert!(shards.contains(shown), "{shards}");
+    }
+}
+
+#[test]
 fn what_is_true_is_answered_and_what_would_change_it_is_refused() {
-    let thread = &mut Thread { is_cluster: true, address: None };
+    let thread = &mut Thread { is_cluster: true, address: None, ports: [1, 0] };
     for (line, expected) in [
         ("ASKING", "+OK"),
         ("CLUSTER MYSHARDID", "$4 3210"),

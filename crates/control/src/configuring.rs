@@ -4,7 +4,7 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
 use config::{Id, Refusal};
 use process::system::words_of;
-use settings::{ENABLE_PROTECTED_CONFIGS, TABLE, USER};
+use settings::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
 
 use crate::{Ctx, Door, Entry, Run, Server, client_may};
 
@@ -132,6 +132,12 @@ pub fn change(
     })?;
     if let Err((id, why)) = door.obey(store, &mut changed.ids()) {
         settings.undo(&changed);
+        // What had followed goes back, too; where it listens, and TLS, have done so already.
+        let goes_back =
+            |id: &Id| !matches!(TABLE.setting(*id).effect, Some(Consequence::Listen | Consequence::Tls));
+        if let Err((_, why)) = door.obey(store, &mut changed.ids().filter(goes_back)) {
+            tracing::warn!("a change that failed could not be taken back: {why}");
+        }
         return Err(failed(TABLE.setting(id).name, &why));
     }
     Ok(())

@@ -6,11 +6,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use command::{Client, CommandError, CommandId, OwnedArgs};
 use resp::Value;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// Migrations at the same time.
 const MIGRATIONS_MAX: usize = 64;
@@ -18,7 +21,8 @@ const MIGRATIONS_MAX: usize = 64;
 const WRITE_BYTES: usize = 64 * 1024;
 
 const TOO_MANY: CommandError = CommandError::fixed("IOERR too many migrations at the same time");
-const CONNECTING: CommandError = CommandError::fixed("IOERR error or timeout connecting to the client");
+/// The target is not reached.
+pub const CONNECTING: CommandError = CommandError::fixed("IOERR error or timeout connecting to the client");
 const WRITING: CommandError = CommandError::fixed("IOERR error or timeout writing to target instance");
 const READING: CommandError = CommandError::fixed("IOERR error or timeout reading to target instance");
 
@@ -32,7 +36,14 @@ pub struct Target {
     pub(crate) timeout: Duration,
     /// What follows `AUTH`, if anything.
     pub(crate) credentials: Vec<Vec<u8>>,
+    /// How TLS is spoken with it; `None`: it is not.
+    pub tls: Option<Arc<ClientConfig>>,
 }
+
+/// A connection to a target.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
 
 /// A value as it was when it was last looked at.
 #[derive(Debug)]
@@ -128,10 +139,10 @@ impl Migration {
     }
 
     fn try_deliver(&mut self, target: &Target) -> Result<(), CommandError> {
-        let stream = target.connect().map_err(|_| CONNECTING)?;
+        let mut stream = target.connect().map_err(|_| CONNECTING)?;
         let preamble = target.preamble();
-        self.write_all(&preamble, &stream).map_err(|_| WRITING)?;
-        let mut replies = Replies { stream: &stream, received: Vec::new(), read: 0 };
+        self.write_all(&preamble, &mut *stream).map_err(|_| WRITING)?;
+        let mut replies = Replies { stream: &mut *stream, received: Vec::new(), read: 0 };
         // Each of these refuses everything that follows.
         let mut refusal = None;
         for _ in &preamble {
@@ -151,10 +162,9 @@ impl Migration {
     }
 
     /// Writes the requests of `preamble` and those of all parcels that are to be sent.
-    fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &TcpStream) -> io::Result<()> {
+    fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &mut dyn Stream) -> io::Result<()> {
         let mut out = Vec::new();
         preamble.iter().for_each(|request| resp::encode_request(request, &mut out));
-        let mut stream = stream;
         for parcel in self.parcels.iter().filter(|parcel| parcel.state == ParcelState::Here) {
             match &parcel.content {
                 Some(Content { payload, ttl_ms, .. }) => {
@@ -172,12 +182,25 @@ impl Migration {
                 out.clear();
             }
         }
-        stream.write_all(&out)
+        stream.write_all(&out)?;
+        stream.flush()
     }
 }
 
 impl Target {
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let mut tcp = self.connect_tcp()?;
+        let Some(config) = &self.tls else { return Ok(Box::new(tcp)) };
+        // Nobody is told a name, and none is checked.
+        let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
+        let mut session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut tcp)?;
+        }
+        Ok(Box::new(StreamOwned::new(session, tcp)))
+    }
+
+    fn connect_tcp(&self) -> io::Result<TcpStream> {
         let port: u16 = self.port.parse().map_err(io::Error::other)?;
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
         for address in (self.host.as_str(), port).to_socket_addrs()? {
@@ -207,7 +230,7 @@ impl Target {
 
 /// The replies of a target, one after the other.
 struct Replies<'s> {
-    stream: &'s TcpStream,
+    stream: &'s mut dyn Stream,
     received: Vec<u8>,
     /// Bytes at the front that were looked at.
     read: usize,

@@ -30,7 +30,7 @@ use command::{
 };
 use encoded::payload;
 
-pub use delivery::{Migration, Migrations, Returned, Target};
+pub use delivery::{CONNECTING, Migration, Migrations, Returned, Target};
 pub use door::Door;
 
 use crate::delivery::{Content, Parcel, ParcelState};
@@ -156,6 +156,7 @@ impl<'a> Call<'a> {
             db,
             timeout: Duration::from_millis(timeout_ms),
             credentials,
+            tls: None,
         };
         Ok(Call { target, keys, copy, replace })
     }

@@ -138,7 +138,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
-    shared.tls.configure(&shared.settings).map_err(clients::Error::from)?;
+    shared.tls.configure(&shared.settings).map(drop).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let http = admin::Listening::open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();

@@ -377,6 +377,18 @@ fn port_and_addresses_change_while_the_server_runs() {
     }
 }
 
+#[test]
+fn a_change_that_fails_leaves_the_folder_as_it_was() {
+    let server = Server::start(1, "auto", &["--enable-protected-configs", "yes"]);
+    let folder = || std::fs::read_link(format!("/proc/{}/cwd", server.process_id())).expect("it runs");
+    let (before, other) = (folder(), Scratch::new("another-folder"));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it listens").port();
+    let refused = server.client().show(&format!("CONFIG SET dir {} port {port}", other.path(".")));
+    assert!(refused.contains("Unable to listen on this port."), "{refused}");
+    assert_eq!(folder(), before);
+}
+
 fn check_listening(io: &str, threads: usize) {
     let Ok(server) = Server::darter(&["--io", io, "--proactor_threads", &threads.to_string()]) else {
         assert_eq!(io, "uring", "epoll is everywhere");

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Instant;
 
-use blackbox::{PATIENCE, Scratch, Server, Witness, check, eventually, free_port, scale};
+use blackbox::{PATIENCE, Scratch, Server, Signal, Witness, check, eventually, free_port, scale};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// HTTP connections that a server takes unless told otherwise.
@@ -352,8 +352,17 @@ fn a_crowd_meets_the_limit() {
     setrlimit(Resource::Nofile, all).expect("the soft limit may be raised to the hard one");
     let site = Site::start(&[]);
     let mut witness = Witness::new(&site.server);
-    let seated: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| site.connect()).collect();
-    // The last one is taken before the next: they are accepted in their order.
+    // All of them have a request under way, of which the body does not come.
+    let host = format!("Host: localhost:{}\r\n", site.port);
+    let command =
+        format!("POST /api/command HTTP/1.1\r\n{host}{}Content-Length: 100\r\n\r\n{{", site.own_headers());
+    let seated: Vec<TcpStream> = (0..CONNECTIONS_MAX)
+        .map(|_| {
+            let mut stream = site.connect();
+            stream.write_all(command.as_bytes()).expect("it is open");
+            stream
+        })
+        .collect();
     let mut told = 0;
     for _ in 0..1000 * scale() {
         let text = site.raw(b"");
@@ -374,6 +383,52 @@ fn a_crowd_meets_the_limit() {
         text.contains("it lives")
     });
     assert_eq!(witness.client().info("clients", "connected_clients"), "1", "none of them was a client");
+}
+
+#[test]
+fn who_sends_nothing_keeps_nobody_out() {
+    let site = Site::start(&[]);
+    let mut kept = site.connect();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"it lives\n") {
+        let mut byte = [0];
+        kept.read_exact(&mut byte).expect("it answers");
+        answer.extend(byte);
+    }
+    let mut silent: Vec<TcpStream> = (0..2 * CONNECTIONS_MAX).map(|_| site.connect()).collect();
+    let half = b"GET /healthz HTTP/1.1\r\nHost:";
+    silent.iter_mut().skip(CONNECTIONS_MAX).for_each(|stream| stream.write_all(half).expect("it is open"));
+    for _ in 0..10 {
+        site.get("/healthz").has(200, "it lives");
+    }
+    // The first ones ended at once, and of those who have asked none.
+    assert!(rest(&mut silent[0]).is_empty());
+    kept.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it is open");
+    assert_eq!(rest(&mut kept).matches("200 OK").count(), 1);
+    let metrics = site.get("/metrics").body;
+    assert!(metrics.contains("darter_http_rejected_connections_total 0\n"), "{metrics}");
+    assert!(!metrics.contains("darter_http_displaced_connections_total 0\n"), "{metrics}");
+}
+
+#[test]
+fn who_has_asked_is_answered_before_others_take_the_place() {
+    let site = Site::start(&[]);
+    site.server.signal(Signal::STOP);
+    // The system takes them in meanwhile, as many as it lets wait.
+    let asked: Vec<TcpStream> = (0..CONNECTIONS_MAX + 32)
+        .map(|_| {
+            let mut stream = site.connect();
+            let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).expect("it is open");
+            stream
+        })
+        .collect();
+    site.server.signal(Signal::CONT);
+    for mut stream in asked {
+        Answer::read(&rest(&mut stream)).has(200, "it lives");
+    }
 }
 
 #[test]

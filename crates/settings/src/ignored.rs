@@ -166,7 +166,6 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("stream-idmp-duration", "100"),
     number("stream-idmp-maxsize", "100"),
     number("tcp-keepalive-probes", "3"),
-    yes_no("tls-cluster", "no").any(),
     text("tls-dh-params-file", "").refused(DH),
     text("unixsocketgroup", "").refused(SOCKET_GROUP),
     yes_no("use-exit-on-panic", "no"),

@@ -1,7 +1,9 @@
 //! Certificates and keys, from their files. The only I/O of this crate is [`read`] and the list of a folder.
 
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::{fs, io};
 
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::der::{Document, SecretDocument};
@@ -14,6 +16,8 @@ use crate::options::{Authentication, Options};
 
 /// The largest file that is read: certificates of a whole system are 250 KiB.
 const FILE_BYTES_MAX: u64 = 8 << 20;
+/// What is read of all files in a folder.
+const FOLDER_BYTES_MAX: usize = 64 << 20;
 const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
 
 /// A certificate with those between it and its authority, and its key.
@@ -67,11 +71,27 @@ impl Identity {
 /// The bytes of a file that a setting names.
 fn read(setting: &'static str, path: &str) -> Result<Vec<u8>, Error> {
     let unreadable = |source| Error::Unreadable { setting, path: path.to_owned(), source };
-    let size_bytes = fs::metadata(path).map_err(unreadable)?.len();
-    if size_bytes > FILE_BYTES_MAX {
-        return Err(unreadable(io::Error::other(format!("it has {size_bytes} bytes"))));
+    read_regular(Path::new(path)).map_err(unreadable)
+}
+
+/// The bytes of a file, which is a regular one and not too large when it is open: a device or a FIFO may never end, and opening
+/// a FIFO may wait for ever.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
-    fs::read(path).map_err(unreadable)
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let size_bytes = metadata.len();
+        return Err(io::Error::other(format!(
+            "it has {size_bytes} bytes, and more than {FILE_BYTES_MAX} are not read"
+        )));
+    }
+    Ok(bytes)
 }
 
 fn unusable(setting: &'static str, path: &str, why: impl ToString) -> Error {
@@ -157,12 +177,16 @@ fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
         return Ok(());
     }
     let unreadable = |source| Error::Unreadable { setting: SETTING, path: path.to_owned(), source };
+    let mut bytes_left = FOLDER_BYTES_MAX;
     for entry in fs::read_dir(Path::new(path)).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
         if !file.is_file() {
             continue;
         }
         let text = read(SETTING, &file.display().to_string())?;
+        bytes_left = bytes_left.checked_sub(text.len()).ok_or_else(|| {
+            unusable(SETTING, path, format!("its files have more than {FOLDER_BYTES_MAX} bytes"))
+        })?;
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
     }
     if roots.is_empty() {

@@ -168,12 +168,22 @@ fn replication(page: &mut Exposition, facts: &dyn Facts) {
 
 fn http(page: &mut Exposition, state: &State) {
     let counts = &state.counts;
-    page.single("darter_http_connections", Kind::Gauge, "HTTP connections.", counts.connections.get() as f64);
+    page.single(
+        "darter_http_connections",
+        Kind::Gauge,
+        "HTTP connections.",
+        state.connections.count() as f64,
+    );
     for (name, help, value) in [
         (
             "darter_http_rejected_connections_total",
             "HTTP connections above http-connections-max.",
             &counts.rejected,
+        ),
+        (
+            "darter_http_displaced_connections_total",
+            "Waiting HTTP connections that ended to make room for new ones.",
+            &state.connections.displaced,
         ),
         ("darter_http_requests_total", "HTTP requests.", &counts.requests),
         ("darter_http_refused_total", "HTTP requests that were refused.", &counts.refused),

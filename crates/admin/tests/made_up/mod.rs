@@ -3,9 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use acl::{Access, Grammar, Users};
-use admin::{Listening, Source};
+use admin::{Listening, ServerConfig, Source};
 use command::{Entry, Flag, Shards, Table};
 use config::Value;
 use observe::{Clients, CpuTime, Facts, Memory, Observed, Persistence, Replication, Server, Spans};
@@ -70,6 +71,9 @@ impl Source for MadeUp {
     }
     fn is_stalled(&self) -> bool {
         false
+    }
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        None
     }
     fn now_ms(&self) -> u64 {
         1_700_000_000_000

@@ -1,7 +1,7 @@
 //! What CLUSTER needs of the thread that runs it (`cluster`).
 
 use cluster::{ClusterNode, Door};
-use settings::CLUSTER_MODE;
+use settings::{CLUSTER_MODE, PORT, TLS_PORT};
 
 use crate::thread::ThreadHost;
 
@@ -11,8 +11,9 @@ impl Door for ThreadHost {
     }
 
     fn node(&mut self) -> ClusterNode {
+        let ports = [PORT, TLS_PORT].map(|port| self.shared.settings.number(port) as u32);
         let id = &self.shared.run_id;
         let session = self.current.as_deref().expect("a command runs for a client");
-        ClusterNode::at(id, (!session.is_unix).then_some(&*session.local))
+        ClusterNode::at(id, (!session.is_unix).then_some(&*session.local), ports)
     }
 }

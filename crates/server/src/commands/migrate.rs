@@ -2,6 +2,7 @@
 
 use command::CommandError;
 use migrate::{Door, Migration, Returned, Target};
+use settings::TLS_CLUSTER;
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -11,8 +12,12 @@ impl Door for ThreadHost {
         self.session().migration.take()
     }
 
-    fn send(&mut self, target: Target, returned: Box<Returned>) -> Result<(), CommandError> {
+    fn send(&mut self, mut target: Target, returned: Box<Returned>) -> Result<(), CommandError> {
         let shared = self.shared;
+        if shared.settings.is_on(TLS_CLUSTER) {
+            // Never without, also while it is being set up.
+            target.tls = Some(shared.tls.dialing().ok_or(migrate::CONNECTING)?);
+        }
         let tell = |returned: Box<Returned>| {
             let thread = usize::from(returned.client.thread);
             shared.threads[thread].send(Message::Migrated(returned));

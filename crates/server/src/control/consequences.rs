@@ -45,12 +45,18 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
             }
         }
     }
+    let mut former = None;
     if let Some(id) = secures {
-        shared.tls.change(&shared.settings).map_err(|why| (id, why))?;
+        former = Some(shared.tls.change(&shared.settings).map_err(|why| (id, why))?);
     }
     if let Some(id) = listens {
-        shared.tls.change_for_listening(&shared.settings).map_err(|why| (id, why))?;
-        listen_anew(shared, id).map_err(|why| (id, why.to_owned()))?;
+        former = former.or(shared.tls.change_for_listening(&shared.settings).map_err(|why| (id, why))?);
+        if let Err(why) = listen_anew(shared, id) {
+            if let Some(former) = former {
+                shared.tls.restore(former);
+            }
+            return Err((id, why.to_owned()));
+        }
     }
     if has_memory {
         warn_of_memory(shared);

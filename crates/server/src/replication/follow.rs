@@ -343,7 +343,7 @@ impl FollowerAround<Loaded> for Host<'_> {
 /// The connection to the own primary, which it has made, is one of its connections.
 fn adopt(host: &mut ThreadHost, socket: Socket) -> ConnId {
     host.shared.registry.knock();
-    let codec = host.shared.tls.dialed();
+    let codec = host.shared.tls.dialed(&host.shared.settings);
     let conn = take_in(host, socket, Protocol::Redis, Parser::Primary, codec);
     if let Some(session) = host.connections.session(conn) {
         session.is_primary = true;

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use acl::{Access, Users};
-use admin::Source;
+use admin::{ServerConfig, Source};
 use clients::Entrance;
 use observe::Facts;
 use proactor::Socket;
@@ -49,6 +50,10 @@ impl Source for Served {
 
     fn is_stalled(&self) -> bool {
         self.shared.journal.progress.is_full()
+    }
+
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.shared.tls.accepting()
     }
 
     fn now_ms(&self) -> u64 {

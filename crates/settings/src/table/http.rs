@@ -34,7 +34,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 10_000 },
         unit: "connections",
         default: "64",
-        doc: "HTTP connections that may be open at once; further ones are answered 503",
+        doc: "HTTP connections that may be open at once; one more ends the one that has waited longest without a request, or is answered 503",
         ..Setting::of(group::WATCHING)
     };
     METRICS_QUEUES_MAX = Setting {

@@ -140,6 +140,14 @@ settings! {
         doc: "This server speaks TLS with its primary, and names tls-port as its own port there",
         ..Setting::of(group::TLS)
     };
+    TLS_CLUSTER = Setting {
+        name: "tls-cluster",
+        kind: SettingKind::Bool,
+        default: "no",
+        effect: Some(Consequence::Tls),
+        doc: "MIGRATE speaks TLS with the server that it sends keys to",
+        ..Setting::of(group::TLS)
+    };
     TLS_AUTO_RELOAD_INTERVAL = Setting {
         name: "tls-auto-reload-interval",
         kind: SettingKind::Integer { min: 0, max: INT },
@@ -171,6 +179,14 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "Clients at memcached-port speak TLS",
+        ..Setting::of(group::TLS)
+    };
+    HTTP_TLS = Setting {
+        name: "http-tls",
+        kind: SettingKind::Bool,
+        default: "no",
+        change: Change::AtStart,
+        doc: "http-port speaks HTTP over TLS",
         ..Setting::of(group::TLS)
     };
 }

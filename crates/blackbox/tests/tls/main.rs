@@ -1,169 +1,30 @@
 //! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+mod bad_input;
+mod cluster;
+mod fixture;
+mod http;
+mod under_tls;
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use blackbox::replication::{expect_same, is_up};
-use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually, free_port};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use blackbox::{PATIENCE, Server, Signal, check, eventually, free_port};
 use resp::Value;
-use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-type Secure = StreamOwned<ClientConnection, TcpStream>;
+use crate::fixture::{Authority, Identity, read_to_end, secured, secured_on};
 
-/// An authority, and the files of whom it vouches for.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    scratch: Scratch,
-    name: &'static str,
-}
-
-/// A certificate and its key (PEM).
-struct Identity {
-    certificate: String,
-    key: String,
-}
-
-fn params(name: &str) -> CertificateParams {
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let mut params = CertificateParams::new(names).expect("they are names");
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
-}
-
-impl Authority {
-    fn new(name: &'static str) -> Authority {
-        let mut params = params(name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("there is randomness");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("it signs itself");
-        let authority = Authority { issuer, scratch: Scratch::new(name), name };
-        authority.scratch.file("ca.pem", &authority.issuer.pem());
-        authority
-    }
-
-    fn sign(&self, params: &CertificateParams) -> Identity {
-        let key = KeyPair::generate().expect("there is randomness");
-        let certificate = params.signed_by(&key, &self.issuer).expect("it signs");
-        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
-    }
-
-    fn issue(&self, name: &str) -> Identity {
-        self.sign(&params(name))
-    }
-
-    fn issue_expired(&self, name: &str) -> Identity {
-        let mut params = params(name);
-        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
-        self.sign(&params)
-    }
-
-    /// Puts the server's files, or others, where the server reads them.
-    fn serve_as(&self, identity: &Identity) {
-        self.scratch.file("server.pem", &identity.certificate);
-        self.scratch.file("server.key", &identity.key);
-    }
-
-    /// Options of a server with TLS.
-    fn options(&self) -> Vec<String> {
-        let paths = [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")];
-        let file = |(what, name): (&str, &str)| [format!("--tls-{what}-file"), self.scratch.path(name)];
-        paths.into_iter().flat_map(file).collect()
-    }
-
-    /// What a client trusts and shows.
-    fn client_config(&self, identity: Option<&Identity>) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        let pem = self.issuer.pem();
-        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("it is an authority");
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring has them")
-            .with_root_certificates(roots);
-        Arc::new(match identity {
-            None => builder.with_no_client_auth(),
-            Some(Identity { certificate, key }) => builder
-                .with_client_auth_cert(
-                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")],
-                    PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM"),
-                )
-                .expect("they fit"),
-        })
-    }
-}
-
-/// A server with TLS, and beside it a port without.
-struct Secured {
-    server: Server,
-    port: u16,
-    authority: Authority,
-}
-
-fn secured_on(authority: Authority, io: &str, more: &[&str]) -> Secured {
-    let port = free_port().expect("a port is free");
-    let mut options = authority.options();
-    options.extend(["--tls-port".to_owned(), port.to_string()]);
-    let options: Vec<&str> = options.iter().map(String::as_str).chain(more.iter().copied()).collect();
-    Secured { server: Server::start(2, io, &options), port, authority }
-}
-
-fn secured(name: &'static str, more: &[&str]) -> Secured {
-    let authority = Authority::new(name);
-    authority.serve_as(&authority.issue("server"));
-    secured_on(authority, "auto", more)
-}
-
-impl Secured {
-    fn tcp(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
-        stream
-    }
-
-    fn connect(&self, identity: Option<&Identity>) -> Client<Secure> {
-        self.connect_with(self.authority.client_config(identity))
-    }
-
-    fn connect_with(&self, config: Arc<ClientConfig>) -> Client<Secure> {
-        let name = ServerName::try_from("localhost").expect("it is a name");
-        let session = ClientConnection::new(config, name).expect("the configuration is good");
-        Client::over(StreamOwned::new(session, self.tcp()))
-    }
-
-    /// Whether a client that shows this is served.
-    fn serves(&self, config: Arc<ClientConfig>) -> bool {
-        let mut client = self.connect_with(config);
-        let stream = client.stream();
-        let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.flush());
-        let mut reply = [0; 7];
-        asked.is_ok() && stream.read_exact(&mut reply).is_ok() && &reply == b"+PONG\r\n"
-    }
-
-    /// The certificate that a new connection is shown.
-    fn shown(&self, client: &Identity) -> Vec<u8> {
-        let mut client = self.connect(Some(client));
-        check(&mut client, "PING", "PONG");
-        client.stream().conn.peer_certificates().expect("it was shown")[0].to_vec()
-    }
+/// Files with which no server can speak TLS.
+fn rubbish() -> Identity {
+    Identity { certificate: "rubbish".to_owned(), key: String::new() }
 }
 
 fn der(identity: &Identity) -> Vec<u8> {
     CertificateDer::from_pem_slice(identity.certificate.as_bytes()).expect("PEM").to_vec()
-}
-
-/// Reads until the peer closes; what came.
-fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-    }
-    bytes
 }
 
 #[test]
@@ -306,7 +167,7 @@ fn certificates_change_under_connections() {
     eventually("the new one is shown", || secured.shown(&client) == der(&second));
     assert_ne!(first, der(&second));
     // Rubbish changes nothing.
-    own.serve_as(&Identity { certificate: "rubbish".to_owned(), key: String::new() });
+    own.serve_as(&rubbish());
     secured.server.signal(Signal::HUP);
     eventually("the log says why", || {
         secured.server.log_end().contains("the certificates for TLS stay as they were: tls-cert-file")
@@ -332,6 +193,57 @@ fn certificates_change_under_connections() {
     own.serve_as(&fourth);
     eventually("the files were looked at", || secured.shown(&client) == der(&fourth));
     check(&mut old, "PING", "PONG");
+}
+
+#[test]
+fn a_change_that_fails_changes_nothing() {
+    let secured = secured("tls-rollback", &[]);
+    let own = &secured.authority;
+    let (client, second) = (own.issue("client"), own.issue("server"));
+    let first = secured.shown(&client);
+    let certificate = own.scratch.file("second.pem", &second.certificate);
+    let key = own.scratch.file("second.key", &second.key);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let port = taken.local_addr().expect("it listens").port();
+    let mut admin = secured.server.client();
+    let files = format!("tls-cert-file {certificate} tls-key-file {key}");
+    let refused = "(error) ERR CONFIG SET failed (possibly related to argument 'tls-port') - Unable to listen on this port. \
+                   Check server logs.";
+    check(&mut admin, &format!("CONFIG SET {files} tls-auth-clients no tls-port {port}"), refused);
+    assert_eq!(secured.shown(&client), first);
+    assert!(!secured.serves(own.client_config(None)), "certificates are asked for as before");
+    // Nor does a server speak TLS that could not begin to listen for it.
+    check(&mut admin, "CONFIG SET tls-port 0", "OK");
+    check(&mut admin, &format!("CONFIG SET tls-port {port}"), refused);
+    check(&mut admin, &format!("CONFIG SET {files} tls-port {}", secured.port), "OK");
+    assert_eq!(secured.shown(&client), der(&second));
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let secured = secured("tls-files", &[]);
+    let scratch = &secured.authority.scratch;
+    let pipe = scratch.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("there is mkfifo").success());
+    let large = scratch.file("large.pem", &"x".repeat((8 << 20) + 1));
+    let mut admin = secured.server.client();
+    for (setting, path, why) in [
+        ("tls-cert-file", "/dev/zero", "it is not a regular file"),
+        ("tls-key-file", &pipe, "it is not a regular file"),
+        ("tls-ca-cert-file", "/dev/tty", ""),
+        ("tls-ca-cert-file", &scratch.path("."), "it is not a regular file"),
+        ("tls-client-cert-file", &large, "it has 8388609 bytes, and more than 8388608 are not read"),
+        ("tls-ca-cert-dir", "/dev/zero", ""),
+    ] {
+        let refused = admin.show(&format!("CONFIG SET {setting} {path}"));
+        assert!(
+            refused.ends_with("Unable to update TLS configuration. Check server logs."),
+            "{setting} {path}: {refused}"
+        );
+        let line = format!("TLS stays as it was: {setting}: cannot read {path}: {why}");
+        assert!(secured.server.log_end().contains(&line), "{line}: {}", secured.server.log_end());
+    }
+    assert!(secured.serves(secured.authority.client_config(Some(&secured.authority.issue("client")))));
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! The connections that are open, and which of them makes room for a new one.
+//!
+//! A connection *waits* while it has no request: in its TLS handshake, before its first request, and between two. When there are
+//! `http-connections-max` connections, the one that has waited longest ends for the new one, those without any request so far before the
+//! others, and after all of them those that do not read their answer. So silent, slow or deaf strangers keep nobody out, however
+//! many they are. Only when all are busy is the new one turned away.
+//!
+//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is made to end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+/// A peer that takes nothing for so long does not read.
+const STALL_MIN: Duration = Duration::from_secs(1);
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Connections {
+    open: RefCell<BTreeMap<u64, Rc<Connection>>>,
+    /// Counts what orders them: connections that came, and requests that ended.
+    events: Cell<u64>,
+    /// Connections that ended to make room.
+    pub(crate) displaced: Cell<u64>,
+}
+
+/// What one connection does.
+#[derive(Default)]
+pub(crate) struct Connection {
+    /// A request is being answered.
+    is_answering: Cell<bool>,
+    /// Since when the peer takes nothing of what is sent.
+    stalled_since: Cell<Option<Instant>>,
+    has_asked: Cell<bool>,
+    waits_since: Cell<u64>,
+    task: RefCell<Option<AbortHandle>>,
+}
+
+/// A connection's place among the others, for as long as it lasts.
+pub(crate) struct Place {
+    connections: Rc<Connections>,
+    number: u64,
+    pub(crate) connection: Rc<Connection>,
+}
+
+impl Connections {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.open.borrow().len()
+    }
+
+    /// A place for a new one, if there are fewer than `count_max` or one of them waits.
+    pub(crate) fn admit(self: &Rc<Self>, count_max: usize, now: Instant) -> Option<Place> {
+        while self.count() >= count_max {
+            self.displace(now)?;
+        }
+        let number = self.note_event();
+        let connection = Rc::new(Connection::default());
+        connection.waits_since.set(number);
+        self.open.borrow_mut().insert(number, connection.clone());
+        Some(Place { connections: self.clone(), number, connection })
+    }
+
+    fn note_event(&self) -> u64 {
+        self.events.replace(self.events.get() + 1)
+    }
+
+    /// Ends the one that has waited longest; `None`: none waits.
+    fn displace(&self, now: Instant) -> Option<()> {
+        let mut open = self.open.borrow_mut();
+        let waiting = open.iter().filter_map(|(number, connection)| Some((connection.rank(now)?, *number)));
+        let (_, number) = waiting.min()?;
+        let connection = open.remove(&number).expect("it was found there");
+        if let Some(task) = connection.task.take() {
+            task.abort();
+        }
+        self.displaced.set(self.displaced.get() + 1);
+        Some(())
+    }
+}
+
+impl Connection {
+    /// The lowest ends first; `None`: it is busy.
+    fn rank(&self, now: Instant) -> Option<(u8, u64)> {
+        if self.is_answering.get() {
+            return None;
+        }
+        let urgency = match self.stalled_since.get() {
+            None => u8::from(self.has_asked.get()),
+            Some(since) if now.duration_since(since) < STALL_MIN => return None,
+            Some(_) => 2,
+        };
+        Some((urgency, self.waits_since.get()))
+    }
+
+    /// What is to end if this connection has to make room.
+    pub(crate) fn is_served_by(&self, task: AbortHandle) {
+        self.task.replace(Some(task));
+    }
+
+    /// Something was sent, or the peer has to take some of it before more can be.
+    pub(crate) fn note_sending(&self, is_stalled: bool, now: Instant) {
+        let since = self.stalled_since.get().unwrap_or(now);
+        self.stalled_since.set(is_stalled.then_some(since));
+    }
+}
+
+impl Place {
+    /// A request has come.
+    pub(crate) fn note_request(&self) {
+        self.connection.has_asked.set(true);
+        self.connection.is_answering.set(true);
+    }
+
+    /// Its answer is ready.
+    pub(crate) fn note_answer(&self) {
+        self.connection.is_answering.set(false);
+        self.connection.waits_since.set(self.connections.note_event());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open.borrow_mut().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_waiting_makes_room() {
+        let connections = Rc::new(Connections::default());
+        let now = Instant::now();
+        let admit = || connections.admit(3, now);
+        let is_open = |place: &Place| connections.open.borrow().contains_key(&place.number);
+        let [kept, busy, silent] = [admit(), admit(), admit()].map(|place| place.expect("there is room"));
+        kept.note_request();
+        kept.note_answer();
+        busy.note_request();
+        // The one that has never asked goes, though another has come before it.
+        let second = admit().expect("one waits");
+        assert_eq!([&kept, &busy, &silent, &second].map(is_open), [true, true, false, true]);
+        // It is not counted twice.
+        drop(silent);
+        assert_eq!((connections.count(), connections.displaced.get()), (3, 1));
+        second.note_request();
+        second.note_answer();
+        second.connection.note_sending(true, now);
+        let third = admit().expect("the kept one waits");
+        assert_eq!([&kept, &busy, &second, &third].map(is_open), [false, true, true, true]);
+        third.note_request();
+        assert!(admit().is_none(), "all are busy");
+        // The one that reads on is, too, and another one that does not is not.
+        let later = now + STALL_MIN;
+        second.connection.note_sending(false, later);
+        second.connection.note_sending(true, later);
+        assert!(connections.admit(3, later).is_none());
+        let fourth = connections.admit(3, later + STALL_MIN).expect("one is deaf");
+        assert_eq!([&busy, &second, &third, &fourth].map(is_open), [true, false, true, true]);
+        fourth.note_request();
+        assert!(connections.admit(3, later + STALL_MIN).is_none());
+        drop(busy);
+        assert!(admit().is_some());
+    }
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -45,11 +45,13 @@ impl Trust {
     /// # Errors
     /// If one cannot be read or has nothing of what it is there for; the text names it.
     pub(crate) fn tls(&self) -> io::Result<Tls> {
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?;
         let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAll(ring::default_provider())))
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(TrustAll(aws_lc_rs::default_provider())))
         } else {
             builder.with_root_certificates(self.roots()?)
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use blackbox::replication::{expect_same, follow};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually, free_port};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/darter.service");
@@ -140,9 +140,9 @@ fn use_everything<S: Read + Write>(client: &mut Client<S>) {
 fn secure(port: u16, certificate: &rcgen::Certificate) -> Client<StreamOwned<ClientConnection, TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.der().clone()).expect("it is one");
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("ring has them")
+        .expect("the provider has them")
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = "localhost".try_into().expect("a name");

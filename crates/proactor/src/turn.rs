@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Output that turns out to be held ends the turn, too: whoever knows when it may go has to be told what is waited for before the
-//! thread sleeps ([`Driver::held_for`](crate::Driver::held_for)).
+//! thread sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does an answer that a codec gives by itself, a step of a
+//! handshake: it is sent when the next turn begins.
 //!
 //! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and what is left
 //! over makes the next turn not wait.
@@ -129,9 +130,9 @@ fn poll<B: Backend>(
 ) -> io::Result<bool> {
     loop {
         backend.collect(Some(Duration::ZERO), events)?;
-        let is_held_anew = backend.connections().is_held_anew;
+        let has_to_send = has_to_send(backend);
         let thread = backend.thread();
-        if !events.is_empty() || is_held_anew || thread.waker.is_notified() {
+        if !events.is_empty() || has_to_send || thread.waker.is_notified() {
             thread.idle.poll_paid();
             return Ok(true);
         }
@@ -162,10 +163,10 @@ fn sleep<B: Backend>(
         let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);
-        let is_held_anew = backend.connections().is_held_anew;
+        let has_to_send = has_to_send(backend);
         let thread = backend.thread();
         now_ns = thread.clock.monotonic_ns();
-        let is_over = is_held_anew || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+        let is_over = has_to_send || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
         if outcome.is_err() || !events.is_empty() || is_over || thread.waker.is_notified() {
             break outcome;
         }
@@ -176,6 +177,12 @@ fn sleep<B: Backend>(
         thread.idle.slept(now_ns.saturating_sub(start_ns));
     }
     outcome
+}
+
+/// Whether output came up while the thread waited, without an event: a codec's own, or some that is held.
+fn has_to_send<B: Backend>(backend: &mut B) -> bool {
+    let connections = backend.connections();
+    connections.is_held_anew || connections.has_dirty()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

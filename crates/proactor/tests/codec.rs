@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proactor::{CloseMode, Codec, Config, HANDSHAKE_BYTES_MAX};
-use world::{Ending, World, over_all_drivers_coded};
+use world::{Ending, PATIENCE, World, over_all_drivers_coded};
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 % 251) as u8).collect()
@@ -28,6 +28,25 @@ fn output_waits_for_the_handshake_and_then_goes_out() {
         assert!(world.data.is_empty(), "a handshake is no data");
         assert_eq!(world.receive(&mut client, 5), b"early");
     });
+}
+
+#[test]
+fn a_step_of_a_handshake_is_answered_although_there_is_nothing_to_report() {
+    for poll_us in [0, 1_000_000] {
+        let config = Config { poll_us, ..Config::default() };
+        over_all_drivers_coded(&config, |world| {
+            let (mut client, _) = world.connect_only();
+            world.until("the handshake", |world| {
+                client.receive(usize::MAX);
+                let speaks = client.codec.as_ref().is_some_and(Codec::has_words);
+                if client.flush() && speaks && !client.is_ready() {
+                    // A turn that waited for more to come would use up all patience.
+                    world.turn(PATIENCE);
+                }
+                client.is_ready()
+            });
+        });
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
@@ -25,7 +25,7 @@ type Versions = Vec<&'static SupportedProtocolVersion>;
 fn provider(options: &Options) -> Result<(Arc<CryptoProvider>, Versions), Error> {
     let versions = versions(options)?;
     let cipher_suites = suites(options, &versions)?;
-    Ok((Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() }), versions))
+    Ok((Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() }), versions))
 }
 
 /// How connections are accepted.

@@ -1,6 +1,6 @@
 //! Versions and cipher suites by the names that OpenSSL gives them, as far as rustls has them.
 
-use rustls::crypto::ring::cipher_suite;
+use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion};
 
@@ -169,7 +169,7 @@ fn unknown<T>(word: &str) -> Result<T, Error> {
 
 #[cfg(test)]
 mod tests {
-    use rustls::crypto::ring::ALL_CIPHER_SUITES;
+    use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 
     use super::*;
 

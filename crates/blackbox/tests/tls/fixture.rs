@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use blackbox::{Client, PATIENCE, Scratch, Server, check, free_port};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -78,9 +78,9 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         let pem = self.issuer.pem();
         roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("it is an authority");
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring has them")
+            .expect("the provider has them")
             .with_root_certificates(roots);
         Arc::new(match identity {
             None => builder.with_no_client_auth(),

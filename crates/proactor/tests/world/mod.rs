@@ -23,7 +23,8 @@ use scramble::Scramble;
 
 /// How many simulated worlds each scenario runs in.
 const SEEDS: u64 = 3;
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a scenario waits for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct World {
     pub(crate) driver: Driver,

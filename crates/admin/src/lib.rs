@@ -45,7 +45,6 @@ mod serving;
 mod sparks;
 mod state;
 mod stream;
-mod throttle;
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -58,6 +58,7 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
             console: Console::new(),
             sampler: RefCell::new(Sampler::new(source)),
             labels: RefCell::default(),
+            started: Instant::now(),
             throttle: RefCell::default(),
             key_samples: RefCell::default(),
             counts: Counts::default(),

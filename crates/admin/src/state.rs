@@ -1,13 +1,15 @@
 //! What all requests share: they run on one thread, and nothing is borrowed while one waits.
 
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+use acl::Throttle;
 
 use crate::Source;
 use crate::console::Console;
 use crate::key_samples::KeySamples;
 use crate::labels::Labels;
 use crate::sampler::Sampler;
-use crate::throttle::Throttle;
 
 /// See the head of this file.
 pub(crate) struct State {
@@ -17,6 +19,8 @@ pub(crate) struct State {
     pub(crate) console: Console,
     pub(crate) sampler: RefCell<Sampler>,
     pub(crate) labels: RefCell<Labels>,
+    /// Since when times are counted.
+    pub(crate) started: Instant,
     pub(crate) throttle: RefCell<Throttle>,
     pub(crate) key_samples: RefCell<KeySamples>,
     pub(crate) counts: Counts,

@@ -21,11 +21,16 @@ pub struct ClientTracking {
     pub opts_out: bool,
     /// Those of the keys that it wants to hear of, if it broadcasts.
     pub prefixes: BTreeSet<Box<[u8]>>,
+    /// What these take, here and in the shards.
+    pub memory_bytes: usize,
     /// What `CLIENT CACHING` said.
     pub caching: Caching,
     /// The client to which it redirects is gone.
     pub is_broken: bool,
 }
+
+/// What a prefix takes beside its name.
+const PREFIX_BYTES: usize = 128;
 
 /// Whether `CLIENT CACHING` said something about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -221,7 +226,8 @@ impl<'a> Request<'a> {
                 prefixes.insert(Box::default());
             }
         }
-        ClientTracking { prefixes, ..self.wanted }
+        let memory_bytes = prefixes.iter().map(|prefix| prefix.len() + PREFIX_BYTES).sum();
+        ClientTracking { prefixes, memory_bytes, ..self.wanted }
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Time is passed in, in milliseconds on a clock that nobody sets.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// How long wrong passwords count.
@@ -17,11 +17,11 @@ const ADDRESSES_MAX: usize = 1024;
 /// Wrong passwords by address.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    windows: HashMap<Origin, Window>,
+    windows: BTreeMap<Origin, Window>,
 }
 
 /// Whom wrong passwords count for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
     /// What one attacker has of addresses: one of IPv4, 64 bits of IPv6.
     Network(u128),

@@ -31,7 +31,7 @@ impl ThreadHost {
         if let Some(refusal) = refusal(&shared.settings, &shared.users, &socket, client_count) {
             shared.registry.leave(None);
             self.accounting.stats().rejected_connections.add(1);
-            self.send_away(socket, protocol, codec, refusal);
+            send_away(self, socket, protocol, codec, refusal);
             return None;
         }
         let conn = take_in(self, socket, protocol, Parser::new(protocol), codec);
@@ -40,26 +40,6 @@ impl ThreadHost {
             self.watchlist.add_handshake(conn, self.now_ms, handshake);
         }
         Some(conn)
-    }
-
-    /// Tells why a new connection is not taken.
-    fn send_away(
-        &mut self,
-        socket: Socket,
-        protocol: Protocol,
-        codec: Option<Box<dyn Codec>>,
-        why: impl Display + AsRef<[u8]>,
-    ) {
-        let conn = self.driver.adopt_coded(socket, codec);
-        if let Some(output) = self.driver.output_mut(conn) {
-            match protocol {
-                Protocol::Redis => Reply::new(output, Proto::Resp2).error(why),
-                Protocol::Memcached => {
-                    output.extend_from_slice(format!("SERVER_ERROR {why}\r\n").as_bytes());
-                }
-            }
-        }
-        self.driver.close(conn, CloseMode::AfterFlush);
     }
 
     /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
@@ -73,11 +53,31 @@ impl ThreadHost {
     }
 }
 
+/// Tells why a new connection is not taken.
+fn send_away(
+    host: &mut ThreadHost,
+    socket: Socket,
+    protocol: Protocol,
+    codec: Option<Box<dyn Codec>>,
+    why: impl Display + AsRef<[u8]>,
+) {
+    let conn = host.driver.adopt_coded(socket, codec);
+    if let Some(output) = host.driver.output_mut(conn) {
+        match protocol {
+            Protocol::Redis => Reply::new(output, Proto::Resp2).error(why),
+            Protocol::Memcached => {
+                output.extend_from_slice(format!("SERVER_ERROR {why}\r\n").as_bytes());
+            }
+        }
+    }
+    host.driver.close(conn, CloseMode::AfterFlush);
+}
+
 /// Takes a connection of the thread of HTTP, where its client has authenticated: no command is needed for that.
 pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
     let (mut seat, seats_max) = (None, host.shared.settings.number(MAXCLIENTS_PER_USER) as u64);
     if let Err(error) = access.take_seat(&mut seat, seats_max) {
-        return host.send_away(socket, Protocol::Redis, None, &error.to_string());
+        return send_away(host, socket, Protocol::Redis, None, error.to_string());
     }
     let conn = host.adopt(socket, Entrance::default());
     if let Some(session) = conn.and_then(|conn| host.connections.session(conn)) {

@@ -67,9 +67,9 @@ fn start(ctx: &mut Ctx, request: Request) {
     let ids = ctx.store.entered();
     let tracking = Box::new(request.follow(old.as_deref(), ids.len()));
     let known = old.as_deref().filter(|_| stays).map(|old| &old.prefixes);
-    let is_new = |prefix: &&Box<[u8]>| known.is_none_or(|known| !known.contains(*prefix));
-    let prefixes: Vec<Arc<[u8]>> =
-        tracking.prefixes.iter().filter(is_new).map(|prefix| Arc::from(&**prefix)).collect();
+    let is_new = |prefix: &[u8]| known.is_none_or(|known| !known.contains(prefix));
+    let new = tracking.prefixes.iter().filter(|prefix| is_new(prefix));
+    let prefixes: Vec<Arc<[u8]>> = new.map(|prefix| Arc::from(&**prefix)).collect();
     session.tracking = Some(tracking);
     for id in ids {
         let known = &mut ctx.store.tx.hold.shard_mut(id).tracking;

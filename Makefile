@@ -6,7 +6,7 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -102,6 +102,9 @@ bench-journal: release ## What appendfsync no, everysec and always cost, and BGR
 
 bench-tls: release ## What TLS costs beside redis-server: CPU per request, handshakes, idle connections; ONLY=requests,handshakes,idle
 	scripts/bench-tls $(if $(ONLY),--only $(ONLY))
+
+hostile-tenant: release ## What a user's latency suffers beside one hostile tenant, for each kind of misuse, beside redis-server; ONLY=scripts,watch
+	scripts/hostile-tenant $(if $(ONLY),--only $(ONLY))
 
 bench-replication: release ## What replicas cost their primary, also stopped and slow ones, and how fast they get a copy, beside redis-server; ONLY=attached,full,copy
 	scripts/bench-replication $(if $(ONLY),--only $(ONLY))

@@ -6,15 +6,21 @@
 
 use std::sync::Arc;
 
-use command::{Command, CommandError, Flag};
+use command::{Command, CommandError, CommandResult, Flag};
 
 use crate::check::Denied;
+use crate::password::PasswordHash;
+use crate::seat::Seat;
 use crate::user::User;
-use crate::users::{Account, Latest, Users};
+use crate::users::{Account, DEFAULT, Latest, Users};
 
 /// The error of a client that cannot authenticate as whom it says.
 pub const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// The error of a client from where too many wrong passwords have come.
+pub const TOO_MANY_PASSWORDS: CommandError =
+    CommandError::fixed("ERR too many wrong passwords from this address; try again in ten seconds");
 
 /// As whom a client acts.
 #[derive(Clone, Debug)]
@@ -49,10 +55,21 @@ impl Users {
         Access::new(account, change_count, is_authenticated)
     }
 
+    /// The same on a port whose clients cannot say another name later: where there are several users, nobody is one of them
+    /// without a password.
+    pub fn access_by_name(&self) -> Access {
+        let is_alone = self.is_default_alone();
+        let mut access = self.access();
+        access.is_authenticated &= is_alone;
+        access
+    }
+
     /// As whom a client acts that authenticates as the user `name`; `None` if it may not.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         let change_count = self.change_count();
-        let account = self.find(name).filter(|account| account.user.admits(password))?;
+        // Also for a name that nobody has: how long it takes must not tell which names there are.
+        let hash = PasswordHash::of(password);
+        let account = self.find(name).filter(|account| account.user.admits(&hash))?;
         Some(Access::new(account, change_count, true))
     }
 
@@ -75,6 +92,16 @@ impl Access {
     #[inline]
     pub fn user(&self) -> &User {
         &self.account.user
+    }
+
+    /// Has the connection that is to act so take a seat of the user in the place of what it has, if there are fewer than `count_max`
+    /// taken (0: any number).
+    pub fn take_seat(&self, seat: &mut Option<Seat>, count_max: u64) -> CommandResult {
+        if *self.user().name == *DEFAULT {
+            *seat = None;
+            return Ok(());
+        }
+        Seat::take(&self.account.seats, seat, count_max)
     }
 
     /// The number of that user's account.

@@ -54,13 +54,20 @@ impl UserLine {
     }
 }
 
+/// A name as an error has it. What follows a space are rules that were meant as words of their own, passwords among them.
+fn name_in_error(name: &[u8]) -> String {
+    let end = name.iter().position(u8::is_ascii_whitespace);
+    let shown = String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]);
+    if end.is_some() { format!("{shown} …") } else { shown.into_owned() }
+}
+
 impl Users {
     /// Adds the users that `lines` declare, up to the first line that is wrong.
     pub fn declare(&self, grammar: Grammar, lines: &[UserLine]) -> Result<(), BadUser> {
         let mut seen = Vec::new();
         for line in lines {
             let user = line.user(grammar, &seen).map_err(|why| BadUser {
-                name: String::from_utf8_lossy(line.name()).into_owned(),
+                name: name_in_error(line.name()),
                 place: line.place.clone(),
                 why,
             })?;

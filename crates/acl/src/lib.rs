@@ -8,6 +8,7 @@
 //!     └──▶ users.rs: all accounts ──▶ access.rs: as whom a client acts
 //!                                       └──▶ check.rs: does one of the selectors allow all of its call?
 //!                                              └──▶ denial_log.rs: what none of them allowed
+//!   wrong passwords ──▶ throttle.rs: how many from one address are looked at
 //! ```
 //!
 //! The commands (`commands/`) work on these. What they need of the thread that runs them is [`Door`]. The ACL file is on a
@@ -36,12 +37,14 @@ mod door;
 mod file;
 mod password;
 mod rule_error;
+mod seat;
 mod selector;
 mod storage;
+mod throttle;
 mod user;
 mod users;
 
-pub use access::{Access, Lack, WRONG_PASSWORD};
+pub use access::{Access, Lack, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 pub use check::{Denied, Reason};
 pub use commands::{ENTRIES, Entry, Function};
 pub use declare::{BadUser, UserLine};
@@ -50,7 +53,9 @@ pub use door::{Door, Settings};
 pub use file::parse_file;
 pub use password::PasswordHash;
 pub use rule_error::RuleError;
+pub use seat::Seat;
 pub use selector::Selector;
 pub use storage::Storage;
+pub use throttle::{Origin, THROTTLE_S, Throttle};
 pub use user::{Grammar, User, has_spaces, merge_selectors};
 pub use users::{Account, DEFAULT, Latest, Users};

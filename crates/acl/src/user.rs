@@ -134,11 +134,10 @@ impl User {
         Ok(())
     }
 
-    /// Whether somebody who knows this password may authenticate as this user.
-    pub fn admits(&self, password: &[u8]) -> bool {
-        let hash = PasswordHash::of(password);
+    /// Whether somebody who knows the password of this hash may authenticate as this user.
+    pub fn admits(&self, hash: &PasswordHash) -> bool {
         // All of them are compared, whichever it is.
-        let is_known = self.passwords.iter().fold(false, |found, known| found | known.matches(&hash));
+        let is_known = self.passwords.iter().fold(false, |found, known| found | known.matches(hash));
         self.is_on && (self.takes_any_password || is_known)
     }
 

@@ -20,6 +20,8 @@ use command::CommandError;
 
 use crate::denial_log::DenialLog;
 use crate::file::parse_file;
+use crate::seat::SeatCount;
+use crate::throttle::Throttle;
 use crate::user::{Grammar, User};
 
 /// The user of clients that have not authenticated.
@@ -34,6 +36,8 @@ pub struct Account {
     pub number: u64,
     /// What it is at that time.
     pub user: User,
+    /// Those who act as this user.
+    pub(crate) seats: SeatCount,
 }
 
 /// The accounts by the names of their users.
@@ -55,6 +59,7 @@ pub struct Users {
     change_count: ChangeCount,
     next_number: AtomicU64,
     log: Mutex<DenialLog>,
+    throttle: Mutex<Throttle>,
 }
 
 /// Read by every command: nothing that is written more often lies beside it.
@@ -70,6 +75,7 @@ impl Users {
             change_count: ChangeCount::default(),
             next_number: AtomicU64::new(0),
             log: Mutex::default(),
+            throttle: Mutex::default(),
         };
         users.put(User::default_user(grammar, password));
         users
@@ -97,6 +103,11 @@ impl Users {
         self.default_account().user.takes_any_password
     }
 
+    /// Whether the default user is the only one.
+    pub(crate) fn is_default_alone(&self) -> bool {
+        self.lock().len() == 1
+    }
+
     /// How often they have changed. Whoever has seen the reply to a change sees its number.
     #[inline]
     pub(crate) fn change_count(&self) -> u64 {
@@ -106,6 +117,11 @@ impl Users {
     /// What was denied. The lock is taken by commands that are, and by those that look at them.
     pub fn log(&self) -> MutexGuard<'_, DenialLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wrong passwords by address. The lock is taken by clients that authenticate, if there is a limit to what they may try.
+    pub fn throttle(&self) -> MutexGuard<'_, Throttle> {
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a user of `name` another one by these rules, or a new one; true if there was one.
@@ -191,9 +207,9 @@ impl Latest {
 }
 
 fn put(accounts: &mut Accounts, user: User, next_number: &AtomicU64) {
-    let number = match accounts.get(&user.name) {
-        Some(known) => known.number,
-        None => next_number.fetch_add(1, Ordering::Relaxed),
+    let (number, seats) = match accounts.get(&user.name) {
+        Some(known) => (known.number, known.seats.clone()),
+        None => (next_number.fetch_add(1, Ordering::Relaxed), SeatCount::default()),
     };
-    accounts.insert(user.name.clone(), Arc::new(Account { number, user }));
+    accounts.insert(user.name.clone(), Arc::new(Account { number, user, seats }));
 }

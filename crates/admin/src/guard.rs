@@ -5,9 +5,8 @@
 //! and for those a token is needed that only such a page can have read.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
-use acl::{Access, Lack};
+use acl::{Access, Lack, Origin};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName};
 use settings::{HTTP_HOSTS, TLS_AUTH_CLIENTS_USER};
@@ -21,6 +20,8 @@ use crate::state::State;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The token of commands.
 const TOKEN: HeaderName = HeaderName::from_static("x-darter-token");
+/// Wrong passwords from one address in a while, after which none is looked at until it is over.
+const AUTH_FAILURES_MAX: u64 = 10;
 /// What protected mode says, in Redis' words as far as they fit.
 const PROTECTED: &str = "DENIED protected mode is enabled and no password is set for the default user. In this mode \
      connections are only accepted from the loopback interface. Set a password, or protected-mode no.";
@@ -146,7 +147,8 @@ pub(crate) async fn identify(state: &State, from: &Peer, headers: &HeaderMap) ->
         return if visitor.access.is_authenticated() { Ok(visitor) } else { Err(unauthorized()) };
     }
     let credentials = text(headers, &header::AUTHORIZATION).and_then(basic).ok_or_else(unauthorized)?;
-    if !state.throttle.borrow().admits(peer.ip(), Instant::now()) {
+    let (from, now_ms) = (Origin::of(peer.ip()), state.started.elapsed().as_millis() as u64);
+    if !state.throttle.borrow().admits(from, now_ms, AUTH_FAILURES_MAX) {
         state.counts.throttled.set(state.counts.throttled.get() + 1);
         let why = "too many wrong passwords from this address; try again in ten seconds";
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why));
@@ -154,7 +156,7 @@ pub(crate) async fn identify(state: &State, from: &Peer, headers: &HeaderMap) ->
     match users.authenticate(&credentials.user, &credentials.password) {
         Some(access) => Ok(Visitor { peer, access }),
         None => {
-            state.throttle.borrow_mut().note_failure(peer.ip(), Instant::now());
+            state.throttle.borrow_mut().note_failure(from, now_ms);
             // The server refuses it, too, and so counts and logs it as any AUTH.
             if let Ok(mut messenger) = Messenger::open_as_nobody(state.source, &peer.to_string()) {
                 let _ = messenger.call(&[b"AUTH", &credentials.user, &credentials.password]).await;

@@ -49,7 +49,6 @@ mod serving;
 mod sparks;
 mod state;
 mod stream;
-mod throttle;
 
 use std::io;
 use std::os::unix::net::UnixStream;

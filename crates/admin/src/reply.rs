@@ -72,7 +72,7 @@ impl Refusal {
             StatusCode::UNAUTHORIZED => {
                 Some((header::WWW_AUTHENTICATE, "Basic realm=\"Darter\", charset=\"UTF-8\""))
             }
-            StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, crate::throttle::RETRY_AFTER_S)),
+            StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, acl::THROTTLE_S)),
             StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD, POST")),
             _ => None,
         };

@@ -60,6 +60,7 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
             console: Console::new(),
             sampler: RefCell::new(Sampler::new(source)),
             labels: RefCell::default(),
+            started: Instant::now(),
             throttle: RefCell::default(),
             key_samples: RefCell::default(),
             connections: Rc::default(),

@@ -2,6 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
+
+use acl::Throttle;
 
 use crate::Source;
 use crate::connections::Connections;
@@ -9,7 +12,6 @@ use crate::console::Console;
 use crate::key_samples::KeySamples;
 use crate::labels::Labels;
 use crate::sampler::Sampler;
-use crate::throttle::Throttle;
 
 /// See the head of this file.
 pub(crate) struct State {
@@ -19,6 +21,8 @@ pub(crate) struct State {
     pub(crate) console: Console,
     pub(crate) sampler: RefCell<Sampler>,
     pub(crate) labels: RefCell<Labels>,
+    /// Since when times are counted.
+    pub(crate) started: Instant,
     pub(crate) throttle: RefCell<Throttle>,
     pub(crate) key_samples: RefCell<KeySamples>,
     pub(crate) connections: Rc<Connections>,

@@ -186,19 +186,26 @@ impl TlsKeeper {
     }
 }
 
-/// Has a client whose handshake is over act as the user that its certificate names, if the settings say so.
+/// Has a client whose handshake is over act as the user that its certificate names, if the settings say so; false if it must go, because
+/// there are too many of that user.
 #[cold]
-pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshake: &Handshake) {
+pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshake: &Handshake) -> bool {
     if settings.is_on(TLS_AUTH_CLIENTS_USER)
         && let Some(name) = handshake.common_name()
     {
         if let Some(access) = users.vouch_for(name.as_bytes()) {
+            let seats_max = settings.number(MAXCLIENTS_PER_USER) as u64;
+            if access.take_seat(&mut session.seat, seats_max).is_err() {
+                tracing::info!("the user '{name}' has too many clients for one more at {}", session.peer);
+                return false;
+            }
             session.access = access;
             session.client.reads_all_keys = true;
         } else {
             tracing::info!("no user '{name}' for the certificate of {}", session.peer);
         }
     }
+    true
 }
 
 /// What the settings ask for.

@@ -361,8 +361,21 @@ impl Command {
         if self.entry.route != Route::Sort || !self.is_write() {
             return None;
         }
-        let words = &args[..args.len() - 1];
-        words.iter().rposition(|word| keyword_is(word, "STORE")).filter(|at| *at > 1).map(|at| at + 1)
+        let (mut target, mut at) = (None, 2);
+        while let Some(word) = args.get(at) {
+            let is = |name| keyword_is(word, name);
+            let is_store = is("STORE") && at + 1 < args.len();
+            if is_store {
+                target = Some(at + 1);
+            }
+            // What an option takes is none itself.
+            at += match () {
+                () if is("LIMIT") => 3,
+                () if is_store || is("BY") || is("GET") => 2,
+                () => 1,
+            };
+        }
+        target
     }
 
     /// The argument that is its only key as it is called here.

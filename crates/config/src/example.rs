@@ -61,7 +61,7 @@ pub(crate) static TABLE: Table<Consequence> = Table {
             doc: "Until when",
             ..Setting::of("Network")
         },
-        Setting { name: "requirepass", doc: "The password", ..Setting::of("Process") },
+        Setting { name: "requirepass", doc: "The password", is_secret: true, ..Setting::of("Process") },
         Setting {
             name: "proactor_threads",
             kind: NUMBER,

@@ -80,7 +80,7 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         let setting = self.table.setting(id);
         let bad = |value: &str, why: String| Error::BadValue {
             name: setting.name,
-            value: shown(value),
+            value: if setting.is_secret { "(redacted)".to_owned() } else { shown(value) },
             place: place.clone(),
             why,
             doc: setting.doc,

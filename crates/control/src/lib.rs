@@ -15,8 +15,9 @@ mod saving;
 #[cfg(test)]
 mod tests;
 
-use command::{CommandError, HostFn};
+use command::{Command, CommandError, HostFn};
 use config::Id;
+use settings::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND};
 
 pub use configuring::change;
 pub use door::{Door, Server};
@@ -47,6 +48,18 @@ fn client_may(door: &mut dyn Door, id: Id) -> bool {
         1 => true,
         _ => door.is_local(),
     }
+}
+
+/// Why a command is refused before it is queued for EXEC: a setting of the start protects it.
+pub fn refuses_to_queue(door: &mut dyn Door, command: &Command) -> Option<CommandError> {
+    let (name, id, setting) = match &*command.full_name {
+        "debug" => ("DEBUG", ENABLE_DEBUG_COMMAND, "enable-debug-command"),
+        "module|load" | "module|loadex" | "module|unload" => {
+            ("MODULE", ENABLE_MODULE_COMMAND, "enable-module-command")
+        }
+        _ => return None,
+    };
+    (!client_may(door, id)).then(|| not_allowed(name, setting))
 }
 
 /// The error of something that has failed for this reason.

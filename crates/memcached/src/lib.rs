@@ -15,7 +15,7 @@ mod items;
 mod later_flush;
 mod service;
 
-use command::{HostFn, Store};
+use command::{CommandResult, HostFn, Store};
 use keyspace::UnixMs;
 use resp::memcached::Verb;
 
@@ -33,8 +33,8 @@ pub trait Door {
     /// Empties the selected database, all shards being entered (`None`), or database 0 at a time to come. Either way, what was to
     /// be done later is done no more.
     fn flush(&mut self, store: &mut Store, at: Option<UnixMs>);
-    /// Begins all statistics anew.
-    fn reset_figures(&mut self);
+    /// Begins all statistics anew, if the client may do that.
+    fn reset_figures(&mut self) -> CommandResult;
     /// How often commands of this verb were called.
     fn calls(&self, verb: Verb) -> u64;
     /// What `stats` tells beside that.

@@ -136,8 +136,11 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
             line(ctx, "END");
         }
         [b"reset", ..] => {
-            ctx.host.reset_figures();
-            line(ctx, "RESET");
+            let text = match ctx.host.reset_figures() {
+                Ok(()) => "RESET".to_owned(),
+                Err(error) => format!("SERVER_ERROR {error}"),
+            };
+            line(ctx, &text);
         }
         [b"detail", b"on" | b"off", ..] => line(ctx, "OK"),
         [b"detail", b"dump", ..] => line(ctx, "END"),
@@ -310,8 +313,9 @@ mod tests {
             self.asked.push(format!("flush {in_ms:?}"));
         }
 
-        fn reset_figures(&mut self) {
+        fn reset_figures(&mut self) -> CommandResult {
             self.asked.push("reset".to_owned());
+            Ok(())
         }
 
         fn calls(&self, verb: Verb) -> u64 {

@@ -20,7 +20,8 @@ impl Store {
     /// The replies to `requests`.
     fn ask(&mut self, requests: &[u8]) -> String {
         let (mut parser, mut rest, mut out) = (MemcachedParser::default(), requests, Output::new());
-        let limits = ItemLimits { item_bytes_max: self.0.config.item_bytes_max as usize };
+        let limits =
+            ItemLimits { item_bytes_max: self.0.config.item_bytes_max as usize, takes_long_lines: true };
         loop {
             let mut words = Words::new();
             let consumed = match parser.parse(rest, limits, &mut words) {

@@ -8,6 +8,7 @@
 //!
 //! Not here: threads that serve, and how the server lets them end (`server`, `shutdown.rs`).
 
+pub mod arguments;
 pub mod crash;
 pub mod daemon;
 mod error;

@@ -21,11 +21,16 @@ pub struct ClientTracking {
     pub opts_out: bool,
     /// Those of the keys that it wants to hear of, if it broadcasts.
     pub prefixes: BTreeSet<Box<[u8]>>,
+    /// What these take, here and in the shards.
+    pub memory_bytes: usize,
     /// What `CLIENT CACHING` said.
     pub caching: Caching,
     /// The client to which it redirects is gone.
     pub is_broken: bool,
 }
+
+/// What a prefix takes in each shard.
+const PREFIX_BYTES: usize = 128;
 
 /// Whether `CLIENT CACHING` said something about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -212,8 +217,8 @@ impl<'a> Request<'a> {
         Err(CommandError::fixed(text))
     }
 
-    /// What the client tracks from now on: with the prefixes that it had.
-    pub fn follow(self, old: Option<&ClientTracking>) -> ClientTracking {
+    /// What the client tracks from now on: with the prefixes that it had, which so many shards know.
+    pub fn follow(self, old: Option<&ClientTracking>, shard_count: usize) -> ClientTracking {
         let mut prefixes = old.map(|old| old.prefixes.clone()).unwrap_or_default();
         if self.wanted.broadcasts {
             prefixes.extend(self.prefixes.iter().map(|prefix| Box::from(*prefix)));
@@ -221,7 +226,8 @@ impl<'a> Request<'a> {
                 prefixes.insert(Box::default());
             }
         }
-        ClientTracking { prefixes, ..self.wanted }
+        let memory_bytes = prefixes.iter().map(|prefix| 2 * prefix.len() + PREFIX_BYTES * shard_count).sum();
+        ClientTracking { prefixes, memory_bytes, ..self.wanted }
     }
 }
 
@@ -296,7 +302,7 @@ mod tests {
         let text = |error: CommandError| String::from_utf8_lossy(error.text()).into_owned();
         let request = request(&args).map_err(text)?;
         request.check(before.as_ref()).map_err(text)?;
-        Ok(request.follow(before.as_ref()))
+        Ok(request.follow(before.as_ref(), 1))
     }
 
     #[test]

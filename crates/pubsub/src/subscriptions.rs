@@ -14,13 +14,23 @@ pub struct Subscriptions {
     /// By [`Scope`].
     channels: [BTreeSet<Arc<[u8]>>; 2],
     patterns: BTreeSet<Arc<[u8]>>,
+    /// What all of them take here and where they are known.
+    memory_bytes: usize,
 }
+
+/// What a channel or pattern takes beside its name.
+const SUBSCRIPTION_BYTES: usize = 128;
 
 impl Subscriptions {
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.channels.iter().all(BTreeSet::is_empty) && self.patterns.is_empty()
+    }
+
+    /// What they take, here and where they are known.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// The channels of this kind.
@@ -55,23 +65,46 @@ impl Subscriptions {
 
     /// Adds a channel; false if it was there.
     pub(crate) fn add_channel(&mut self, scope: Scope, channel: &[u8]) -> bool {
-        self.channels[scope as usize].insert(channel.into())
+        let is_new = self.channels[scope as usize].insert(channel.into());
+        self.note_added(is_new, channel)
     }
 
     /// Removes a channel; false if it was not there.
     pub(crate) fn remove_channel(&mut self, scope: Scope, channel: &[u8]) -> bool {
-        self.channels[scope as usize].remove(channel)
+        let was_there = self.channels[scope as usize].remove(channel);
+        self.note_removed(was_there, channel)
     }
 
     /// Adds a pattern; false if it was there.
     pub fn add_pattern(&mut self, pattern: &Arc<[u8]>) -> bool {
-        self.patterns.insert(pattern.clone())
+        let is_new = self.patterns.insert(pattern.clone());
+        self.note_added(is_new, pattern)
     }
 
     /// Removes a pattern; false if it was not there.
     pub(crate) fn remove_pattern(&mut self, pattern: &[u8]) -> bool {
-        self.patterns.remove(pattern)
+        let was_there = self.patterns.remove(pattern);
+        self.note_removed(was_there, pattern)
     }
+
+    fn note_added(&mut self, is_new: bool, name: &[u8]) -> bool {
+        if is_new {
+            self.memory_bytes += bytes_of(name);
+        }
+        is_new
+    }
+
+    fn note_removed(&mut self, was_there: bool, name: &[u8]) -> bool {
+        if was_there {
+            self.memory_bytes -= bytes_of(name);
+        }
+        was_there
+    }
+}
+
+/// What a channel or pattern of this name takes: the client has a copy, and so has who delivers.
+fn bytes_of(name: &[u8]) -> usize {
+    2 * name.len() + SUBSCRIPTION_BYTES
 }
 
 #[cfg(test)]
@@ -92,6 +125,8 @@ mod tests {
         );
         assert_eq!(subscriptions.all_channels().collect::<Vec<_>>(), [(Scope::Shard, &Arc::from(*b"a"))]);
         assert!(subscriptions.remove_pattern(b"a") && !subscriptions.remove_channel(Scope::Global, b"a"));
+        assert!(subscriptions.memory_bytes() > 0);
         assert!(subscriptions.remove_channel(Scope::Shard, b"a") && subscriptions.is_empty());
+        assert_eq!(subscriptions.memory_bytes(), 0);
     }
 }

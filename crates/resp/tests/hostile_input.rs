@@ -204,7 +204,7 @@ fn a_trickle_costs_what_the_whole_costs() {
 
 #[test]
 fn a_long_line_and_a_long_value_of_memcached_cost_what_they_cost_at_once() {
-    let limits = ItemLimits { item_bytes_max: 4 << 20 };
+    let limits = ItemLimits { item_bytes_max: 4 << 20, takes_long_lines: true };
     let keys = [b"get".to_vec(), b" key".repeat(200_000), b"\r\n".to_vec()].concat();
     let value = [b"set k 0 0 2000000\r\n".to_vec(), vec![b'x'; 2_000_000], b"\r\n".to_vec()].concat();
     for (input, word_count) in [(keys, 200_001), (value, 6)] {

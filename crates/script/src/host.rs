@@ -1,10 +1,12 @@
 //! What a running script asks of the server.
 
-/// Why a script must end before its time. A script cannot catch either.
+/// Why a script must end before its time. A script can catch none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// A client asked for its end; the caller of the script gets an error.
     Killed,
+    /// Its time is over.
+    TimeOver,
     /// The host wants to run the script again, with more shards entered. No reply is written.
     Retry,
 }

@@ -10,6 +10,8 @@ use crate::states::States;
 pub struct Settings {
     /// For how long a script runs before it is slow, in milliseconds (`busy-reply-threshold`); the greatest number: it never is.
     pub slow_after_ms: u64,
+    /// For how long one that has written nothing may run, in milliseconds (`script-time-max`); the greatest number: for ever.
+    pub time_max_ms: u64,
     /// After how many runs within its declared keys a script is trusted to keep to them.
     pub trusted_after: u32,
 }

@@ -7,7 +7,7 @@
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
-//! function `FUNCTION KILL`, ends it.
+//! function `FUNCTION KILL`, ends it. One that has written nothing when `script-time-max` is over ends by itself.
 
 use command::{Client, Command, CommandError, Flag, Needs, Outcome, Tx};
 use resp::{Output, Proto, Reply};
@@ -122,6 +122,7 @@ impl Run<'_, '_> {
 impl script::Host for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
+        self.check_time()?;
         let held_nothing = self.tx.hold.entered().is_empty();
         let command = match self.admit(args) {
             Ok(command) => command,
@@ -146,6 +147,7 @@ impl script::Host for Run<'_, '_> {
         if self.door.has_to_end(self.tx.wrote) {
             return Err(Interrupt::Killed);
         }
+        self.check_time()?;
         let now_ms = self.door.states().clock.monotonic_ms();
         if now_ms.saturating_sub(self.started_ms) < self.door.settings().slow_after_ms {
             return Ok(());
@@ -191,6 +193,17 @@ fn as_in_script(client: Client) -> Client {
 }
 
 impl<'t> Run<'_, 't> {
+    /// Ends the script if it has written nothing and its time is over. One that has written goes on: half of what it does must not
+    /// be there without the other half.
+    fn check_time(&mut self) -> Result<(), Interrupt> {
+        let time_max_ms = self.door.settings().time_max_ms;
+        if time_max_ms == u64::MAX || self.tx.wrote {
+            return Ok(());
+        }
+        let spent_ms = self.door.states().clock.monotonic_ms().saturating_sub(self.started_ms);
+        if spent_ms < time_max_ms { Ok(()) } else { Err(Interrupt::TimeOver) }
+    }
+
     fn refuse(
         &mut self,
         args: &[&[u8]],

@@ -17,6 +17,7 @@ struct Thread {
     states: States,
     scripts: &'static Scripts,
     slow_after_ms: u64,
+    time_max_ms: u64,
     standing: Standing,
     /// After so many commands of scripts nothing may be written any more.
     commands_left: Option<u32>,
@@ -33,7 +34,7 @@ impl Door for Thread {
     }
 
     fn settings(&self) -> Settings {
-        Settings { slow_after_ms: self.slow_after_ms, trusted_after: 2 }
+        Settings { slow_after_ms: self.slow_after_ms, time_max_ms: self.time_max_ms, trusted_after: 2 }
     }
 
     fn lacked_room(&self, client: &Client) -> bool {
@@ -144,6 +145,7 @@ impl Server {
             states,
             scripts,
             slow_after_ms: u64::MAX,
+            time_max_ms: u64::MAX,
             standing: Standing::default(),
             commands_left: None,
             client: None,
@@ -305,6 +307,21 @@ fn what_is_refused_to_a_script_is_its_error() {
         &[],
     );
     assert_eq!(server.thread.refused.len(), 3, "{:?}", server.thread.refused);
+}
+
+#[test]
+fn a_script_that_has_written_nothing_ends_when_its_time_is_over() {
+    let mut server = Server::new();
+    server.thread.time_max_ms = 0;
+    let over = "-ERR Script killed after script-time-max";
+    server.check(&[b"EVAL", b"while true do end", b"0"], over, &[]);
+    server.check(&[b"EVAL", b"while true do pcall(function() while true do end end) end", b"0"], over, &[]);
+    // One that does little but call commands is not asked between them by Lua.
+    server.check(&[b"EVAL", b"return redis.call('SET', KEYS[1], 1)", b"1", b"a"], over, &[]);
+    assert_eq!(server.thread.killed, None);
+    // What has written goes on, as with SCRIPT KILL.
+    server.thread.time_max_ms = 60_000;
+    server.check(&[b"EVAL", b"return redis.call('GET', KEYS[1])", b"1", b"a"], "$-1", &[]);
 }
 
 #[test]

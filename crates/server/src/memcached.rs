@@ -3,7 +3,8 @@
 //!
 //! The same as `life/pipeline.rs` does for Redis' protocol, without windows.
 
-use command::{Client, Store};
+use acl::Lack;
+use command::{Client, CommandResult, Store};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
 use memcached::{Door, Figures, Limits, reply_to_stranger};
@@ -52,13 +53,14 @@ impl Thread {
         out: &mut Output,
     ) -> Option<usize> {
         let is_known = self.host.session().access.is_authenticated();
-        let item_bytes_max = if is_known {
-            self.host.shared.settings.number(MEMCACHED_ITEM_SIZE_MAX) as usize
+        let limits = if is_known {
+            let item_bytes_max = self.host.shared.settings.number(MEMCACHED_ITEM_SIZE_MAX) as usize;
+            ItemLimits { item_bytes_max, takes_long_lines: true }
         } else {
-            CREDENTIALS_BYTES_MAX
+            ItemLimits { item_bytes_max: CREDENTIALS_BYTES_MAX, takes_long_lines: false }
         };
         let mut words = Words::new();
-        match parser.parse(input, ItemLimits { item_bytes_max }, &mut words) {
+        match parser.parse(input, limits, &mut words) {
             Parsed::Request { verb, consumed, skipped } => {
                 if is_known {
                     if let Some(key) = parser.binary_key() {
@@ -101,9 +103,9 @@ impl Thread {
     /// A request of a client that has not said its password: only that will do.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
-        let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words).is_ok();
+        let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words);
         match reply_to_stranger(verb, words, admits) {
-            Some(reply) => out.extend_from_slice(reply),
+            Some(reply) => out.extend_from_slice(&reply),
             None => self.host.session().state.close(CloseMode::AfterFlush),
         }
     }
@@ -141,8 +143,15 @@ impl Door for ThreadHost {
         self.shared.later_flush.set(at);
     }
 
-    fn reset_figures(&mut self) {
-        self.shared.reset_stats();
+    fn reset_figures(&mut self) -> CommandResult {
+        let shared = self.shared;
+        let args: [&[u8]; 2] = [b"config", b"resetstat"];
+        let command = shared.table.declared_full(b"config|resetstat").expect("there is such a command");
+        if let Err(Lack::Permission(denied)) = self.permit(command, &args) {
+            return Err(denied.refusal(self.session().access.user(), command));
+        }
+        shared.reset_stats();
+        Ok(())
     }
 
     fn calls(&self, verb: Verb) -> u64 {
@@ -185,7 +194,7 @@ impl Door for ThreadHost {
             unix_socket: settings.text(MEMCACHED_UNIXSOCKET).to_string(),
             item_bytes_max: settings.number(MEMCACHED_ITEM_SIZE_MAX),
             threads: self.shared.threads.len(),
-            asks_password: !self.shared.users.default_account().user.is_open(),
+            asks_password: !self.shared.users.access_by_name().is_authenticated(),
         }
     }
 }

@@ -26,6 +26,7 @@ impl Door for ThreadHost {
         let settings = &self.shared.settings;
         Settings {
             slow_after_ms: settings.script_time_limit_ms(),
+            time_max_ms: settings.script_time_max_ms(),
             trusted_after: settings.script_trusted_after(),
         }
     }

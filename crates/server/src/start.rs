@@ -3,6 +3,7 @@
 //! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
 //! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`process/shutdown.rs`); the connections and the files of the server go with them.
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
-use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE};
+use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
 
 use crate::error::Error;
 use crate::reports::Served;
@@ -26,7 +27,7 @@ use crate::users::users_at_start;
 use crate::version::{self, DARTER_VERSION, REDIS_VERSION};
 use process::processors::ThreadCount;
 use process::supervisor::Ticker;
-use process::{PidFile, crash, log, processors, supervisor, system};
+use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
@@ -45,7 +46,8 @@ pub fn run(args: &[String]) -> ExitCode {
             Err(error) => Err(error),
         },
         Ok(Invocation::Serve(arguments)) => {
-            read(&arguments).and_then(|(settings, found)| serve(settings, found))
+            let hidden = arguments::hide(args, &config::secret_arguments(&TABLE, &[USER], args));
+            read(&arguments).and_then(|(settings, found)| serve(settings, found, hidden))
         }
         Err(error) => Err(settings::Error::from(error).into()),
     };
@@ -80,7 +82,7 @@ fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
 
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     use std::io::Write;
-    let printed = std::io::stdout().write_all(text.as_bytes());
+    let printed = io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
 }
 
@@ -117,7 +119,7 @@ fn user_lines(found: &Found) -> Vec<UserLine> {
     found.users.iter().map(line).collect()
 }
 
-fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
+fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result<(), Error> {
     found.check()?;
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames)?;
@@ -127,6 +129,9 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     }
     heap::keep_freed();
     open_log(&settings, &found)?;
+    if let Err(error) = hidden {
+        tracing::warn!("everybody on this machine can see the passwords of the command line: {error}");
+    }
     system::give_up_privileges();
     let machine = Machine::real();
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;

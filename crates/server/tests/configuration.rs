@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 
-use blackbox::{Client, Scratch, Server, eventually, free_port, run};
+use blackbox::{Client, Scratch, Server, check, eventually, free_port, run};
 use resp::Value;
 
 /// The files of `shipped/`.
@@ -436,4 +436,43 @@ fn check_listening(io: &str, threads: usize) {
     assert_eq!(client.show(&format!("CONFIG SET port {first} bind '127.0.0.1 -::1'")), "OK");
     assert!((0..20).all(|_| answers("127.0.0.1", first)));
     assert_eq!(client.show("PING"), "PONG", "who was connected stays so");
+}
+
+#[test]
+fn nobody_on_the_machine_reads_a_password_on_the_command_line() {
+    let server = Server::start(
+        1,
+        "auto",
+        &[
+            "--user",
+            "bob",
+            "on",
+            ">hunter2",
+            "~*",
+            "--primaryauth",
+            "hunter2",
+            "--requirepass",
+            "hunter2",
+            "--maxclients",
+            "77",
+        ],
+    );
+    let shown = std::fs::read(format!("/proc/{}/cmdline", server.process_id())).expect("it runs");
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(!shown.contains("hunter2") && shown.contains("bob") && shown.contains("77"), "{shown}");
+    check(&mut server.client(), "AUTH bob hunter2", "OK");
+}
+
+#[test]
+fn no_password_is_told_where_the_configuration_is_wrong() {
+    for words in [
+        &["--requirepass", "hunter2", "more"][..],
+        &["--user", "bob on >hunter2"],
+        &["--user", "bob", "on", ">hunter2", "~x", "nonsense"],
+        &["--tls-key-file-pass", "hunter2", "more"],
+    ] {
+        let output = run(&[], &[&["--port", "0"], words].concat());
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!output.status.success() && !told.contains("hunter2"), "{words:?}: {told}");
+    }
 }

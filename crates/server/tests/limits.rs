@@ -106,3 +106,91 @@ fn a_request_may_only_be_so_long() {
     let _ = chatty.stream().write_all(&vec![b'x'; 3_000_000]);
     eventually("disconnected", || client.field_of(id, "id").is_empty());
 }
+
+#[test]
+fn only_so_many_wrong_passwords_are_looked_at() {
+    let server = Server::start(2, "auto", &["--requirepass", "secret", "--auth-failures-max", "3"]);
+    let (early, client, other) = (&mut server.client(), &mut server.client(), &mut server.client());
+    check(early, "AUTH secret", "OK");
+    let wrong = "(error) WRONGPASS invalid username-password pair or user is disabled.";
+    check(client, "AUTH wrong", wrong);
+    check(client, "HELLO 3 AUTH nobody wrong", wrong);
+    check(other, "AUTH wrong", wrong);
+    // A right one would stand out.
+    let too_many = "(error) ERR too many wrong passwords from this address; try again in ten seconds";
+    for client in [&mut *client, other, &mut server.client()] {
+        check(client, "AUTH secret", too_many);
+        client.expect_end();
+    }
+    check(early, "PING", "PONG");
+    check(early, "CONFIG SET auth-failures-max 0", "OK");
+    let client = &mut server.client();
+    (0..10).for_each(|_| check(client, "AUTH wrong", wrong));
+    check(client, "AUTH secret", "OK");
+}
+
+#[test]
+fn a_user_has_only_so_many_connections() {
+    let server = Server::start(2, "auto", &["--maxclients-per-user", "2"]);
+    let client = &mut server.client();
+    check(client, "ACL SETUSER tenant on nopass ~* +@all", "OK");
+    check(client, "ACL SETUSER other on nopass ~* +@all", "OK");
+    let [first, second, third, fourth] = &mut [0; 4].map(|_| server.client());
+    check(first, "AUTH tenant x", "OK");
+    check(first, "AUTH tenant x", "OK");
+    assert!(matches!(second.call("HELLO 3 AUTH tenant x"), Value::Map(_)));
+    let too_many = "(error) ERR max number of clients of this user reached";
+    check(third, "AUTH tenant x", too_many);
+    check(third, "HELLO 3 AUTH tenant x", too_many);
+    check(third, "ACL WHOAMI", "\"default\"");
+    check(third, "AUTH other x", "OK");
+    check(third, "AUTH tenant x", too_many);
+    check(third, "ACL WHOAMI", "\"other\"");
+    // A change of the user changes nothing about that, and places come back in several ways.
+    check(client, "ACL SETUSER tenant -flushall", "OK");
+    check(fourth, "AUTH tenant x", too_many);
+    check(first, "RESET", "RESET");
+    check(fourth, "AUTH tenant x", "OK");
+    check(second, "AUTH other x", "OK");
+    check(first, "AUTH tenant x", "OK");
+    check(third, "AUTH tenant x", too_many);
+    check(fourth, "QUIT", "OK");
+    eventually("a place", || third.show("AUTH tenant x") == "OK");
+    check(client, "CONFIG SET maxclients-per-user 0", "OK");
+    check(&mut server.client(), "AUTH tenant x", "OK");
+}
+
+#[test]
+fn what_a_client_listens_to_and_watches_counts_as_its_memory() {
+    let server = Server::start(2, "auto", &[]);
+    let (client, witness) = (&mut server.client(), &mut server.client());
+    let id = client.id();
+    assert!(matches!(client.call("HELLO 3"), Value::Map(_)));
+    let mut bytes = || witness.field_of(id, "tot-mem").parse::<u64>().expect("it is a number");
+    let finish = |client: &mut Client, line: &str| {
+        client.send(line);
+        client.send("ECHO done");
+        while client.receive().to_string() != "\"done\"" {}
+    };
+    // In pieces, so that its buffers stay small.
+    let pieces: Vec<Vec<String>> =
+        (0..20).map(|piece| (0..5).map(|number| format!("{piece:02}{number:0>998}")).collect()).collect();
+    let idle = bytes();
+    for (more, before_each, less) in [
+        ("SUBSCRIBE", "", "UNSUBSCRIBE"),
+        ("SSUBSCRIBE", "", "SUNSUBSCRIBE"),
+        ("PSUBSCRIBE", "", "PUNSUBSCRIBE"),
+        ("WATCH", "", "UNWATCH"),
+        ("CLIENT TRACKING ON BCAST", "PREFIX ", "CLIENT TRACKING OFF"),
+    ] {
+        for names in &pieces {
+            let words: Vec<String> = names.iter().map(|name| format!("{before_each}{name}")).collect();
+            finish(client, &format!("{more} {}", words.join(" ")));
+        }
+        let grown = bytes();
+        assert!(grown > idle + 100_000, "{more}: {grown} {idle}");
+        finish(client, less);
+        let shrunk = bytes();
+        assert!(shrunk < idle + 50_000, "{less}: {shrunk} {idle}");
+    }
+}

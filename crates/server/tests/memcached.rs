@@ -176,6 +176,47 @@ fn a_password_is_asked_for() {
 }
 
 #[test]
+fn where_there_are_users_a_client_says_who_it_is() {
+    let (server, port) = start(2, "auto", &[]);
+    let (mut redis, mut early) = (server.client(), connect(port));
+    early.check("get k\r\n", "END\r\n");
+    assert_eq!(redis.show("ACL SETUSER tenant on >secret ~t:* +@all"), "OK");
+    let mut client = connect(port);
+    client.check("get k\r\n", "CLIENT_ERROR unauthenticated\r\n");
+    client.check("set a 0 0 13\r\ntenant secret\r\n", "STORED\r\n");
+    assert_eq!(redis.show("EXISTS a"), "(integer) 0");
+    client.check("get t:k\r\nget k\r\n", "END\r\nSERVER_ERROR NOPERM No permissions to access a key\r\n");
+    early.check("get k\r\n", "END\r\n");
+}
+
+#[test]
+fn statistics_begin_anew_for_those_who_may_do_that() {
+    let (server, port) = start(2, "auto", &[]);
+    let (mut redis, mut client) = (server.client(), connect(port));
+    client.check("stats reset\r\n", "RESET\r\n");
+    assert_eq!(redis.show("ACL SETUSER default -config|resetstat"), "OK");
+    let denied =
+        "SERVER_ERROR NOPERM User default has no permissions to run the 'config|resetstat' command\r\n";
+    client.check("stats reset\r\n", denied);
+}
+
+#[test]
+fn strangers_send_short_lines_and_few_passwords() {
+    let (_server, port) = start(1, "auto", &["--requirepass", "secret", "--auth-failures-max", "2"]);
+    let mut stranger = connect(port);
+    stranger.send(&format!("get {}", "x".repeat(4096)));
+    assert_eq!(stranger.receive_to("x"), "");
+    let mut client = connect(port);
+    for _ in 0..2 {
+        client.check("set a 0 0 12\r\ndefault none\r\n", "CLIENT_ERROR authentication failure\r\n");
+    }
+    let too_many =
+        "CLIENT_ERROR ERR too many wrong passwords from this address; try again in ten seconds\r\n";
+    client.check("set a 0 0 14\r\ndefault secret\r\n", too_many);
+    assert_eq!(client.receive_to("x"), "");
+}
+
+#[test]
 fn what_is_too_much_is_refused() {
     let (server, port) = start(1, "auto", &["--maxclients", "2", "--memcached-item-size-max", "2048"]);
     let mut client = connect(port);

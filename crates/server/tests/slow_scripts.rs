@@ -275,3 +275,29 @@ fn a_script_gets_only_so_much_memory() {
     check(client, "CONFIG GET script_memory_bytes_max", "1) \"script_memory_bytes_max\"\n2) \"8388608\"");
     assert!(server.resident_bytes() < 100 << 20, "{}", server.resident_bytes());
 }
+
+#[test]
+fn a_script_ends_by_itself_where_there_is_a_limit() {
+    let settings = ["--script-time-max", "20", "--busy-reply-threshold", "100000"];
+    for (threads, io) in [(1, "epoll"), (3, "auto")] {
+        let server = Server::start(threads, io, &settings);
+        let (client, other) = (&mut server.client(), &mut server.client());
+        check(client, "SET a here", "OK");
+        let library = "#!lua name=l\nredis.register_function('f', function() while true do redis.call('get', 'a') end end)";
+        client.send_args(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+        assert_eq!(client.receive().to_string(), "\"l\"");
+        for line in [LOOP, "EVAL_RO \"while true do redis.call('get', 'a') end\" 0", "FCALL f 0"] {
+            let error = client.show(line);
+            let over = "(error) ERR Script killed by script-time-max...";
+            assert!(error.starts_with(over), "{line}: {error}");
+            check(other, "GET a", "\"here\"");
+        }
+        // In a transaction that has written it goes on to its end.
+        check(
+            client,
+            "EVAL \"redis.call('set', KEYS[1], 'x') for i = 1, 30000000 do end return 1\" 1 a",
+            "(integer) 1",
+        );
+        check(other, "GET a", "\"x\"");
+    }
+}

@@ -1,6 +1,6 @@
 //! EXEC of commands that wait for the answers of all threads.
 
-use blackbox::{Client, Scratch, Server, check, eventually, on_each_server, text};
+use blackbox::{Client, Scratch, Server, check, eventually, on_each_server, oracle, text};
 use resp::Value;
 
 /// More than the machine has processors.
@@ -136,4 +136,21 @@ fn replies_of_such_a_transaction_are_switched_off_and_wait_for_the_disk() {
     }
     check(client, "CLIENT REPLY ON", "OK");
     check(client, "GET a", "\"2\"");
+}
+
+#[test]
+fn what_a_setting_of_the_start_protects_is_refused_before_it_is_queued() {
+    let protected = ["--enable-debug-command", "no"];
+    let mut servers = vec![Server::start(2, "auto", &protected)];
+    servers
+        .extend(oracle().map(|_| Server::redis_with(&protected).unwrap_or_else(|error| panic!("{error}"))));
+    for server in &servers {
+        let client = &mut server.client();
+        for line in ["DEBUG SLEEP 0", "MODULE LOAD /nowhere"] {
+            check(client, "MULTI", "OK");
+            let refused = client.show(line);
+            assert!(refused.contains(" command not allowed. If the enable-"), "{}: {refused}", server.name());
+            check(client, "EXEC", "(error) EXECABORT Transaction discarded because of previous errors.");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Users on several threads: what changes for clients when their rules do, the log of what was denied, files.
 
-use blackbox::{Client, Scratch, Server, StartError, check, eventually, on_each_server, run, text};
+use blackbox::{Client, Scratch, Server, StartError, check, eventually, on_each_server, oracle, run, text};
 use resp::Value;
 
 const NO_KEY: &str = "(error) NOPERM No permissions to access a key";
@@ -471,7 +471,7 @@ fn wrong_users_keep_the_server_from_starting() {
         ),
         ("user x on\nuser x off", "bad user 'x' in {conf}, line 2: a user can only be defined once"),
         ("user x (+get", "bad user 'x' in {conf}, line 1: unmatched parenthesis at '(+get'"),
-        ("user \"x y\" on", "bad user 'x y' in {conf}, line 1: names have no spaces"),
+        ("user \"x y\" on", "bad user 'x …' in {conf}, line 1: names have no spaces"),
         ("user", "bad user '' in {conf}, line 1: a name is missing"),
         (
             "user x on\naclfile {file}",
@@ -503,4 +503,41 @@ fn wrong_users_keep_the_server_from_starting() {
         "ACL LIST",
         "1) \"user default on nopass sanitize-payload ~* &* +@all\"\n2) \"user x on nopass sanitize-payload &* -@all\"",
     );
+}
+
+#[test]
+fn the_log_has_the_client_with_the_command_that_was_denied() {
+    on_each_server(|server| {
+        let (admin, client) = (&mut server.client(), &mut server.client());
+        check(admin, "ACL SETUSER tenant on nopass ~a* +@all -getdel", "OK");
+        check(client, "AUTH tenant x", "OK");
+        for (line, cmd) in [
+            ("GETDEL a", "cmd=getdel "),
+            ("STRLEN b", "cmd=strlen "),
+            ("EVAL \"return redis.pcall('set', 'b', 1)\" 0", "cmd=eval "),
+            ("AUTH tenant2 x", "cmd=auth "),
+        ] {
+            check(client, "STRLEN a", "(integer) 0");
+            assert!(client.show(line).contains("(error) "), "{line}");
+            let log = admin.show("ACL LOG 1");
+            assert!(log.contains(cmd), "{line}: {log}");
+        }
+    });
+}
+
+#[test]
+fn an_option_of_sort_takes_what_follows_it_whatever_it_is_called() {
+    let mut servers: Vec<Server> = vec![Server::start(2, "auto", &[])];
+    servers.extend(oracle());
+    for server in &servers {
+        let client = &mut server.client();
+        check(client, "ACL SETUSER tenant on nopass ~a* +@all", "OK");
+        check(client, "RPUSH a 2 1", "(integer) 2");
+        check(client, "AUTH tenant x", "OK");
+        check(client, "SORT a BY STORE LIMIT 0 1", "1) \"2\"");
+        check(client, "SORT a BY STORE STORE ab", "(integer) 2");
+        assert!(client.show("SORT a BY STORE STORE b").starts_with("(error) NOPERM"), "{}", server.name());
+        assert!(client.show("SORT a STORE ab STORE b").starts_with("(error) NOPERM"), "{}", server.name());
+        check(client, "EXISTS ab", "(integer) 1");
+    }
 }

@@ -1,8 +1,9 @@
 //! What the server knows about one client.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use acl::Access;
+use acl::{Access, Seat};
 use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
@@ -35,7 +36,23 @@ pub struct Watching {
     /// Raised when one of them has changed.
     pub flag: WatchFlag,
     /// Database and key.
-    pub keys: Vec<(u32, Box<[u8]>)>,
+    pub keys: BTreeSet<(u32, Box<[u8]>)>,
+    /// What these take here and in their shards.
+    memory_bytes: usize,
+}
+
+/// What a watched key takes beside its name.
+const WATCHED_KEY_BYTES: usize = 128;
+
+impl Watching {
+    /// Adds a key; false if it was there.
+    pub fn add(&mut self, db: u32, key: &[u8]) -> bool {
+        let is_new = self.keys.insert((db, key.into()));
+        if is_new {
+            self.memory_bytes += 2 * key.len() + WATCHED_KEY_BYTES;
+        }
+        is_new
+    }
 }
 
 /// One client.
@@ -67,6 +84,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// As whom it acts.
     pub access: Access,
+    /// Its seat among those of its user.
+    pub seat: Option<Seat>,
     /// Whether it is shown every command.
     pub monitor: bool,
     /// Whether it stays when the memory of clients is short (`CLIENT NO-EVICT`).
@@ -126,6 +145,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,
             access,
+            seat: None,
             monitor: false,
             no_evict: false,
             name: Vec::new(),
@@ -228,6 +248,9 @@ impl Session {
             + usage.output_capacity_bytes
             + self.state.argument_bytes()
             + self.transaction().map_or(0, |multi| multi.memory_bytes)
+            + self.watching.memory_bytes
+            + self.subscriptions.memory_bytes()
+            + self.tracking.as_ref().map_or(0, |tracking| tracking.memory_bytes)
             + [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity).iter().sum::<usize>()
     }
 }

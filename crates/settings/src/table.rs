@@ -4,7 +4,8 @@
 //! this table. To add a setting, add a block and read it where it matters.
 //!
 //! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`, those about HTTP in
-//! `table/http.rs`, those about TLS in `table/tls.rs`. Directives of `redis.conf` that mean nothing here are in
+//! `table/http.rs`, those about TLS in `table/tls.rs`, those about who may do what in
+//! `table/security.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
@@ -83,21 +84,28 @@ mod http;
 mod process;
 mod queues;
 mod replication;
+mod security;
 mod tls;
 
 pub use http::*;
 pub use process::*;
 pub use queues::*;
 pub use replication::*;
+pub use security::*;
 pub use tls::*;
 
-const COUNT: usize =
-    SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len() + TLS.len();
+const COUNT: usize = SERVING.len()
+    + PROCESS.len()
+    + REPLICATION.len()
+    + HTTP.len()
+    + QUEUES.len()
+    + TLS.len()
+    + SECURITY.len();
 
 /// The settings that have an effect, each at its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS]);
+    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {
@@ -596,6 +604,14 @@ settings! {
         doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
         ..Setting::of(group::DATA)
     };
+    SCRIPT_TIME_MAX = Setting {
+        name: "script-time-max",
+        kind: SettingKind::Integer { min: 0, max: LONG },
+        unit: "milliseconds",
+        default: "0",
+        doc: "After how long a script or function that has written nothing is ended with an error; 0: never",
+        ..Setting::of(group::DATA)
+    };
     SCRIPT_TRUSTED_AFTER = Setting {
         name: "script_trusted_after",
         kind: SettingKind::Integer { min: 0, max: INT },
@@ -612,77 +628,6 @@ settings! {
         change: Change::AtStart,
         doc: "Memory that scripts may use on each thread, and functions beside them; one that wants more gets an error",
         ..Setting::of(group::DATA)
-    };
-
-    // ---- security -----------------------------------------------------------------------------------------
-
-    REQUIREPASS = Setting {
-        name: "requirepass",
-        effect: Some(Consequence::Password),
-        doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
-        is_secret: true,
-        ..Setting::of(group::SECURITY)
-    };
-    ACLFILE = Setting {
-        name: "aclfile",
-        change: Change::AtStart,
-        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
-        ..Setting::of(group::SECURITY)
-    };
-    ACL_PUBSUB_DEFAULT = Setting {
-        name: "acl-pubsub-default",
-        kind: SettingKind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
-        default: "resetchannels",
-        doc: "Whether new users may use all channels or none",
-        ..Setting::of(group::SECURITY)
-    };
-    ACLLOG_MAX_LEN = Setting {
-        name: "acllog-max-len",
-        kind: SettingKind::Integer { min: 0, max: LONG },
-        unit: "entries",
-        default: "128",
-        doc: "Entries that ACL LOG keeps",
-        ..Setting::of(group::SECURITY)
-    };
-    PROTECTED_MODE = Setting {
-        name: "protected-mode",
-        kind: SettingKind::Bool,
-        default: "yes",
-        doc: "While there is no password, only clients on this machine are served",
-        ..Setting::of(group::SECURITY)
-    };
-    ENABLE_DEBUG_COMMAND = Setting {
-        name: "enable-debug-command",
-        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
-        default: "no",
-        change: Change::AtStart,
-        doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
-        ..Setting::of(group::SECURITY)
-    };
-    ENABLE_PROTECTED_CONFIGS = Setting {
-        name: "enable-protected-configs",
-        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
-        default: "no",
-        change: Change::AtStart,
-        doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
-        ..Setting::of(group::SECURITY)
-    };
-    ENABLE_MODULE_COMMAND = Setting {
-        name: "enable-module-command",
-        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
-        default: "no",
-        change: Change::AtStart,
-        doc: "Whether MODULE LOAD may be called, which then says that there are no modules: no, yes, or by clients on this machine",
-        ..Setting::of(group::SECURITY)
-    };
-    CLUSTER_ENABLED = Setting {
-        name: "cluster-enabled",
-        kind: SettingKind::Bool,
-        default: "no",
-        change: Change::AtStart,
-        doc: "There is no cluster mode",
-        refused: "there are no clusters; `cluster-mode emulated` answers as a cluster of one node does",
-        ..Setting::of(group::SECURITY)
     };
 
     // ---- log, statistics and events -----------------------------------------------------------------------

@@ -239,6 +239,14 @@ impl Settings {
         }
     }
 
+    /// For how long a script may run that has written nothing.
+    pub fn script_time_max_ms(&self) -> u64 {
+        match self.number(SCRIPT_TIME_MAX) {
+            0 => u64::MAX,
+            max_ms => max_ms as u64,
+        }
+    }
+
     /// After how many runs within its declared keys a script is trusted to keep to them.
     pub fn script_trusted_after(&self) -> u32 {
         self.number(SCRIPT_TRUSTED_AFTER) as u32

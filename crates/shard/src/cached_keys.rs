@@ -81,8 +81,8 @@ impl Tracking {
     }
 
     /// Notes that a client wants to hear of all keys with a prefix.
-    pub fn add_prefix(&mut self, prefix: &[u8], tracker: Tracker) {
-        let trackers = self.prefixes.entry(prefix.into()).or_default();
+    pub fn add_prefix(&mut self, prefix: &Arc<[u8]>, tracker: Tracker) {
+        let trackers = self.prefixes.entry(prefix.clone()).or_default();
         trackers.retain(|known| known.client != tracker.client);
         trackers.push(tracker);
         self.note_prefixes();
@@ -104,12 +104,21 @@ impl Tracking {
         self.note_keys();
         let hears = |tracker: &Tracker| !(tracker.no_loop && tracker.client == writer);
         let readers = readers.iter().filter(|tracker| hears(tracker)).map(|tracker| tracker.subscriber);
-        let met = self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix));
-        let listeners = met.flat_map(|(prefix, trackers)| {
+        let of_prefix = |(prefix, trackers): (&Arc<[u8]>, &Vec<Tracker>)| {
             let trackers = trackers.iter().filter(|tracker| hears(tracker));
-            trackers.map(|tracker| (prefix.clone(), tracker.subscriber))
-        });
-        Told { readers: readers.collect(), listeners: listeners.collect() }
+            trackers.map(|tracker| (prefix.clone(), tracker.subscriber)).collect::<Vec<_>>()
+        };
+        let listeners = self.prefixes_of(key).flat_map(of_prefix).collect();
+        Told { readers: readers.collect(), listeners }
+    }
+
+    /// The registered prefixes of a key, the shortest first. Where there are more of them than bytes in the key, each that it could have is
+    /// looked up: every change asks for this, and one client may register many.
+    fn prefixes_of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Arc<[u8]>, &'a Vec<Tracker>)> {
+        let few = self.prefixes.len() <= key.len();
+        let all = few.then(|| self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix)));
+        let ends = if few { 0..0 } else { 0..key.len() + 1 };
+        all.into_iter().flatten().chain(ends.filter_map(|end| self.prefixes.get_key_value(&key[..end])))
     }
 
     /// Forgets some key, and tells whom to tell.
@@ -149,9 +158,9 @@ mod tests {
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(2, true));
-        tracking.add_prefix(b"ke", tracker(3, false));
-        tracking.add_prefix(b"ke", tracker(3, false));
-        tracking.add_prefix(b"other", tracker(4, false));
+        tracking.add_prefix(&Arc::from(*b"ke"), tracker(3, false));
+        tracking.add_prefix(&Arc::from(*b"ke"), tracker(3, false));
+        tracking.add_prefix(&Arc::from(*b"other"), tracker(4, false));
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (1, 2));
         assert_eq!(figures.tracked_prefixes.get(), 2);
         let mut told = |writer| -> Vec<u64> {
@@ -165,5 +174,18 @@ mod tests {
         assert!(tracking.changed(b"key", 0).listeners.is_empty());
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (0, 0));
         assert_eq!(figures.tracked_prefixes.get(), 1);
+    }
+
+    #[test]
+    fn the_prefixes_of_a_key_are_found_among_few_and_among_many() {
+        let mut tracking = Tracking::new(1, &Arc::default());
+        let key = b"key:1";
+        for (count, prefix) in ["", "k", "ke", "key:1", "key:12", "kez", "l"].into_iter().enumerate() {
+            tracking.add_prefix(&Arc::from(prefix.as_bytes()), tracker(1, false));
+            let told = tracking.changed(key, 0).listeners;
+            let told: Vec<&[u8]> = told.iter().map(|(prefix, _)| &**prefix).collect();
+            let expected: [&[u8]; 4] = [b"", b"k", b"ke", b"key:1"];
+            assert_eq!(told, expected[..(count + 1).min(4)], "{prefix}");
+        }
     }
 }

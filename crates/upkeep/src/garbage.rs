@@ -10,6 +10,9 @@ use command::Garbage;
 
 use observe::ThreadStats;
 
+/// Values and databases that may wait, as long as there is time for them.
+const PIECES_MAX: usize = 64;
+
 /// What a thread has yet to free.
 #[derive(Default)]
 pub struct Bin {
@@ -26,6 +29,11 @@ impl Bin {
     /// Whether something can be freed now; `has_room`: a snapshot can take what it has to see.
     pub fn has_work(&self, has_room: bool) -> bool {
         self.pieces.iter().any(|garbage| !garbage.is_cut() || has_room)
+    }
+
+    /// Whether more waits than may, of what can be freed now: it comes faster than a few slices in each turn free it.
+    pub fn is_behind(&self) -> bool {
+        self.pieces.len() > PIECES_MAX && self.pieces.front().is_some_and(|garbage| !garbage.is_cut())
     }
 
     /// Frees a slice, or shows it to the snapshot as long as the slice of time that `time` begins; false if nothing is left.
@@ -71,6 +79,20 @@ mod tests {
             list.push(End::Tail, number.to_string().as_bytes());
         }
         Garbage::Value(Value::List(Box::new(list)))
+    }
+
+    #[test]
+    fn it_is_behind_while_more_waits_than_may() {
+        let stats = ThreadStats::new(0);
+        let mut bin = Bin::default();
+        (0..PIECES_MAX).for_each(|_| bin.add(list(1000), &stats));
+        assert!(!bin.is_behind());
+        bin.add(list(1000), &stats);
+        assert!(bin.is_behind());
+        while bin.is_behind() {
+            assert!(bin.free_slice(|| || false, &stats));
+        }
+        assert_eq!(stats.garbage.get(), PIECES_MAX as u64);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Expiry {
 
 /// How large an item may be.
 fn limits(ctx: &Ctx) -> ItemLimits {
-    ItemLimits { item_bytes_max: ctx.store.config().item_bytes_max as usize }
+    ItemLimits { item_bytes_max: ctx.store.config().item_bytes_max as usize, takes_long_lines: true }
 }
 
 /// Runs `act`; an error of the data is the reply.

@@ -36,6 +36,8 @@ pub type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 pub struct ItemLimits {
     /// Bytes of an item, reckoned as memcached does.
     pub item_bytes_max: usize,
+    /// Whether one request may ask for so many items that its line is longer than others may be.
+    pub takes_long_lines: bool,
 }
 
 impl ItemLimits {
@@ -126,11 +128,11 @@ impl MemcachedParser {
         }
         let Some(end) = memchr::memchr(b'\n', &input[self.scanned..]) else {
             self.scanned = input.len();
-            return if is_too_long(input) { Parsed::Broken } else { Parsed::Incomplete };
+            return if is_too_long(input, limits) { Parsed::Broken } else { Parsed::Incomplete };
         };
         let line_bytes = self.scanned + end + 1;
         // The same as if it had come in pieces.
-        if line_bytes > LINE_BYTES_MAX && is_too_long(&input[..line_bytes - 1]) {
+        if line_bytes > LINE_BYTES_MAX && is_too_long(&input[..line_bytes - 1], limits) {
             return Parsed::Broken;
         }
         let line = match &input[..line_bytes - 1] {
@@ -146,10 +148,11 @@ impl MemcachedParser {
 }
 
 /// Whether a line without an end is longer than lines may be.
-fn is_too_long(line: &[u8]) -> bool {
+fn is_too_long(line: &[u8], limits: ItemLimits) -> bool {
     let indent = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
-    let asks_for_many =
-        indent <= INDENT_MAX && (line[indent..].starts_with(b"get ") || line[indent..].starts_with(b"gets "));
+    let asks_for_many = limits.takes_long_lines
+        && indent <= INDENT_MAX
+        && (line[indent..].starts_with(b"get ") || line[indent..].starts_with(b"gets "));
     line.len() > if asks_for_many { LONG_LINE_BYTES_MAX } else { LINE_BYTES_MAX }
 }
 
@@ -381,7 +384,7 @@ fn word_counts(verb: Verb) -> std::ops::RangeInclusive<usize> {
 mod tests {
     use super::*;
 
-    const LIMITS: ItemLimits = ItemLimits { item_bytes_max: 1 << 20 };
+    const LIMITS: ItemLimits = ItemLimits { item_bytes_max: 1 << 20, takes_long_lines: true };
 
     /// What comes of `input`: verbs with their words, replies of refused requests.
     fn read(input: &[u8], piece: usize) -> Vec<String> {

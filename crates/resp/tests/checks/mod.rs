@@ -141,7 +141,7 @@ fn write(value: &Value, reply: &mut Reply<'_>) {
 
 /// What a connection of memcached's protocol makes of its input: requests with their words, replies of refused ones.
 fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize) {
-    let limits = ItemLimits { item_bytes_max: 100 };
+    let limits = ItemLimits { item_bytes_max: 100, takes_long_lines: true };
     let (mut parser, mut heard) = (MemcachedParser::default(), Vec::new());
     let (mut from, mut to) = (0, 0);
     while to < input.len() {

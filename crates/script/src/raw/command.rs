@@ -144,6 +144,7 @@ fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
         (Interrupt::Killed, Running::Script) => b"ERR Script killed by user with SCRIPT KILL...",
         (Interrupt::Killed, Running::Function) => b"ERR Script killed by user with FUNCTION KILL...",
         (Interrupt::Killed, Running::Library) => b"ERR FUNCTION LOAD timeout",
+        (Interrupt::TimeOver, _) => b"ERR Script killed by script-time-max...",
         (Interrupt::Retry, _) => b"ERR Script is run again",
     };
     match error::push(stack, text) {

@@ -18,18 +18,18 @@ fn check_interrupt(source: &str, interrupt: Interrupt) {
     let mut bench = Bench::new();
     bench.host.interrupt_at = Some((3, interrupt));
     let (reply, outcome) = bench.run(source.as_bytes(), &[], &[]);
-    match interrupt {
-        Interrupt::Killed => {
+    let why = match interrupt {
+        Interrupt::Killed => Some("-ERR Script killed by user with SCRIPT KILL... script: "),
+        Interrupt::TimeOver => Some("-ERR Script killed by script-time-max... script: "),
+        Interrupt::Retry => None,
+    };
+    match why {
+        Some(why) => {
             let reply = String::from_utf8_lossy(&reply).into_owned();
-            assert!(
-                reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "),
-                "{source}: {reply}"
-            );
+            assert!(reply.starts_with(why), "{source}: {reply}");
             assert_eq!(outcome, Some(raised(b"ERR")));
         }
-        Interrupt::Retry => {
-            assert_eq!((reply.as_slice(), outcome), (&b""[..], Some(Outcome::Retry)), "{source}");
-        }
+        None => assert_eq!((reply.as_slice(), outcome), (&b""[..], Some(Outcome::Retry)), "{source}"),
     }
     assert_eq!(bench.host.tick_count, 3, "{source}: no more questions once the answer is no");
     bench.host.interrupt_at = None;
@@ -54,6 +54,7 @@ fn interrupts_cannot_be_caught() {
         "while true do pcall(table.sort, {3,2,1}, function() while true do end end) end",
     ] {
         check_interrupt(source, Interrupt::Killed);
+        check_interrupt(source, Interrupt::TimeOver);
         check_interrupt(source, Interrupt::Retry);
     }
 }

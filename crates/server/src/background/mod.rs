@@ -25,6 +25,8 @@ use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
+/// Where too much waits to be freed, how many times as long as its commands a turn may take for it.
+const FREEING_SHARE_MAX: u64 = 4;
 /// Memory is tight when no more than one part in so many of `maxmemory` is free.
 const TIGHT_PART: u64 = 16;
 /// Of `maxmemory`, one part in so many may be kept without anything in it.
@@ -44,6 +46,18 @@ fn defrag_settings(settings: &Settings) -> defrag::Settings {
     }
 }
 
+/// Where too much has yet to be freed, goes on for a few times as long as the commands of this turn took: who makes large values and
+/// deletes them at once must not fill the memory, and what one command deletes delays the others little.
+fn free_backlog(thread: &mut Thread) {
+    if !thread.host.garbage.is_behind() {
+        return;
+    }
+    let now_ms = |thread: &mut Thread| thread.host.driver.clock().monotonic_ms();
+    let (now, began) = (now_ms(thread), thread.host.now_ms);
+    let until_ms = now + FREEING_SHARE_MAX * now.saturating_sub(began);
+    while thread.host.garbage.is_behind() && now_ms(thread) < until_ms && thread.host.free_slice() {}
+}
+
 impl Thread {
     /// Does the background work that is due.
     pub(crate) fn background(&mut self) {
@@ -52,6 +66,7 @@ impl Thread {
                 break;
             }
         }
+        free_backlog(self);
         self.save_slice();
         let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
         if self.host.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {

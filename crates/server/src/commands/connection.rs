@@ -121,7 +121,7 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     session.client.no_touch = false;
     session.no_evict = false;
     session.reply_mode = ReplyMode::On;
-    session.access = host.shared.users.access();
+    (session.access, session.seat) = (host.shared.users.access(), None);
     session.client.reads_all_keys = true;
     session.name = Vec::new();
     host.current = Some(session);

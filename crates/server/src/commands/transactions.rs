@@ -96,7 +96,7 @@ fn watch(ctx: &mut Ctx) -> CommandResult {
     }
     let db = ctx.store.client.db;
     for &key in &ctx.args[1..] {
-        if session.watching.keys.iter().any(|(of_db, known)| *of_db == db && **known == *key) {
+        if !session.watching.add(db, key) {
             continue;
         }
         let (id, hash) = ctx.store.locate(key);
@@ -110,7 +110,6 @@ fn watch(ctx: &mut Ctx) -> CommandResult {
         }
         let flag = &session.watching.flag;
         ctx.store.tx.hold.shard_mut(id).watches.add(db, key, flag, is_gone && !is_deleted);
-        session.watching.keys.push((db, key.into()));
     }
     ctx.reply.ok();
     Ok(())

@@ -1,11 +1,14 @@
 //! Clients come and go: the beginning and the end of a session.
 
+use std::fmt::Display;
+
 use acl::Access;
 use clients::{Admission, Entrance, refusal};
 use command::{Client, Forget, OwnedArgs, Task, Work};
 use proactor::{CloseMode, Codec, ConnId, Socket};
 use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
+use settings::MAXCLIENTS_PER_USER;
 use shard::Subscriber;
 
 use crate::replication::note_closed;
@@ -28,16 +31,7 @@ impl ThreadHost {
         if let Some(refusal) = refusal(&shared.settings, &shared.users, &socket, client_count) {
             shared.registry.leave(None);
             self.accounting.stats().rejected_connections.add(1);
-            let conn = self.driver.adopt_coded(socket, codec);
-            if let Some(output) = self.driver.output_mut(conn) {
-                match protocol {
-                    Protocol::Redis => Reply::new(output, Proto::Resp2).error(refusal),
-                    Protocol::Memcached => {
-                        output.extend_from_slice(format!("SERVER_ERROR {refusal}\r\n").as_bytes());
-                    }
-                }
-            }
-            self.driver.close(conn, CloseMode::AfterFlush);
+            send_away(self, socket, protocol, codec, refusal);
             return None;
         }
         let conn = take_in(self, socket, protocol, Parser::new(protocol), codec);
@@ -59,11 +53,36 @@ impl ThreadHost {
     }
 }
 
+/// Tells why a new connection is not taken.
+fn send_away(
+    host: &mut ThreadHost,
+    socket: Socket,
+    protocol: Protocol,
+    codec: Option<Box<dyn Codec>>,
+    why: impl Display + AsRef<[u8]>,
+) {
+    let conn = host.driver.adopt_coded(socket, codec);
+    if let Some(output) = host.driver.output_mut(conn) {
+        match protocol {
+            Protocol::Redis => Reply::new(output, Proto::Resp2).error(why),
+            Protocol::Memcached => {
+                output.extend_from_slice(format!("SERVER_ERROR {why}\r\n").as_bytes());
+            }
+        }
+    }
+    host.driver.close(conn, CloseMode::AfterFlush);
+}
+
 /// Takes a connection of the thread of HTTP, where its client has authenticated: no command is needed for that.
 pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
+    let (mut seat, seats_max) = (None, host.shared.settings.number(MAXCLIENTS_PER_USER) as u64);
+    if let Err(error) = access.take_seat(&mut seat, seats_max) {
+        return send_away(host, socket, Protocol::Redis, None, error.to_string());
+    }
     let conn = host.adopt(socket, Entrance::default());
     if let Some(session) = conn.and_then(|conn| host.connections.session(conn)) {
-        (session.access, session.client.proto, session.name) = (access, Proto::Resp3, b"http".to_vec());
+        (session.access, session.seat) = (access, seat);
+        (session.client.proto, session.name) = (Proto::Resp3, b"http".to_vec());
     }
 }
 
@@ -101,7 +120,11 @@ pub(crate) fn take_in(
         reads_all_keys: true,
         may_be_gone: false,
     };
-    let mut session = Session::new(client, shared.users.access(), host.now_ms);
+    let access = match protocol {
+        Protocol::Redis => shared.users.access(),
+        Protocol::Memcached => shared.users.access_by_name(),
+    };
+    let mut session = Session::new(client, access, host.now_ms);
     session.peer = peer;
     session.local = local;
     session.is_unix = is_unix;
@@ -115,6 +138,7 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.registry.leave(Some(session.client.id));
+        session.seat = None;
         if session.replica.is_some() {
             let conn = ConnId::from_bits(session.client.connection);
             self.host.replicas.remove(conn);

@@ -82,6 +82,10 @@ impl ThreadHost {
                 return Admission::Later;
             }
         }
+        let is_queued = self.session().multi.is_some();
+        if is_queued && let Some(error) = control::refuses_to_queue(self, command) {
+            return Admission::Refused(error);
+        }
         let session = self.session();
         if let Some(multi) = &mut session.multi
             && !command.entry.is_under(Rule::RunsInMulti)

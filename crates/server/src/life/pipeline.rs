@@ -76,8 +76,12 @@ impl Thread {
             session.state.read_again();
         }
         session.active_ms = self.host.now_ms;
-        if let Some(handshake) = session.handshake.take() {
-            clients::greet(&self.host.shared.users, &self.host.shared.settings, &mut session, &handshake);
+        let shared = self.host.shared;
+        if let Some(handshake) = session.handshake.take()
+            && !clients::greet(&shared.users, &shared.settings, &mut session, &handshake)
+        {
+            self.host.connections.put_back(conn, parser, session);
+            return self.close(conn, CloseMode::Now);
         }
         let Some(mut io) = self.host.driver.take_io(conn) else {
             self.host.connections.put_back(conn, parser, session);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use acl::{Context, Denial, Lack, Latest, Reason, WRONG_PASSWORD};
+use acl::{Context, Denial, Lack, Latest, Origin, Reason, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 use clients::Door;
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
 use session::Session;
-use settings::ACLLOG_MAX_LEN;
+use settings::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
 use shard::Scope;
 
 use crate::thread::ThreadHost;
@@ -15,14 +15,26 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Authenticates the current client, whose command is `args`.
     pub(crate) fn authenticate(&mut self, name: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult {
-        match self.shared.users.authenticate(name, password) {
+        let (users, now_ms) = (&self.shared.users, self.now_ms);
+        let failures_max = self.shared.settings.number(AUTH_FAILURES_MAX) as u64;
+        let from = (failures_max > 0).then(|| Origin::of_peer(&self.session().peer));
+        if from.is_some_and(|from| !users.throttle().admits(from, now_ms, failures_max)) {
+            self.session().close_after_reply = true;
+            return Err(TOO_MANY_PASSWORDS);
+        }
+        match users.authenticate(name, password) {
             Some(access) => {
+                let seats_max = self.shared.settings.number(MAXCLIENTS_PER_USER) as u64;
                 let session = self.session();
+                access.take_seat(&mut session.seat, seats_max)?;
                 session.access = access;
                 session.client.reads_all_keys = true;
                 Ok(())
             }
             None => {
+                if let Some(from) = from {
+                    users.throttle().note_failure(from, now_ms);
+                }
                 let context = context(self.session());
                 let denial = Denial { reason: Reason::Auth, context, object: args[0], user: name };
                 self.note_denial(&denial, args);
@@ -35,8 +47,16 @@ impl ThreadHost {
     /// ([`Access::needs_check`](acl::Access::needs_check)).
     #[inline(never)]
     pub(crate) fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
-        let context = context(self.session());
-        self.permit_in(context, command, args)
+        let session = self.session();
+        let context = context(session);
+        // What is logged of a denial tells it; it is so in Redis whether it runs or not.
+        let before = session.last_command.replace(command.id);
+        let permitted = self.permit_in(context, command, args);
+        if permitted.is_ok() {
+            // Until it runs.
+            self.session().last_command = before;
+        }
+        permitted
     }
 
     /// Turns a command away for what the current client lacks; whose user is gone gets no answer.

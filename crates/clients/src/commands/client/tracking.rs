@@ -3,6 +3,8 @@
 //! Here are the entries, and what ties the client's session to its shards. What may be asked for, and what follows from it, is
 //! in `pubsub::ClientTracking`.
 
+use std::sync::Arc;
+
 use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};
 use shard::{Subscriber, Tracker};
@@ -53,6 +55,8 @@ fn start(ctx: &mut Ctx, request: Request) {
     let directory = host.server().directory;
     let session = host.session();
     let old = session.tracking.take();
+    // What is known of its prefixes stays right, unless it says something else about its own changes.
+    let stays = session.client.no_loop == request.no_loop;
     if old.is_none() {
         directory.begin_tracking();
     }
@@ -60,10 +64,16 @@ fn start(ctx: &mut Ctx, request: Request) {
     let client = session.client;
     let subscriber = Subscriber { thread: client.thread, connection: client.connection };
     let tracker = Tracker { client: client.id, subscriber, no_loop: request.no_loop };
-    let tracking = session.tracking.insert(Box::new(request.follow(old.as_deref())));
-    for id in ctx.store.entered() {
+    let ids = ctx.store.entered();
+    let tracking = Box::new(request.follow(old.as_deref(), ids.len()));
+    let known = old.as_deref().filter(|_| stays).map(|old| &old.prefixes);
+    let is_new = |prefix: &[u8]| known.is_none_or(|known| !known.contains(prefix));
+    let new = tracking.prefixes.iter().filter(|prefix| is_new(prefix));
+    let prefixes: Vec<Arc<[u8]>> = new.map(|prefix| Arc::from(&**prefix)).collect();
+    session.tracking = Some(tracking);
+    for id in ids {
         let known = &mut ctx.store.tx.hold.shard_mut(id).tracking;
-        tracking.prefixes.iter().for_each(|prefix| known.add_prefix(prefix, tracker));
+        prefixes.iter().for_each(|prefix| known.add_prefix(prefix, tracker));
     }
     session.note_tracking();
 }

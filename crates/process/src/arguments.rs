@@ -1,0 +1,45 @@
+//! The command line as the system shows it to everybody on the machine.
+//!
+//! It lies in the process's own memory, which the process may change by a file, like that of any other.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Where `/proc/self/stat` has the address of the arguments, counted from what follows the name of the program.
+const ARG_START_FIELD: usize = 45;
+
+/// Overwrites parts of the arguments (the program's name left out, each as its number and the bytes of it) with stars.
+///
+/// # Errors
+/// If the system does not let the process at its memory, or what lies there are not these arguments.
+pub fn hide(args: &[String], parts: &[(usize, Range<usize>)]) -> io::Result<()> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "the arguments are not where they should be");
+    let shown = fs::read("/proc/self/cmdline")?;
+    let mut starts = vec![0];
+    starts.extend(shown.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1));
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let address: u64 = fields
+        .split_whitespace()
+        .nth(ARG_START_FIELD)
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(unknown)?;
+    let memory = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
+    for (index, bytes) in parts {
+        let start = starts.get(index + 1).copied().ok_or_else(unknown)?;
+        let part = &args[*index].as_bytes()[bytes.clone()];
+        let at = address + (start + bytes.start) as u64;
+        let mut found = vec![0; part.len()];
+        memory.read_exact_at(&mut found, at)?;
+        if found != part {
+            return Err(unknown());
+        }
+        memory.write_all_at(&vec![b'*'; part.len()], at)?;
+    }
+    Ok(())
+}

@@ -41,7 +41,7 @@ pub(super) struct Bullmq {
 }
 
 pub(super) struct Client {
-    queue: u32,
+    queue: Queue,
     token: String,
     /// The job that it works on; empty: none.
     job: String,
@@ -50,7 +50,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(queue: u32, number: u32, jobs: u64) -> Client {
+    pub(super) fn new(queue: Queue, number: u32, jobs: u64) -> Client {
         Client {
             queue,
             token: format!("token-{number:06}"),
@@ -67,7 +67,7 @@ impl Workload for Bullmq {
         client.is_adding = !client.is_adding;
         let keys = |names: &[&str]| {
             let mut keys = vec![names.len().to_string()];
-            keys.extend(names.iter().map(|name| key(client.queue, name)));
+            keys.extend(names.iter().map(|name| client.queue.key(name)));
             keys
         };
         let (name, keys, args) = if client.is_adding {
@@ -106,16 +106,30 @@ impl Workload for Bullmq {
     }
 }
 
-/// All keys of a queue are on one slot.
-pub(super) fn key(queue: u32, name: &str) -> String {
-    format!("bull:{{bench{queue}}}:{name}")
+/// A queue, by its number.
+#[derive(Clone, Copy)]
+pub(super) struct Queue {
+    pub(super) number: u32,
+    /// Its keys are on one slot.
+    pub(super) has_hash_tag: bool,
+}
+
+impl Queue {
+    pub(super) fn key(self, name: &str) -> String {
+        let number = self.number;
+        if self.has_hash_tag {
+            format!("bull:{{bench{number}}}:{name}")
+        } else {
+            format!("bull:bench{number}:{name}")
+        }
+    }
 }
 
 // MessagePack: arrays of up to 15 items, maps of up to 15 pairs, strings of up to 255 bytes, integers of 32 bits, doubles.
 
-fn packed_arguments(queue: u32, now_ms: u64) -> Vec<u8> {
+fn packed_arguments(queue: Queue, now_ms: u64) -> Vec<u8> {
     let mut out = vec![0x93];
-    pack_text(&key(queue, ""), &mut out);
+    pack_text(&queue.key(""), &mut out);
     pack_text("send_mail", &mut out);
     out.push(0xcb);
     out.extend_from_slice(&(now_ms as f64).to_be_bytes());
@@ -131,9 +145,9 @@ fn options() -> Vec<u8> {
     out
 }
 
-fn packed_settings(queue: u32, token: &str) -> Vec<u8> {
+fn packed_settings(queue: Queue, token: &str) -> Vec<u8> {
     let mut out = vec![0x94];
-    pack_text(&key(queue, ""), &mut out);
+    pack_text(&queue.key(""), &mut out);
     pack_text(token, &mut out);
     pack_integer(30_000, &mut out);
     pack_integer(KEPT_MAX, &mut out);
@@ -158,7 +172,7 @@ mod tests {
     fn arguments_are_packed_as_messagepack_says() {
         assert_eq!(options()[..11], [0x83, 0xd9, 8, b'a', b't', b't', b'e', b'm', b'p', b't', b's']);
         assert_eq!(options()[11..16], [0xce, 0, 0, 0, 3]);
-        let arguments = packed_arguments(7, 1);
+        let arguments = packed_arguments(Queue { number: 7, has_hash_tag: true }, 1);
         assert_eq!(arguments[0], 0x93);
         assert!(arguments.ends_with(&[0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0]));
     }
@@ -166,7 +180,7 @@ mod tests {
     #[test]
     fn a_client_adds_then_finishes_what_it_took() {
         let scripts = Scripts { add: "a".repeat(40), finish: "f".repeat(40) };
-        let clients = vec![Client::new(0, 1, 2)];
+        let clients = vec![Client::new(Queue { number: 0, has_hash_tag: true }, 1, 2)];
         let mut bullmq = Bullmq { scripts, clock: Clock::real(), data: "{}".to_owned(), clients };
         let mut sent = || {
             let mut requests = Vec::new();

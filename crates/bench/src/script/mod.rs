@@ -16,7 +16,7 @@ use crate::options::{Common, Crowd};
 use crate::report::Report;
 use crate::run::{Plan, Team, run};
 use crate::target::Greeting;
-use bullmq::{Bullmq, Scripts};
+use bullmq::{Bullmq, Queue, Scripts};
 use poller::Poller;
 
 /// Run scripts as BullMQ does, about 40 calls for each job, or as Sidekiq's poller of scheduled jobs.
@@ -32,6 +32,9 @@ pub(crate) struct ScriptOptions {
     /// With bullmq: queues, which lie on different slots.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     queues: u32,
+    /// With bullmq: names without hash tags, as BullMQ has them unless its prefix has one.
+    #[arg(long)]
+    no_hash_tags: bool,
     /// Bytes of a job's data.
     #[arg(short, long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     data_size: u32,
@@ -66,7 +69,7 @@ impl ScriptOptions {
                     clock: clock.clone(),
                     data: data.clone(),
                     clients: numbers
-                        .map(|number| bullmq::Client::new(number % self.queues, number, jobs))
+                        .map(|number| bullmq::Client::new(self.queue(number % self.queues), number, jobs))
                         .collect(),
                 })
             }
@@ -103,14 +106,18 @@ impl ScriptOptions {
         Ok(Report::new("script", title, plan, outcome))
     }
 
+    fn queue(&self, number: u32) -> Queue {
+        Queue { number, has_hash_tag: !self.no_hash_tags }
+    }
+
     /// Deletes the keys of a run; jobs that were finished a while ago keep theirs no longer than the next run.
     fn clear(&self, line: &mut Line) -> io::Result<()> {
         for name in [poller::SET, poller::QUEUE, "bench:queues"] {
             line.demand(&["UNLINK", name])?;
         }
-        for queue in 0..self.queues {
+        for queue in (0..self.queues).map(|number| self.queue(number)) {
             for state in ["wait", "active", "completed"] {
-                let key = bullmq::key(queue, state);
+                let key = queue.key(state);
                 let read: [&str; 4] = match state {
                     "completed" => ["ZRANGE", &key, "0", "-1"],
                     _ => ["LRANGE", &key, "0", "-1"],
@@ -118,7 +125,7 @@ impl ScriptOptions {
                 let Value::Array(ids) = line.ask(&read)? else { continue };
                 for id in ids {
                     let Value::Bulk(id) = id else { continue };
-                    let job = bullmq::key(queue, &lossy(&id));
+                    let job = queue.key(&lossy(&id));
                     line.demand(&["UNLINK", &job, &format!("{job}:lock")])?;
                 }
             }
@@ -135,7 +142,7 @@ impl ScriptOptions {
                 "metrics",
             ];
             for name in names {
-                line.demand(&["UNLINK", &bullmq::key(queue, name)])?;
+                line.demand(&["UNLINK", &queue.key(name)])?;
             }
         }
         Ok(())

@@ -39,8 +39,10 @@ use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
 /// Events after which a turn stops asking the kernel for more.
 const EVENTS_MAX: usize = 256;
-/// Completions after which it does so; each may bring a buffer of bytes.
-const TAKEN_PER_TURN_MAX: usize = 512;
+/// Received bytes after which it does so: who sends more waits while others are served.
+const TURN_BYTES_MAX: usize = 1 << 20;
+/// What a completion counts for beside its bytes.
+const COMPLETION_BYTES: usize = 2048;
 
 /// What this driver knows of a connection.
 #[derive(Debug)]
@@ -403,17 +405,18 @@ impl Backend for UringDriver {
         if wait != Some(Duration::ZERO) || self.ring.needs_kernel() {
             self.ring.enter(wait)?;
         }
-        let mut taken = 0;
+        let mut taken_bytes = 0;
         while self.ring.has_completions() {
             let mut completions = std::mem::take(&mut self.completions);
             self.ring.take_completions(&mut completions);
-            taken += completions.len();
             for completion in completions.drain(..) {
+                let received = if completion.buffer.is_some() { completion.length().unwrap_or(0) } else { 0 };
+                taken_bytes += received + COMPLETION_BYTES;
                 self.on_completion(completion, events);
             }
             self.completions = completions;
             // Who sends faster than it is served would be read for ever.
-            if events.len() >= EVENTS_MAX || taken >= TAKEN_PER_TURN_MAX {
+            if events.len() >= EVENTS_MAX || taken_bytes >= TURN_BYTES_MAX {
                 break;
             }
             // The kernel produces few completions per call; take what else is ready before working on any.

@@ -3,7 +3,6 @@
 //! The file is read and replaced as a whole, on the disk that is passed in. What such a text means is in `file.rs`, what
 //! lines mean in `declare.rs`.
 
-use std::io::Read;
 use std::path::Path;
 
 use command::CommandError;
@@ -11,9 +10,6 @@ use proactor::Disk;
 
 use crate::user::Grammar;
 use crate::users::Users;
-
-/// Bytes of an ACL file.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The ACL file, and the disk that it is on.
 #[derive(Clone, Copy, Debug)]
@@ -42,17 +38,10 @@ impl Storage<'_> {
 
     /// The text of the file; or why there is none.
     fn read(self) -> Result<Vec<u8>, Vec<u8>> {
-        let mut text = Vec::new();
-        let reader = self.disk.reader(Path::new(self.path));
-        let bytes = reader.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text));
-        let why = match bytes {
-            Ok(bytes) if bytes as u64 <= FILE_BYTES_MAX => return Ok(text),
-            Ok(_) => format!("it is longer than {FILE_BYTES_MAX} bytes"),
-            Err(error) => {
-                let text = error.to_string();
-                text.split(" (os error").next().unwrap_or(&text).to_owned()
-            }
-        };
-        Err(format!("Error loading ACLs, opening file '{}': {why}", self.path).into_bytes())
+        self.disk.read(Path::new(self.path)).map_err(|error| {
+            let text = error.to_string();
+            let why = text.split(" (os error").next().unwrap_or(&text);
+            format!("Error loading ACLs, opening file '{}': {why}", self.path).into_bytes()
+        })
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use settings::{HTTP_TLS, TLS_AUTH_CLIENTS_USER, TLS_HANDSHAKE_TIMEOUT};
+use tls::name_in_log;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -73,6 +74,6 @@ fn note_stranger(state: &State, peer: &Peer) {
         && let Some(name) = &peer.common_name
         && state.source.users().vouch_for(name.as_bytes()).is_none()
     {
-        tracing::info!("no user '{name}' for the certificate of {}", peer.address);
+        tracing::info!("no user '{}' for the certificate of {}", name_in_log(name), peer.address);
     }
 }

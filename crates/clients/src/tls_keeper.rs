@@ -18,7 +18,7 @@ use proactor::{Codec, Socket};
 use session::Session;
 use settings::*;
 use tls::{Authentication, Caching, Error, Handshake, Handshakes, Identity, Options, Secured};
-use tls::{client_config, server_config};
+use tls::{client_config, name_in_log, server_config};
 
 /// What CONFIG SET answers, in Redis' words.
 const NOT_UPDATED: &str = "Unable to update TLS configuration. Check server logs.";
@@ -196,13 +196,17 @@ pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshak
         if let Some(access) = users.vouch_for(name.as_bytes()) {
             let seats_max = settings.number(MAXCLIENTS_PER_USER) as u64;
             if access.take_seat(&mut session.seat, seats_max).is_err() {
-                tracing::info!("the user '{name}' has too many clients for one more at {}", session.peer);
+                tracing::info!(
+                    "the user '{}' has too many clients for one more at {}",
+                    name_in_log(name),
+                    session.peer
+                );
                 return false;
             }
             session.access = access;
             session.client.reads_all_keys = true;
         } else {
-            tracing::info!("no user '{name}' for the certificate of {}", session.peer);
+            tracing::info!("no user '{}' for the certificate of {}", name_in_log(name), session.peer);
         }
     }
     true

@@ -17,6 +17,8 @@ pub struct Accounting {
     observed: &'static Observed,
     /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
     lap: u64,
+    /// The clock's ticks when the client that is served has had its time.
+    time_over: u64,
 }
 
 /// A command that was called.
@@ -46,7 +48,7 @@ pub struct Caller {
 impl Accounting {
     /// For a thread with these counters.
     pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Accounting {
-        Accounting { stats, observed, lap: 0 }
+        Accounting { stats, observed, lap: 0, time_over: 0 }
     }
 
     /// The thread's counters.
@@ -59,6 +61,19 @@ impl Accounting {
     #[inline]
     pub fn begin_lap(&mut self, clock: &Clock) {
         self.lap = clock.ticks();
+    }
+
+    /// The serving of a client begins, and with it the next command; it has so many ticks of the clock.
+    #[inline]
+    pub fn begin_serving(&mut self, clock: &Clock, ticks_max: u64) {
+        self.begin_lap(clock);
+        self.time_over = self.lap.saturating_add(ticks_max);
+    }
+
+    /// Whether the commands of the client that is served have taken the time that they had.
+    #[inline]
+    pub fn is_time_over(&self) -> bool {
+        self.lap >= self.time_over
     }
 
     /// When the next command begins, or has begun, in ticks of the clock.

@@ -95,6 +95,13 @@ impl Clock {
         }
     }
 
+    /// How many [`ticks`](Clock::ticks) make so many nanoseconds, about.
+    pub fn ns_to_ticks(&self, ns: u64) -> u64 {
+        const MANY: u64 = 1 << 30;
+        let ns_of_many = self.ticks_to_ns(0, MANY).max(1);
+        (u128::from(ns) * u128::from(MANY) / u128::from(ns_of_many)) as u64
+    }
+
     /// A duration in nanoseconds from two readings of [`ticks`](Clock::ticks).
     pub fn ticks_to_ns(&self, start: u64, end: u64) -> u64 {
         match &self.0 {

@@ -155,6 +155,11 @@ impl Coded {
         self.codec.has_words() || self.has_failed || has_output && self.codec.is_ready()
     }
 
+    /// Whether its handshake is done.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.codec.is_ready()
+    }
+
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }

@@ -132,7 +132,11 @@ impl<L> Connection<L> {
     pub(crate) fn is_over(&self) -> bool {
         match self.state {
             State::Open | State::Dead => false,
-            State::Flushing => self.is_broken(),
+            // A peer that has gone in its handshake will never hear what there is to say.
+            State::Flushing => {
+                self.is_broken()
+                    || self.has_ended && self.coded.as_ref().is_some_and(|coded| !coded.is_ready())
+            }
             State::Draining => self.has_ended,
         }
     }

@@ -162,8 +162,21 @@ fn a_close_before_or_in_a_handshake_waits_for_it_but_not_for_ever() {
         drop(quitter);
         world.until("the end", |world| world.closed.len() > before);
         assert_eq!(world.closed[before].0, conn);
-        assert!(world.closed[before].1.is_some(), "a handshake that stops is an error");
+        assert_eq!(world.closed[before].1, None, "it has said nothing");
         world.driver.close(conn, CloseMode::Now);
+    });
+}
+
+#[test]
+fn who_leaves_a_handshake_takes_no_place_until_the_timeout() {
+    let config = Config { close_timeout: Duration::from_secs(3600), ..Config::default() };
+    over_all_drivers_coded(&config, |world| {
+        world.is_echo = false;
+        let (quitter, conn) = world.connect_only();
+        drop(quitter);
+        world.until("the end", |world| !world.closed.is_empty());
+        world.driver.close(conn, CloseMode::AfterFlush);
+        world.until("its codec is gone", |world| world.codec_count() == 0);
     });
 }
 

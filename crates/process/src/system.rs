@@ -75,7 +75,7 @@ pub fn give_up_privileges() {
     }
     if rustix::process::geteuid().is_root() {
         // No warning: in a container it may be all right, and the log of a start that went well has none.
-        tracing::info!("the server runs as root, which it needs for nothing: give it a user of its own");
+        tracing::info!("the server runs as root, which is not necessary: give it a user of its own");
     }
 }
 

@@ -14,7 +14,7 @@ use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
 use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
-use crate::connections::bounds::is_enough_output;
+use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::thread::{Thread, ThreadHost};
 
@@ -36,7 +36,7 @@ impl Thread {
                 Some(bytes) => consumed += bytes,
                 None => return consumed,
             }
-            if self.stops_reading() || is_enough_output(out) {
+            if self.stops_reading() || has_had_its_turn(&self.host, out) {
                 break;
             }
         }

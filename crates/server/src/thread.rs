@@ -97,6 +97,8 @@ pub(crate) struct ThreadHost {
     pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
+    /// How long the commands of one client may run before others get their turn, in ticks of the clock.
+    pub(crate) serving_ticks_max: u64,
     /// The accepting thread's.
     pub(crate) dealer: Dealer,
     /// The monotonic clock at the beginning of this turn.
@@ -146,6 +148,16 @@ impl ThreadHost {
         self.mailroom.send(thread, Message::Adopt(socket, entrance));
     }
 
+    /// Whether a client that has sent something is served when others have had their turn: it waits for that, or took long the last time.
+    fn has_to_wait(&mut self, conn: ConnId) -> bool {
+        let Some(session) = self.connections.session(conn) else { return false };
+        if session.takes_long && !session.has_to_wait {
+            session.has_to_wait = true;
+            self.unserved.push_back(conn);
+        }
+        session.has_to_wait
+    }
+
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
@@ -164,6 +176,7 @@ impl Thread {
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         let stats = &shared.observed.threads()[usize::from(id)];
         let clock = driver.clock().clone();
+        let serving_ticks_max = clock.ns_to_ticks(shared.machine.tuning.serving_ns_max);
         let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
         tx.record = shared.journal.take_recorder(id);
         Thread {
@@ -202,6 +215,7 @@ impl Thread {
                     shared.journal.progress.clone(),
                 ),
                 unserved: VecDeque::new(),
+                serving_ticks_max,
                 dealer: Dealer::default(),
                 now_ms,
             },
@@ -242,11 +256,7 @@ impl Thread {
         self.host.mailroom.end_wait();
         self.host.mailroom.fetch();
         self.take_mail();
-        for _ in 0..self.host.unserved.len() {
-            if let Some(conn) = self.host.unserved.pop_front() {
-                self.serve(conn);
-            }
-        }
+        self.serve_rest();
         if !self.tx.hold.kept().is_empty() {
             self.drain_kept();
         }
@@ -278,9 +288,28 @@ impl Thread {
         while let Some(event) = self.host.events.pop_front() {
             match event {
                 Event::Accepted { socket, listener } => self.host.deal(socket, listener),
+                Event::Data { conn } if self.host.has_to_wait(conn) => {}
                 Event::Data { conn } => self.serve(conn),
                 Event::Closed { conn, error } => self.hang_up(conn, error),
                 Event::Wake => {}
+            }
+        }
+    }
+
+    /// Goes on with clients that have more for it than one turn. When they have taken a while, those that have sent something meanwhile come first.
+    fn serve_rest(&mut self) {
+        if self.host.unserved.is_empty() {
+            return;
+        }
+        let until = self.host.driver.clock().ticks().saturating_add(self.host.serving_ticks_max);
+        for _ in 0..self.host.unserved.len() {
+            let Some(conn) = self.host.unserved.pop_front() else { break };
+            if let Some(session) = self.host.connections.session(conn) {
+                session.has_to_wait = false;
+            }
+            self.serve(conn);
+            if self.host.driver.clock().ticks() >= until {
+                break;
             }
         }
     }

@@ -12,6 +12,8 @@ pub(crate) struct Tuning {
     pub(crate) slice_records_max: usize,
     /// Keys in a shard, from which on their records are rarely found in a cache near by.
     pub(crate) keys_min: usize,
+    /// How long the commands of one client may run before others get their turn.
+    pub(crate) serving_ns_max: u64,
 }
 
 impl Tuning {
@@ -20,12 +22,14 @@ impl Tuning {
         journal: journal::Tuning::BUILT,
         slice_records_max: 1000,
         keys_min: 512,
+        serving_ns_max: 1_000_000,
     };
     /// But for the journal, whose segments are files that users see.
     const SMALL: Tuning = Tuning {
         persistence: persistence::Tuning::SMALL,
         slice_records_max: 6,
         keys_min: 1,
+        serving_ns_max: 100_000,
         ..Tuning::LARGE
     };
     /// That of this build.
@@ -49,6 +53,8 @@ impl Tuning {
             slice_records_max: from(small.slice_records_max, large.slice_records_max),
             keys_min: from(small.keys_min, large.keys_min),
             journal: segments(entropy),
+            // No time passes while commands run in a simulation: one command, or any number.
+            serving_ns_max: [0, large.serving_ns_max][entropy.below(2) as usize],
         }
     }
 }

@@ -147,3 +147,21 @@ fn the_journals_folder_may_be_elsewhere_but_its_files_may_not() {
         "{log}"
     );
 }
+
+#[test]
+fn what_has_no_end_is_not_read_as_configuration_or_users() {
+    let scratch = Scratch::new("endless");
+    let users = scratch.file("users.acl", "user default on nopass ~* &* +@all\n");
+    let config = scratch.file("darter.conf", "");
+    let options = [&*config, "--dir", &scratch.path(""), "--aclfile", &users];
+    let server = Server::darter(&options).unwrap_or_else(|error| panic!("{error}"));
+    let client = &mut server.client();
+    for (request, path) in [("CONFIG REWRITE", &config), ("ACL LOAD", &users)] {
+        fs::remove_file(path).unwrap();
+        symlink("/dev/zero", path).unwrap();
+        assert!(refused(client, request).contains("it is not a regular file"), "{request}");
+        fs::remove_file(path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo is there").success());
+        assert!(refused(client, request).contains("it is not a regular file"), "{request}");
+    }
+}

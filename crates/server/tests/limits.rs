@@ -194,3 +194,22 @@ fn what_a_client_listens_to_and_watches_counts_as_its_memory() {
         assert!(shrunk < idle + 50_000, "{less}: {shrunk} {idle}");
     }
 }
+
+#[test]
+fn a_pipeline_of_slow_commands_lets_others_in_between() {
+    const COMMANDS: u64 = 250;
+    for io in ["auto", "epoll"] {
+        let server = Server::start(1, io, &[]);
+        let (mut slow, mut other) = (server.client(), server.client());
+        check(&mut other, "PING", "PONG");
+        let script = b"for i = 1, 1000000 do end return redis.call('INCR', KEYS[1])";
+        for _ in 0..COMMANDS {
+            slow.send_args(&[b"EVAL", script, b"1", b"count"]);
+        }
+        assert_eq!(slow.receive(), Value::Int(1));
+        other.send("GET count");
+        let Value::Bulk(count) = other.receive() else { panic!("it is a number") };
+        let count: u64 = String::from_utf8_lossy(&count).parse().expect("it is a number");
+        assert!(count < COMMANDS, "all of them came first");
+    }
+}

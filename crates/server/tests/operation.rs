@@ -52,7 +52,7 @@ fn what_it_does_not_understand_is_said_in_a_sentence() {
     check_refused(
         &["--colocate", "bull:{*}:", "{*}"],
         "bad value 'bull:{*}: {*}' for 'colocate' on the command line: '{*}': it would fit every key; write how the keys begin in front of {*} \
-         (Which keys lie together on a shard: those that begin alike and have the same text at {*}; the default is for BullMQ, Bull, Bee-Queue and dramatiq)",
+         (Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces, replace the default, and change speed, not results)",
     );
     check_refused(&["--port", "0"], "configured to listen nowhere: set port, tls-port or unixsocket");
     check_refused(

@@ -126,6 +126,10 @@ pub struct Session {
     pub has_hung_up: bool,
     /// Nothing is read from it, because its commands would have to wait.
     pub is_reading_paused: bool,
+    /// What it sent is looked at when others have had their turn.
+    pub has_to_wait: bool,
+    /// When it was served last, that took long.
+    pub takes_long: bool,
 }
 
 impl Session {
@@ -166,6 +170,8 @@ impl Session {
             is_primary: false,
             has_hung_up: false,
             is_reading_paused: false,
+            has_to_wait: false,
+            takes_long: false,
         }
     }
 

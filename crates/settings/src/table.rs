@@ -299,7 +299,7 @@ settings! {
         kind: special::COLOCATION,
         default: "bull:{*}: bq:{*}: {dramatiq}:",
         change: Change::AtStart,
-        doc: "Which keys lie together on a shard: those that begin alike and have the same text at {*}; the default is for BullMQ, Bull, Bee-Queue and dramatiq",
+        doc: "Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces, replace the default, and change speed, not results",
         ..Setting::of(group::THREADS)
     };
     SINGLEHOP_BLOCKING = Setting {
@@ -609,7 +609,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "0",
-        doc: "After how long a script or function that has written nothing is ended with an error; 0: never",
+        doc: "After how long a script or function that has written nothing is ended with an error, but not within one call of Lua's string functions; 0: never",
         ..Setting::of(group::DATA)
     };
     SCRIPT_TRUSTED_AFTER = Setting {

@@ -24,5 +24,5 @@ mod suites;
 pub use error::Error;
 pub use files::Identity;
 pub use options::{Authentication, Caching, Options};
-pub use secured::{Handshake, Handshakes, Secured, common_name};
+pub use secured::{Handshake, Handshakes, Secured, common_name, name_in_log};
 pub use sides::{client_config, server_config};

@@ -10,6 +10,8 @@ use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use crate::options::Caching;
 
 const TIME_BYTES: usize = 8;
+/// A session has the certificates that its client has shown. One with more of them is not kept, and begins anew each time.
+const SESSION_BYTES_MAX: usize = 8 * 1024;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -40,6 +42,9 @@ impl Sessions {
 
 impl StoresServerSessions for Sessions {
     fn put(&self, key: Vec<u8>, mut value: Vec<u8>) -> bool {
+        if value.len() > SESSION_BYTES_MAX {
+            return false;
+        }
         value.extend_from_slice(&self.now_ms().to_le_bytes());
         self.kept.put(key, value)
     }
@@ -72,5 +77,7 @@ mod tests {
         assert_eq!(sessions.get(b"key"), Some(b"session".to_vec()));
         assert_eq!(sessions.take(b"key"), Some(b"session".to_vec()));
         assert_eq!(sessions.take(b"key"), None);
+        assert!(!sessions.put(b"key".to_vec(), vec![0; SESSION_BYTES_MAX + 1]));
+        assert_eq!(sessions.get(b"key"), None);
     }
 }

@@ -140,6 +140,11 @@ impl Secured {
     }
 }
 
+/// A name from a certificate as one line of the log has it: whoever asked for the certificate chose it.
+pub fn name_in_log(name: &str) -> String {
+    name.chars().take(100).flat_map(char::escape_debug).collect()
+}
+
 /// The common name of a certificate's subject.
 pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = x509_cert::Certificate::from_der(certificate).ok()?;

@@ -40,6 +40,8 @@ const PRE_WRITE_BYTES: usize = 1 << 20;
 
 /// What memory, offset and length of a write past the system's cache are multiples of.
 pub const DIRECT_BYTES: usize = 4096;
+/// The longest file that is read as a whole.
+pub(crate) const READ_BYTES_MAX: u64 = 256 << 20;
 
 /// Where files are; cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ enum Source {
 pub enum Open {
     /// To be read; it must be there.
     Read,
+    /// The same; it must be an ordinary file, not a pipe or a device, of which nobody knows when it ends.
+    ReadRegular,
     /// To be read and written; created if it is not there.
     Write,
     /// The same, but without what it held.
@@ -191,10 +195,14 @@ impl Disk {
         self.info(path).is_ok_and(|info| info.is_file)
     }
 
-    /// All of a file.
+    /// All of an ordinary file of at most 256 MiB.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let reader = DiskReader { file: self.open(path, Open::ReadRegular)?, offset: 0 };
         let mut bytes = Vec::new();
-        self.reader(path)?.read_to_end(&mut bytes)?;
+        reader.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > READ_BYTES_MAX {
+            return Err(io::Error::other(format!("it is longer than {READ_BYTES_MAX} bytes")));
+        }
         Ok(bytes)
     }
 

@@ -24,8 +24,10 @@ const NAME_TRIES_MAX: u32 = 16;
 
 /// Opens a file. One that is written is never reached by a link at the end of its path, and is the server's own: see [`check_own`].
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
-    if how == Open::Read {
-        return File::open(path);
+    match how {
+        Open::Read => return File::open(path),
+        Open::ReadRegular => return open_regular(path),
+        Open::Write | Open::Empty | Open::Direct => {}
     }
     let mut options = File::options();
     // What was there stays: who may write it is not known yet.
@@ -46,6 +48,12 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// Does not wait for who writes to a pipe.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn has_code(opened: &io::Result<File>, code: i32) -> bool {

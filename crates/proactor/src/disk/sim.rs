@@ -305,8 +305,8 @@ impl SimDisk {
         }
         let number = self.state().names.get(path);
         let number = match (number, how) {
-            (None, Open::Read) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(number), Open::Read | Open::Write | Open::Direct) => number,
+            (None, Open::Read | Open::ReadRegular) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(number), Open::Read | Open::ReadRegular | Open::Write | Open::Direct) => number,
             (Some(number), Open::Empty) => {
                 self.begin(Operation::Name { creates: false })?;
                 self.state().files[number].clear();

@@ -12,6 +12,7 @@ pub(crate) mod scramble;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proactor::{
@@ -34,6 +35,7 @@ pub(crate) struct World {
     pub(crate) is_echo: bool,
     /// Whether bytes pass a codec.
     pub(crate) is_coded: bool,
+    codecs: Arc<()>,
     pub(crate) opened: Vec<ConnId>,
     pub(crate) closed: Vec<(ConnId, Option<io::ErrorKind>)>,
     /// Connections with data, when not echoing.
@@ -86,6 +88,11 @@ fn over_all_drivers_as(config: &Config, scenario: impl Fn(&mut World)) {
 }
 
 impl World {
+    /// Codecs of the server's connections that are there.
+    pub(crate) fn codec_count(&self) -> usize {
+        Arc::strong_count(&self.codecs) - 1
+    }
+
     fn new(mut driver: Driver, listener: Listener, net: Option<SimNet>) -> World {
         let address = listener.local().to_owned();
         driver.listen(listener).expect("a fresh listener can be watched");
@@ -95,6 +102,7 @@ impl World {
             net,
             is_echo: true,
             is_coded: false,
+            codecs: Arc::default(),
             opened: Vec::new(),
             closed: Vec::new(),
             data: Vec::new(),
@@ -143,7 +151,7 @@ impl World {
         }
     }
 
-    pub(crate) fn waker(&mut self) -> std::sync::Arc<Waker> {
+    pub(crate) fn waker(&mut self) -> Arc<Waker> {
         self.driver.waker()
     }
 
@@ -165,7 +173,8 @@ impl World {
                 Event::Accepted { socket, listener } => {
                     assert_eq!(listener, 0);
                     assert!(!socket.peer().is_empty());
-                    let codec = self.is_coded.then(|| Box::new(Scramble::server()) as Box<dyn Codec>);
+                    let scramble = || Box::new(Scramble::server_among(&self.codecs)) as Box<dyn Codec>;
+                    let codec = self.is_coded.then(scramble);
                     self.opened.push(self.driver.adopt_coded(socket, codec));
                 }
                 Event::Data { conn } if self.is_echo => self.echo(conn),

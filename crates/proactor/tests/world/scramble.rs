@@ -8,6 +8,7 @@
 //! The key is made of the handshake's payloads, so a side that missed one reads nonsense.
 
 use std::io;
+use std::sync::Arc;
 
 use proactor::{Codec, Heard, InputBuffer};
 
@@ -32,6 +33,8 @@ pub(crate) struct Scramble {
     partial: Vec<u8>,
     has_heard_bye: bool,
     pub(crate) has_heard_alert: bool,
+    /// Shared by those that are not gone.
+    pub(crate) _life: Arc<()>,
 }
 
 impl Scramble {
@@ -46,7 +49,13 @@ impl Scramble {
             partial: Vec::new(),
             has_heard_bye: false,
             has_heard_alert: false,
+            _life: Arc::default(),
         }
+    }
+
+    /// One that counts among those that share `life`.
+    pub(crate) fn server_among(life: &Arc<()>) -> Scramble {
+        Scramble { _life: life.clone(), ..Scramble::server() }
     }
 
     pub(crate) fn client() -> Scramble {
@@ -141,7 +150,8 @@ impl Codec for Scramble {
     }
 
     fn truncation(&self) -> Option<io::ErrorKind> {
-        (!self.has_heard_bye).then_some(io::ErrorKind::UnexpectedEof)
+        // As with TLS: before its handshake is done a peer has said nothing of which something could be missing.
+        (self.is_ready() && !self.has_heard_bye).then_some(io::ErrorKind::UnexpectedEof)
     }
 
     fn memory_bytes(&self) -> usize {

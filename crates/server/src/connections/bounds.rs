@@ -167,8 +167,13 @@ pub(crate) fn read_on(
     }
 }
 
-/// Whether the rest of a pipeline has to wait for the next turn.
+/// Whether the rest of the current client's pipeline has to wait until others have had their turn.
 #[inline]
-pub(crate) fn is_enough_output(out: &Output) -> bool {
+pub(crate) fn has_had_its_turn(host: &ThreadHost, out: &Output) -> bool {
+    is_enough_output(out) || host.accounting.is_time_over()
+}
+
+#[inline]
+fn is_enough_output(out: &Output) -> bool {
     out.len() > TURN_OUTPUT_BYTES_MAX
 }

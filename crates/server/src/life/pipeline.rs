@@ -12,7 +12,7 @@ use session::Parser;
 use settings::EntryMode;
 use smallvec::SmallVec;
 
-use crate::connections::bounds::{is_enough_output, read_on};
+use crate::connections::bounds::{has_had_its_turn, read_on};
 use crate::replication::serve_link;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -90,7 +90,7 @@ impl Thread {
         let was_paused = std::mem::take(&mut session.is_reading_paused);
         let is_replica = session.follows();
         self.host.current = Some(session);
-        self.host.accounting.begin_lap(self.host.driver.clock());
+        self.host.accounting.begin_serving(self.host.driver.clock(), self.host.serving_ticks_max);
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
         self.tx.seen = 0;
         let (input, output) = (io.input.as_slice(), &mut io.output);
@@ -105,6 +105,7 @@ impl Thread {
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
         let mut session = self.host.current.take().expect("the session is put back where it was");
+        session.takes_long = self.host.accounting.is_time_over();
         if is_replica && io.output.len() > output_bytes {
             // A reply would stand in the stream.
             tracing::warn!("Replica {} generated a reply to a command, disconnecting it", session.peer);
@@ -161,7 +162,7 @@ impl Thread {
                 break;
             }
             limits.authenticated = self.host.session().access.is_authenticated();
-            if is_enough_output(out) {
+            if has_had_its_turn(&self.host, out) {
                 break;
             }
         }
@@ -255,7 +256,7 @@ impl Thread {
                 break;
             }
             consumed += request.bytes;
-            if self.stops_reading() || is_enough_output(out) {
+            if self.stops_reading() || has_had_its_turn(&self.host, out) {
                 break;
             }
         }
@@ -275,7 +276,8 @@ impl Thread {
 /// unless it has to wait for something else.
 pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
     let session = host.session();
-    if session.state.is_between_commands() && !session.close_after_reply {
+    if session.state.is_between_commands() && !session.close_after_reply && !session.has_to_wait {
+        session.has_to_wait = true;
         host.unserved.push_back(conn);
     }
 }

@@ -41,7 +41,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "passwords",
         default: "0",
-        doc: "Wrong passwords from one address in ten seconds, after which none from there is looked at until these are over, and who tries is disconnected; 0: any number",
+        doc: "Wrong passwords from one address in ten seconds, after which all further ones from there are refused until these are over, right ones too, and the connection is closed; 0: any number",
         ..Setting::of(group::SECURITY)
     };
     MAXCLIENTS_PER_USER = Setting {
@@ -49,7 +49,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "clients",
         default: "0",
-        doc: "Connections that may be logged in as the same user, the default user excepted; one more cannot log in; 0: any number",
+        doc: "Connections that may be logged in as the same user, except the default user; further logins are refused; 0: any number",
         ..Setting::of(group::SECURITY)
     };
     PROTECTED_MODE = Setting {

@@ -148,16 +148,6 @@ impl ThreadHost {
         self.mailroom.send(thread, Message::Adopt(socket, entrance));
     }
 
-    /// Whether a client that has sent something is served when others have had their turn: it waits for that, or took long the last time.
-    fn has_to_wait(&mut self, conn: ConnId) -> bool {
-        let Some(session) = self.connections.session(conn) else { return false };
-        if session.takes_long && !session.has_to_wait {
-            session.has_to_wait = true;
-            self.unserved.push_back(conn);
-        }
-        session.has_to_wait
-    }
-
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
@@ -256,7 +246,7 @@ impl Thread {
         self.host.mailroom.end_wait();
         self.host.mailroom.fetch();
         self.take_mail();
-        self.serve_rest();
+        serve_rest(self);
         if !self.tx.hold.kept().is_empty() {
             self.drain_kept();
         }
@@ -288,28 +278,10 @@ impl Thread {
         while let Some(event) = self.host.events.pop_front() {
             match event {
                 Event::Accepted { socket, listener } => self.host.deal(socket, listener),
-                Event::Data { conn } if self.host.has_to_wait(conn) => {}
+                Event::Data { conn } if has_to_wait(&mut self.host, conn) => {}
                 Event::Data { conn } => self.serve(conn),
                 Event::Closed { conn, error } => self.hang_up(conn, error),
                 Event::Wake => {}
-            }
-        }
-    }
-
-    /// Goes on with clients that have more for it than one turn. When they have taken a while, those that have sent something meanwhile come first.
-    fn serve_rest(&mut self) {
-        if self.host.unserved.is_empty() {
-            return;
-        }
-        let until = self.host.driver.clock().ticks().saturating_add(self.host.serving_ticks_max);
-        for _ in 0..self.host.unserved.len() {
-            let Some(conn) = self.host.unserved.pop_front() else { break };
-            if let Some(session) = self.host.connections.session(conn) {
-                session.has_to_wait = false;
-            }
-            self.serve(conn);
-            if self.host.driver.clock().ticks() >= until {
-                break;
             }
         }
     }
@@ -365,6 +337,34 @@ impl Thread {
     pub(crate) fn take_mail(&mut self) {
         while let Some(message) = self.host.mailroom.pop() {
             self.receive(message);
+        }
+    }
+}
+
+/// Whether a client that has sent something is served when others have had their turn: it waits for that, or took long the last time.
+fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
+    let Some(session) = host.connections.session(conn) else { return false };
+    if session.takes_long && !session.has_to_wait {
+        session.has_to_wait = true;
+        host.unserved.push_back(conn);
+    }
+    session.has_to_wait
+}
+
+/// Goes on with clients that have more for it than one turn. When they have taken a while, those that have sent something meanwhile come first.
+fn serve_rest(thread: &mut Thread) {
+    if thread.host.unserved.is_empty() {
+        return;
+    }
+    let until = thread.host.driver.clock().ticks().saturating_add(thread.host.serving_ticks_max);
+    for _ in 0..thread.host.unserved.len() {
+        let Some(conn) = thread.host.unserved.pop_front() else { break };
+        if let Some(session) = thread.host.connections.session(conn) {
+            session.has_to_wait = false;
+        }
+        thread.serve(conn);
+        if thread.host.driver.clock().ticks() >= until {
+            break;
         }
     }
 }

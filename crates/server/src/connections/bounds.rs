@@ -157,8 +157,7 @@ pub(crate) fn read_on(
     session: &mut Session,
     (was_paused, input_bytes): (bool, usize),
 ) {
-    let is_behind =
-        input_bytes > INPUT_AHEAD_BYTES_MAX && !session.is_primary && host.unserved.back() == Some(&conn);
+    let is_behind = input_bytes > INPUT_AHEAD_BYTES_MAX && !session.is_primary && session.has_to_wait;
     session.is_reading_paused = is_behind;
     match (was_paused, is_behind) {
         (false, true) => host.driver.pause_reading(conn),

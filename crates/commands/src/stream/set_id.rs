@@ -61,8 +61,10 @@ fn xsetid(ctx: &mut Ctx) -> CommandResult {
         }
         options = rest;
     }
+    // A primary or a log of Redis 7.0 has such ids: it minds them in MAXDELETEDID only.
+    let is_told = ctx.store.tx.keeps_due;
     let log = &mut ctx.store.write_as::<Stream>(key)?.ok_or(CommandError::NO_SUCH_KEY)?.log;
-    if last_id < log.max_deleted_id {
+    if last_id < log.max_deleted_id && !is_told {
         return Err(CommandError::new(BELOW_DELETED));
     }
     if log.last_entry_id().is_some_and(|top| last_id < top) {

@@ -323,6 +323,19 @@ fn what_is_large_is_freed_later() {
 
 /// Entries that are pending but were trimmed or deleted are no obstacle.
 #[test]
+fn an_older_primary_sets_ids_that_clients_cannot() {
+    let mut local = Local::new(FAMILIES);
+    for line in ["XADD s 5-5 f v", "XADD s 9-9 f v", "XDEL s 9-9"] {
+        local.line(line);
+    }
+    let below = "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id\r\n";
+    assert_eq!(local.line("XSETID s 7-7"), below);
+    local.keeps_due = true;
+    assert_eq!(local.line("XSETID s 7-7"), "+OK\r\n");
+    assert_eq!(local.line("XADD s 8-8 f v"), "$3\r\n8-8\r\n");
+}
+
+#[test]
 fn a_stream_is_what_its_commands_build() {
     let mut local = Local::new(FAMILIES);
     for line in [

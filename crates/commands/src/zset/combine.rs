@@ -8,11 +8,11 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key, keyword_is,
     oneof, parse_count, parse_i64, token,
 };
-use ds::zset::{ZSet, ZSetLimits};
+use ds::zset::ZSetLimits;
 use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 
-use super::sources::{Aggregate, Source, difference, intersect, union};
+use super::sources::{Aggregate, Collected, Source, difference, intersect, union};
 use super::{Layout, MEMBERS, reply_members, store_result};
 
 const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
@@ -121,30 +121,28 @@ impl<'a> Query<'a> {
         weighted.map(|(key, weight)| Source::of(&ctx.store, key, *weight)).collect()
     }
 
-    fn run(&self, ctx: &Ctx, operation: Operation, limits: &ZSetLimits) -> ZSet {
+    fn run<'l>(&self, ctx: &Ctx, operation: Operation, limits: &'l ZSetLimits) -> Collected<'l> {
         let sources = self.sources(ctx);
+        let mut result = Collected::new(limits);
         match operation {
-            Operation::Union => union(sources, self.aggregate, limits),
-            Operation::Difference => difference(&sources, limits),
-            Operation::Intersection => {
-                let mut result = ZSet::new();
-                intersect(sources, self.aggregate, &mut |member, score| {
-                    result.insert(member, score, limits);
-                    ControlFlow::Continue(())
-                });
-                result
-            }
+            Operation::Union => union(sources, self.aggregate, &mut result),
+            Operation::Difference => difference(&sources, &mut result),
+            Operation::Intersection => intersect(sources, self.aggregate, &mut |member, score| {
+                result.insert(member, score);
+                ControlFlow::Continue(())
+            }),
         }
+        result
     }
 }
 
-/// What an answer is collected in: the large form, as it knows the negative zeros that Redis answers.
+/// What knows negative zeros from the first member on. Redis collects in it whatever it answers, and what is stored until it is seen to be small.
 const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0 };
 
 /// `operation numkeys key …`: answers the members.
 fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
     let query = Query::parse(ctx, 1, operation, Form::Answers)?;
-    let result = query.run(ctx, operation, &ALWAYS_LARGE);
+    let result = query.run(ctx, operation, &ALWAYS_LARGE).set;
     let layout = Layout::with_scores(query.with_scores, &ctx.reply);
     reply_members(&mut ctx.reply, result.lend().iter(), layout);
     Ok(())
@@ -153,7 +151,11 @@ fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
 /// `operation destination numkeys key …`: stores the members.
 fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandResult {
     let query = Query::parse(ctx, 2, operation, Form::Stores)?;
-    let result = query.run(ctx, operation, &ctx.store.config().zset);
+    let mut result = query.run(ctx, operation, &ctx.store.config().zset);
+    if result.has_lost_a_sign() {
+        result = query.run(ctx, operation, &ALWAYS_LARGE);
+    }
+    let result = result.set;
     store_result(ctx, ctx.args[1], result, event)
 }
 

@@ -91,19 +91,42 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The members that any of `sources` has. Sums are built from the smallest input on, as in Redis: the order shows in
+/// Members that an operation gives.
+pub(super) struct Collected<'l> {
+    /// The members.
+    pub(super) set: ZSet,
+    limits: &'l ZSetLimits,
+    has_negative_zero: bool,
+}
+
+impl<'l> Collected<'l> {
+    pub(super) fn new(limits: &'l ZSetLimits) -> Self {
+        Collected { set: ZSet::new(), limits, has_negative_zero: false }
+    }
+
+    pub(super) fn insert(&mut self, member: &[u8], score: f64) {
+        self.has_negative_zero |= score == 0.0 && score.is_sign_negative();
+        self.set.insert(member, score, self.limits);
+    }
+
+    /// Whether a negative zero may be a positive one now, although the members are many: as long as they were few, there was
+    /// only one.
+    pub(super) fn has_lost_a_sign(&self) -> bool {
+        self.has_negative_zero && self.set.lend().encoding() == "skiplist"
+    }
+}
+
+/// Collects the members that any of `sources` has. Sums are built from the smallest input on, as in Redis: the order shows in
 /// the last digit.
-pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, limits: &ZSetLimits) -> ZSet {
+pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, result: &mut Collected) {
     sources.sort_by_key(Source::len);
-    let mut result = ZSet::new();
     for source in sources {
         source.each(&mut |member, score| {
-            let total = result.lend().score(member).map_or(score, |total| aggregate.apply(total, score));
-            result.insert(member, total, limits);
+            let total = result.set.lend().score(member).map_or(score, |total| aggregate.apply(total, score));
+            result.insert(member, total);
             ControlFlow::Continue(())
         });
     }
-    result
 }
 
 /// Shows the members that all of `sources` have, until `visit` breaks.
@@ -124,15 +147,13 @@ pub(super) fn intersect(
     });
 }
 
-/// The members of the first of `sources` that no other has.
-pub(super) fn difference(sources: &[Source], limits: &ZSetLimits) -> ZSet {
-    let mut result = ZSet::new();
-    let Some((first, others)) = sources.split_first() else { return result };
+/// Collects the members of the first of `sources` that no other has.
+pub(super) fn difference(sources: &[Source], result: &mut Collected) {
+    let Some((first, others)) = sources.split_first() else { return };
     first.each(&mut |member, score| {
         if others.iter().all(|other| other.score(member).is_none()) {
-            result.insert(member, score, limits);
+            result.insert(member, score);
         }
         ControlFlow::Continue(())
     });
-    result
 }

@@ -78,6 +78,31 @@ fn effects_say_what_came_out() {
 }
 
 #[test]
+fn a_stored_set_of_many_has_negative_zeros() {
+    let mut local = Local::new(FAMILIES);
+    let pairs =
+        |from: usize| (from..from + 100).map(|number| format!(" {number} m{number}")).collect::<String>();
+    local.line(&format!("ZADD a{}", pairs(0)));
+    local.line(&format!("ZADD b{}", pairs(100)));
+    for (line, zero) in [
+        ("ZUNIONSTORE c 2 a b WEIGHTS -1 -1", "-0"),
+        ("ZINTERSTORE d 2 c c WEIGHTS 1 1 AGGREGATE MIN", "-0"),
+        ("ZDIFFSTORE d 1 c", "-0"),
+        // A small one has one zero.
+        ("ZUNIONSTORE d 1 a WEIGHTS -1", "0"),
+        ("ZINTERSTORE d 2 a c WEIGHTS -1 1", "0"),
+    ] {
+        assert!(local.line(line).starts_with(':'), "{line}");
+        let key = line.split(' ').nth(1).expect("a destination");
+        assert_eq!(
+            local.line(&format!("ZSCORE {key} m0")),
+            format!("${}\r\n{zero}\r\n", zero.len()),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn events_come_in_order() {
     for (lines, expected) in [
         (&["ZADD z 1 a", "ZADD z 1 a", "ZADD z INCR 1 a", "ZINCRBY z 1 a"][..], "zadd zincr zincr"),

@@ -14,6 +14,7 @@ use ds::zset::{Iter, ZSet, ZSetRef};
 use keyspace::Kind;
 use resp::Proto;
 
+use super::remove::state_removed;
 use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
 use crate::list::pop::{Pop, parse_several, pop_or_null};
 
@@ -113,11 +114,8 @@ impl Pop for ZSetPop {
             }
         });
         drop(zset);
-        ctx.store.changed_with(key, Change::new(Class::ZSet, self.end.event()).times(count), |store| {
-            let words = [&b"ZREM"[..], key];
-            let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();
-            store.effect(&effect);
-        });
+        let change = Change::new(Class::ZSet, self.end.event()).times(count);
+        ctx.store.changed_with(key, change, |store| state_removed(store, key, &gone));
         ctx.store.delete_if_empty(key);
         Ok(true)
     }

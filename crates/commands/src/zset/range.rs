@@ -5,13 +5,14 @@ use std::iter::Take;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, block, double, integer,
-    key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, block,
+    double, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
 
 use super::span::{By, Span};
-use super::{Layout, MEMBERS, reply_members, store_result};
+use super::{Layout, MEMBERS, put_result, reply_members, store_result};
+use crate::keys::rebuild;
 
 const LIMIT_OF_RANKS: &str =
     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
@@ -168,11 +169,16 @@ pub(super) const ZRANGESTORE: Entry = Entry {
 fn zrangestore(ctx: &mut Ctx) -> CommandResult {
     let query = Query::parse(Form { by: None, reverse: None, stores: true }, &ctx.args[3..])?;
     let limits = &ctx.store.config().zset;
-    let mut result = ZSet::new();
+    let (mut result, mut is_open) = (ZSet::new(), false);
     if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[2])? {
+        is_open = query.span.is_open(zset);
         for (member, score) in query.members(zset) {
             result.insert(member, score, limits);
         }
+    }
+    if is_open {
+        let (key, change) = (ctx.args[1], Change::new(Class::ZSet, "zrangestore"));
+        return put_result(ctx, key, result, change, |store| rebuild::record(store, key));
     }
     store_result(ctx, ctx.args[1], result, "zrangestore")
 }

@@ -3,7 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer, key, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, double, integer, key,
+    string,
 };
 use ds::zset::ZSet;
 
@@ -89,12 +90,32 @@ fn zremrangebylex(ctx: &mut Ctx) -> CommandResult {
 /// Removes the members within the bounds at arguments 2 and 3.
 fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     let span = Span::parse(by, ctx.args[2], ctx.args[3])?;
-    let mut removed = 0;
+    let (mut removed, mut named, records) = (0, Vec::new(), ctx.store.records_effects());
     if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
         let ranks = span.ranks(zset.lend(), false);
-        removed = zset.remove_rank_range(ranks, &mut |_, _| ());
+        let names = records && span.is_open(zset.lend());
+        removed = zset.remove_rank_range(ranks, &mut |member, _| {
+            if names {
+                named.push(member.to_vec());
+            }
+        });
     }
-    finish(ctx, removed, event)
+    if named.is_empty() {
+        return finish(ctx, removed, event);
+    }
+    let key = ctx.args[1];
+    let change = Change::new(Class::ZSet, event).times(removed);
+    ctx.store.changed_with(key, change, |store| state_removed(store, key, &named));
+    ctx.store.delete_if_empty(key);
+    ctx.reply.int(removed as i64);
+    Ok(())
+}
+
+/// States that these members are gone.
+pub(super) fn state_removed(store: &mut Store, key: &[u8], members: &[Vec<u8>]) {
+    let words = [&b"ZREM"[..], key];
+    let effect: Vec<&[u8]> = words.into_iter().chain(members.iter().map(Vec::as_slice)).collect();
+    store.effect(&effect);
 }
 
 /// Says and answers that `removed` members are gone from the set at argument 1.

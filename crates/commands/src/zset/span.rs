@@ -46,6 +46,12 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// Whether it depends on how `zset` is kept what lies within it: another store may have kept it otherwise.
+    pub(super) fn is_open(&self, zset: ZSetRef<'_>) -> bool {
+        let score = |rank| zset.at(rank).map(|(_, score)| score);
+        matches!(self, Span::Lex { .. }) && score(0) != score(zset.len().saturating_sub(1))
+    }
+
     /// The ranks of the members of `zset` within it. With `reverse`, indexes count from the highest score.
     pub(super) fn ranks(&self, zset: ZSetRef<'_>, reverse: bool) -> Range<usize> {
         match *self {

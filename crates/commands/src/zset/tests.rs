@@ -67,6 +67,19 @@ fn effects_say_what_came_out() {
             &["ZADD z 1 a 2 b", "ZUNIONSTORE z 1 z WEIGHTS 2"],
             &["ZADD z 1 a 2 b", "ZUNIONSTORE z 1 z WEIGHTS 2"],
         ),
+        // Between two names lies what is kept between them, where scores differ.
+        (
+            &["ZADD z 1 b 2 a", "ZREMRANGEBYLEX z (0 +", "ZADD z 1 b 2 a", "ZREMRANGEBYLEX z (a +"],
+            &["ZADD z 1 b 2 a", "ZREM z b a", "ZADD z 1 b 2 a"],
+        ),
+        (
+            &["ZADD z 1 a 2 b", "ZRANGESTORE x z [a + BYLEX LIMIT 0 1", "ZREMRANGEBYSCORE z 2 2"],
+            &["ZADD z 1 a 2 b", "DEL x", "ZADD x 1 a", "ZREMRANGEBYSCORE z 2 2"],
+        ),
+        (
+            &["ZADD z 0 a 0 b", "ZRANGESTORE x z [a + BYLEX", "ZREMRANGEBYLEX z (a +"],
+            &["ZADD z 0 a 0 b", "ZRANGESTORE x z [a + BYLEX", "ZREMRANGEBYLEX z (a +"],
+        ),
         (&["ZADD z 1 a", "ZINTERSTORE z 2 z x", "ZDIFFSTORE z 1 x"], &["ZADD z 1 a", "DEL z"]),
     ] {
         let mut clients = Clients::new();

@@ -167,6 +167,16 @@ impl<'a> ZSetRef<'a> {
             }
         };
         let start = below(min, true);
+        // Scores that differ put members into another order; Redis answers nothing then, unless the last one is high enough.
+        let reaches = |(last, _): (&[u8], f64)| match min {
+            LexBound::Min => true,
+            LexBound::Max => false,
+            LexBound::Inclusive(bound) => last >= bound,
+            LexBound::Exclusive(bound) => last > bound,
+        };
+        if !self.at(self.len().saturating_sub(1)).is_some_and(reaches) {
+            return start..start;
+        }
         start..below(max, false).max(start)
     }
 

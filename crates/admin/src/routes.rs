@@ -47,7 +47,7 @@ async fn route(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Re
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method"));
     }
     match path {
-        "/healthz" => return Ok(reply::text(StatusCode::OK, "it lives")),
+        "/healthz" => return Ok(reply::text(StatusCode::OK, "ok")),
         "/readyz" => return readiness(state, &query).await,
         _ => {}
     }

@@ -87,9 +87,10 @@ const CONFIG_SET: Entry = Entry {
     ..SUBCOMMAND
 };
 
+/// Whether nobody else may see the value. A name that is unknown may be a secret's with a slip of the pen.
 fn is_secret(name: &[u8]) -> bool {
     let id = std::str::from_utf8(name).ok().and_then(|name| TABLE.find(name));
-    id.is_some_and(|id| TABLE.setting(id).is_secret)
+    id.is_none_or(|id| TABLE.setting(id).is_secret)
 }
 
 fn config_set(ctx: &mut Ctx) -> CommandResult {

@@ -122,7 +122,7 @@ fn only_so_many_wrong_passwords_are_looked_at() {
         check(client, "AUTH secret", too_many);
         client.expect_end();
     }
-    check(early, "PING", "PONG");
+    assert_eq!(early.info("stats", "rejected_connections"), "3");
     check(early, "CONFIG SET auth-failures-max 0", "OK");
     let client = &mut server.client();
     (0..10).for_each(|_| check(client, "AUTH wrong", wrong));
@@ -154,6 +154,7 @@ fn a_user_has_only_so_many_connections() {
     check(second, "AUTH other x", "OK");
     check(first, "AUTH tenant x", "OK");
     check(third, "AUTH tenant x", too_many);
+    assert_eq!(client.info("stats", "rejected_connections"), "5");
     check(fourth, "QUIT", "OK");
     eventually("a place", || third.show("AUTH tenant x") == "OK");
     check(client, "CONFIG SET maxclients-per-user 0", "OK");

@@ -337,6 +337,9 @@ fn users_are_shown_and_found_among_clients() {
         "MIGRATE 127.0.0.1 1 none 0 100 COPY AUTH2 secret secret",
         "CONFIG SET primaryauth secret",
         "CONFIG SET masteruser secret",
+        // Slips of the pen, and what somebody else could do.
+        "CONFIG SET requirepas secret",
+        "ACL DRYRUN x AUTH secret",
     ] {
         admin.call(command);
         let slow = admin.show("SLOWLOG GET 1");

@@ -6,7 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use proactor::{Codec, Heard, InputBuffer};
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Connection, InvalidMessage, ServerConfig,
+    ServerConnection,
+};
 use x509_cert::der::Decode;
 
 use crate::error::Error;
@@ -126,7 +129,8 @@ impl Secured {
     fn refuse(&self, error: &rustls::Error) -> ErrorKind {
         match &self.handshake {
             Some(Beginning { peer, .. }) => {
-                tracing::info!("Error accepting a client connection: {error} (addr={peer})");
+                let why = plainly(error);
+                tracing::info!("Error accepting a client connection: {why} (addr={peer})");
             }
             None => tracing::debug!("a connection breaks the rules of TLS: {error}"),
         }
@@ -137,6 +141,21 @@ impl Secured {
         while self.session.wants_write() {
             self.session.write_tls(wire).expect("a vector takes all it is given");
         }
+    }
+}
+
+/// What went wrong in a handshake, in words for the log where rustls has only names of its own.
+fn plainly(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "it does not speak TLS".to_owned()
+        }
+        rustls::Error::InvalidCertificate(CertificateError::Other(why))
+            if why.to_string().contains("UnsupportedCertVersion") =>
+        {
+            "its certificate is not of X.509 version 3".to_owned()
+        }
+        error => error.to_string(),
     }
 }
 

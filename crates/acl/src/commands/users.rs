@@ -172,6 +172,7 @@ pub(super) const ACL_DRYRUN: Entry = Entry {
     arity: -4,
     args: &[string("username"), string("command"), string("arg").optional().multiple()],
     reply: Shape::OneOf(&[Shape::OK, Shape::Bulk]),
+    secrets: Secrets::From(4),
     run: Run::Function(acl_dryrun),
     ..SUBCOMMAND
 };

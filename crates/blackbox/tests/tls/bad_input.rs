@@ -85,6 +85,19 @@ fn garbage_after_the_handshake_ends_the_connection() {
 }
 
 #[test]
+fn the_log_says_that_a_client_speaks_without_tls() {
+    let secured = secured("tls-plain", &[]);
+    let mut stream = secured.tcp();
+    stream.write_all(b"*1\r\n$4\r\nPING\r\n").expect("it is connected");
+    read_to_end(&mut stream);
+    let log = secured.server.log_end();
+    assert!(
+        log.contains("Error accepting a client connection: it does not speak TLS (addr=127.0.0.1:"),
+        "{log}"
+    );
+}
+
+#[test]
 fn nothing_is_negotiated_anew() {
     let secured = secured("tls-renegotiation", &["--tls-auth-clients", "no"]);
     let address = format!("127.0.0.1:{}", secured.port);

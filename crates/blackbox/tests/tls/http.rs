@@ -167,7 +167,7 @@ fn silent_handshakes_keep_nobody_out() {
     // Half a hello.
     seated.iter_mut().take(30).for_each(|stream| stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("it is open"));
     for _ in 0..3 {
-        assert_eq!(site.get("/healthz", Some(&client), ""), (200, "it lives\n".to_owned()));
+        assert_eq!(site.get("/healthz", Some(&client), ""), (200, "ok\n".to_owned()));
     }
     let (_, metrics) = site.get("/metrics", Some(&client), "");
     assert!(metrics.contains("darter_http_rejected_connections_total 0\n"), "{metrics}");

@@ -77,6 +77,7 @@ fn send_away(
 pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
     let (mut seat, seats_max) = (None, host.shared.settings.number(MAXCLIENTS_PER_USER) as u64);
     if let Err(error) = access.take_seat(&mut seat, seats_max) {
+        host.accounting.stats().rejected_connections.add(1);
         return send_away(host, socket, Protocol::Redis, None, error.to_string());
     }
     let conn = host.adopt(socket, Entrance::default());

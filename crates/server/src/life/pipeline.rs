@@ -81,6 +81,7 @@ impl Thread {
             && !clients::greet(&shared.users, &shared.settings, &mut session, &handshake)
         {
             self.host.connections.put_back(conn, parser, session);
+            self.host.accounting.stats().rejected_connections.add(1);
             return self.close(conn, CloseMode::Now);
         }
         let Some(mut io) = self.host.driver.take_io(conn) else {

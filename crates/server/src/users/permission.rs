@@ -20,13 +20,17 @@ impl ThreadHost {
         let from = (failures_max > 0).then(|| Origin::of_peer(&self.session().peer));
         if from.is_some_and(|from| !users.throttle().admits(from, now_ms, failures_max)) {
             self.session().close_after_reply = true;
+            self.accounting.stats().rejected_connections.add(1);
             return Err(TOO_MANY_PASSWORDS);
         }
         match users.authenticate(name, password) {
             Some(access) => {
                 let seats_max = self.shared.settings.number(MAXCLIENTS_PER_USER) as u64;
+                if let Err(error) = access.take_seat(&mut self.session().seat, seats_max) {
+                    self.accounting.stats().rejected_connections.add(1);
+                    return Err(error);
+                }
                 let session = self.session();
-                access.take_seat(&mut session.seat, seats_max)?;
                 session.access = access;
                 session.client.reads_all_keys = true;
                 Ok(())

@@ -56,12 +56,16 @@ pub enum Signal {
 
 /// These signals.
 fn obeyed_signals() -> libc::sigset_t {
+    set_of(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+}
+
+fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the call initialises the set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+    for signal in signals {
         // SAFETY: the set was initialised, the signals exist.
-        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
     }
     // SAFETY: it was initialised above.
     unsafe { set.assume_init() }
@@ -84,6 +88,17 @@ pub fn hold_signals() {
     let set = obeyed_signals();
     // SAFETY: `set` is initialised, and the old mask is not asked for.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Does `work` while the calling thread gets none of these signals; nor do threads that it starts, for ever.
+pub(crate) fn without_signals<T>(signals: &[libc::c_int], work: impl FnOnce() -> T) -> T {
+    let (set, mut before) = (set_of(signals), set_of(&[]));
+    // SAFETY: both are initialised.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+    let done = work();
+    // SAFETY: it is what was there before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    done
 }
 
 /// Waits for one of them.

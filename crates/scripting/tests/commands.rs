@@ -313,7 +313,7 @@ fn what_is_refused_to_a_script_is_its_error() {
 fn a_script_that_has_written_nothing_ends_when_its_time_is_over() {
     let mut server = Server::new();
     server.thread.time_max_ms = 0;
-    let over = "-ERR Script killed after script-time-max";
+    let over = "-ERR Script killed by script-time-max";
     server.check(&[b"EVAL", b"while true do end", b"0"], over, &[]);
     server.check(&[b"EVAL", b"while true do pcall(function() while true do end end) end", b"0"], over, &[]);
     // One that does little but call commands is not asked between them by Lua.

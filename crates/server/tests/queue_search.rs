@@ -1,6 +1,6 @@
 //! Searching and changing a deep queue while others push and pop: what a client is told, and in which order.
 
-use blackbox::{Client, Server, text};
+use blackbox::{Client, Server, eventually, text};
 use resp::Value;
 
 const JOBS: usize = 60_000;
@@ -77,20 +77,19 @@ fn others_are_served_while_a_queue_is_searched() {
 #[test]
 fn a_search_ends_with_its_client() {
     let server = Server::start(1, "auto", &["--num_shards=1"]);
-    let (mut client, mut other) = (server.client(), server.client());
-    fill(&mut client);
-    let id = client.id();
-    client.send("QUEUE REMOVE q TEXT :");
-    loop {
-        let Value::Int(len) = other.call("LLEN q") else { panic!("no number") };
-        if len as usize != JOBS {
-            break;
-        }
-    }
-    assert_eq!(other.call(&format!("CLIENT KILL ID {id}")), Value::Int(1));
-    let left = other.call("LLEN q");
-    // A few turns of the thread later.
-    (0..20).for_each(|_| _ = other.call("PING x"));
-    assert_eq!(other.call("LLEN q"), left, "nobody removes any more");
-    assert_ne!(left, Value::Int(0), "the search was under way");
+    let mut other = server.client();
+    eventually("the search is still under way when its client is killed", || {
+        let mut client = server.client();
+        fill(&mut client);
+        let id = client.id();
+        client.send("QUEUE REMOVE q TEXT :");
+        while other.call("LLEN q") == Value::Int(JOBS as i64) {}
+        assert_eq!(other.call(&format!("CLIENT KILL ID {id}")), Value::Int(1));
+        let left = other.call("LLEN q");
+        // A few turns of the thread later.
+        (0..20).for_each(|_| _ = other.call("PING x"));
+        assert_eq!(other.call("LLEN q"), left, "nobody removes any more");
+        other.call("DEL q");
+        left != Value::Int(0)
+    });
 }

@@ -24,6 +24,8 @@ use std::sync::{Mutex, OnceLock};
 
 pub use report::Reported;
 
+use crate::system::without_signals;
+
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 /// Frames of a backtrace.
@@ -109,7 +111,9 @@ pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
     if SERVER.set(server).is_err() || PIPES.set(pipes).is_err() {
         return Ok(());
     }
-    std::thread::Builder::new().name("crash-report".to_owned()).spawn(report::wait)?;
+    // The kernel gives a signal that somebody sends to any thread. This one could not report it.
+    let reporter = std::thread::Builder::new().name("crash-report".to_owned());
+    without_signals(&SIGNALS, || reporter.spawn(report::wait))?;
     take_alternate_stack();
     // SAFETY: zeroes are a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -1,13 +1,17 @@
 //! Whether to poll before going to sleep.
 //!
-//! Going to sleep and being woken is the dearest thing a lightly loaded server does: it costs the one who wakes about 12 µs
-//! and the request its latency. Polling costs a whole core. So a thread polls only if lately something came soon after it
-//! ran out of work, and it learns that either way: a poll that finds something and a sleep that ends at once speak for
-//! polling, a poll in vain (double, because it burnt time) and a long sleep against. An idle thread never polls.
+//! To go to sleep and to be woken costs a thread some microseconds, and the request its latency; to poll costs what it takes. So a
+//! thread keeps an account of what polling saves: a poll that finds something soon earns what is left of the price of a sleep, one
+//! that takes longer than a sleep is worth costs the difference, and one in vain all that it took. Where a thread sleeps at once, the
+//! account goes on as if it had polled. It polls while the account is in credit: an idle thread never does, nor does one
+//! whose clients leave it waiting for longer than a sleep is worth.
 
-/// The score at which polling starts.
-const SCORE_TO_POLL: u32 = 8;
-const SCORE_MAX: u32 = 16;
+/// What a sleep and the waking up cost a thread.
+const SLEEP_NS: i64 = 4_000;
+/// From an event to the end of the sleep that it ends.
+const WAKING_NS: i64 = 5_000;
+/// What an account may come to, either way: some ten moments like the last one change the mind.
+const CREDIT_MAX_NS: i64 = 40_000;
 /// Away from the core for so long, and it was not a client's turn but somebody's time slice.
 const SLICE_NS: u64 = 1_000_000;
 /// How long a thread does not poll then.
@@ -16,19 +20,20 @@ const REST_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     poll_ns: u64,
-    score: u32,
+    /// What polling has saved lately.
+    credit_ns: i64,
     /// No polling before this.
     rest_until_ns: u64,
 }
 
 impl IdlePolicy {
     pub(crate) fn new(poll_us: u32) -> IdlePolicy {
-        IdlePolicy { poll_ns: u64::from(poll_us) * 1_000, score: 0, rest_until_ns: 0 }
+        IdlePolicy { poll_ns: u64::from(poll_us) * 1_000, credit_ns: -CREDIT_MAX_NS, rest_until_ns: 0 }
     }
 
     /// How long to poll before sleeping; 0 is not at all.
     pub(crate) fn poll_ns(&self, now_ns: u64) -> u64 {
-        if self.score >= SCORE_TO_POLL && now_ns >= self.rest_until_ns { self.poll_ns } else { 0 }
+        if self.credit_ns > 0 && now_ns >= self.rest_until_ns { self.poll_ns } else { 0 }
     }
 
     /// The thread offered its core to others, and has it back after `away_ns`.
@@ -38,23 +43,28 @@ impl IdlePolicy {
         }
     }
 
-    /// Something came while polling.
-    pub(crate) fn poll_paid(&mut self) {
-        self.score = (self.score + 1).min(SCORE_MAX);
+    /// Something came after `polled_ns` of polling.
+    pub(crate) fn poll_found(&mut self, polled_ns: u64) {
+        self.account(SLEEP_NS - polled_ns as i64);
     }
 
     /// Nothing came while polling.
     pub(crate) fn poll_was_in_vain(&mut self) {
-        self.score = self.score.saturating_sub(2);
+        self.account(-(self.poll_ns as i64));
     }
 
     /// A sleep without a poll before it ended after `slept_ns`, which includes the waking up.
     pub(crate) fn slept(&mut self, slept_ns: u64) {
-        if slept_ns <= 2 * self.poll_ns {
-            self.poll_paid();
+        let would_poll_ns = (slept_ns as i64 - WAKING_NS).max(0) as u64;
+        if would_poll_ns <= self.poll_ns {
+            self.poll_found(would_poll_ns);
         } else {
-            self.score = self.score.saturating_sub(1);
+            self.poll_was_in_vain();
         }
+    }
+
+    fn account(&mut self, saved_ns: i64) {
+        self.credit_ns = self.credit_ns.saturating_add(saved_ns).clamp(-CREDIT_MAX_NS, CREDIT_MAX_NS);
     }
 }
 
@@ -62,28 +72,47 @@ impl IdlePolicy {
 mod tests {
     use super::*;
 
+    /// A thread that has just had a busy time.
+    fn busy() -> IdlePolicy {
+        let mut policy = IdlePolicy::new(30);
+        for _ in 0..100 {
+            policy.slept(6_000);
+        }
+        policy
+    }
+
     #[test]
     fn polls_while_it_pays_and_stops_when_it_does_not() {
-        let mut policy = IdlePolicy::new(30);
-        assert_eq!(policy.poll_ns(0), 0, "a new thread sleeps");
-        for _ in 0..SCORE_TO_POLL {
-            policy.slept(20_000);
-        }
+        assert_eq!(IdlePolicy::new(30).poll_ns(0), 0, "a new thread sleeps");
+        let mut policy = busy();
         assert_eq!(policy.poll_ns(0), 30_000);
-        policy.poll_paid();
         policy.poll_was_in_vain();
-        assert_eq!(policy.poll_ns(0), 0);
-        for _ in 0..100 {
-            policy.slept(100_000_000);
+        policy.poll_found(1_000);
+        assert_eq!(policy.poll_ns(0), 30_000, "one long moment is no idle time");
+        for _ in 0..3 {
+            policy.poll_was_in_vain();
         }
-        policy.slept(20_000);
+        assert_eq!(policy.poll_ns(0), 0);
+        policy.slept(6_000);
         assert_eq!(policy.poll_ns(0), 0, "one busy moment is not a busy time");
     }
 
     #[test]
+    fn does_not_poll_for_longer_than_a_sleep_is_worth() {
+        let mut policy = busy();
+        for _ in 0..100 {
+            policy.poll_found(10_000);
+        }
+        assert_eq!(policy.poll_ns(0), 0);
+        for _ in 0..100 {
+            policy.slept(15_000);
+        }
+        assert_eq!(policy.poll_ns(0), 0);
+    }
+
+    #[test]
     fn rests_where_others_need_the_core() {
-        let mut policy = IdlePolicy::new(30);
-        (0..SCORE_MAX).for_each(|_| policy.poll_paid());
+        let mut policy = busy();
         policy.yielded(100_000, 5_000_000);
         assert_eq!(policy.poll_ns(5_000_000), 30_000, "a client had its turn");
         policy.yielded(3_000_000, 8_000_000);
@@ -96,7 +125,7 @@ mod tests {
     fn zero_never_polls() {
         let mut policy = IdlePolicy::new(0);
         for _ in 0..100 {
-            policy.poll_paid();
+            policy.poll_found(0);
         }
         assert_eq!(policy.poll_ns(0), 0);
     }

@@ -132,12 +132,13 @@ fn poll<B: Backend>(
         backend.collect(Some(Duration::ZERO), events)?;
         let has_to_send = has_to_send(backend);
         let thread = backend.thread();
+        let now_ns = thread.clock.monotonic_ns();
+        let polled_ns = now_ns.saturating_sub(start_ns);
         if !events.is_empty() || has_to_send || thread.waker.is_notified() {
-            thread.idle.poll_paid();
+            thread.idle.poll_found(polled_ns);
             return Ok(true);
         }
-        let now_ns = thread.clock.monotonic_ns();
-        if now_ns.saturating_sub(start_ns) >= poll_ns {
+        if polled_ns >= poll_ns {
             thread.idle.poll_was_in_vain();
             return Ok(false);
         }

@@ -235,9 +235,23 @@ impl Server {
         kib * 1024
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. After [`Signal::STOP`] it stands still.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        if signal == Signal::STOP {
+            // The kernel stops the others when one of its threads has had a moment for the signal.
+            crate::eventually("all of its threads stand still", || self.threads_stand_still());
+        }
+    }
+
+    fn threads_stand_still(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let stands = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.expect("it is listed").path().join("stat"));
+            // A thread that has ended since does nothing, too.
+            stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+        };
+        threads.map(stands).all(|stands| stands)
     }
 
     /// Waits until it has ended.

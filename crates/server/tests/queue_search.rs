@@ -70,7 +70,7 @@ fn others_are_served_while_a_queue_is_searched() {
         }
     }
     lengths.dedup();
-    assert!(lengths.len() > 10, "{lengths:?}");
+    assert!(lengths.len() > 1, "{lengths:?}");
     assert_eq!(client.receive(), Value::Int((JOBS / 3) as i64));
 }
 

@@ -85,6 +85,12 @@ impl Tried {
         (self.from, self.len) = (0, 0);
     }
 
+    /// A group was compressed, or could not be.
+    fn count_try(&mut self, is_compressed: bool) {
+        self.failures = if is_compressed { 0 } else { FAILURES_MAX.min(self.failures + 1) };
+        self.skipped = (1 << self.failures) - 1;
+    }
+
     fn end(&self) -> usize {
         (self.from + self.len) as usize
     }
@@ -115,38 +121,37 @@ impl List {
     /// Compresses some inner nodes, in proportion to what was pushed since the last time.
     #[inline]
     pub fn compress_inner(&mut self, limits: &ListLimits) {
-        if self.tried.grown > 0 {
+        if self.nodes.tried().is_some_and(|tried| tried.grown > 0) {
             self.try_inner(limits);
         }
     }
 
     #[cold]
     fn try_inner(&mut self, limits: &ListLimits) {
+        let nodes = self.nodes.len();
+        let Some(tried) = self.nodes.tried_mut() else { return };
         // Most of those tried are groups. In short lists these are smaller: what is compressed counts for more, and goes on to be.
-        let plain_len = self.nodes.len() + self.tried.len as usize * (GROUP_NODES - 1);
+        let plain_len = nodes + tried.len as usize * (GROUP_NODES - 1);
         if limits.nodes_min == 0 || plain_len < limits.nodes_min as usize {
-            self.tried.grown = 0;
+            tried.grown = 0;
             return;
         }
         let plain_nodes = limits.plain_nodes(plain_len);
         let group_nodes = if plain_len < LONG_NODES { SHORT_GROUP_NODES } else { GROUP_NODES };
-        let count = self.tried.grown.min(TRIED_AT_ONCE_MAX);
-        self.tried.grown -= count;
+        let count = tried.grown.min(TRIED_AT_ONCE_MAX);
+        tried.grown -= count;
         for _ in 0..count {
-            let Some(at) = self.tried.next(self.nodes.len(), plain_nodes, group_nodes) else {
-                self.tried.grown = 0;
+            let nodes = self.nodes.len();
+            let Some(tried) = self.nodes.tried_mut() else { return };
+            let Some(at) = tried.next(nodes, plain_nodes, group_nodes) else {
+                tried.grown = 0;
                 return;
             };
-            if self.tried.skipped > 0 {
-                self.tried.skipped -= 1;
+            if tried.skipped > 0 {
+                tried.skipped -= 1;
             } else if !self.nodes[at].is_compressed() {
-                let failures = if self.compress_group(at, group_nodes) {
-                    0
-                } else {
-                    FAILURES_MAX.min(self.tried.failures + 1)
-                };
-                self.tried.failures = failures;
-                self.tried.skipped = (1 << failures) - 1;
+                let is_compressed = self.compress_group(at, group_nodes);
+                self.nodes.tried_mut().into_iter().for_each(|tried| tried.count_try(is_compressed));
             }
         }
     }
@@ -164,7 +169,7 @@ impl List {
             return false;
         }
         (1..group_nodes).for_each(|_| self.drop_node(at + 1));
-        self.change(at, |node| *node = joined);
+        self.nodes.change(at, |node| *node = joined);
         true
     }
 
@@ -175,7 +180,7 @@ impl List {
         if is_end || self.nodes[at].is_compressed() || self.nodes[at].is_large() {
             return false;
         }
-        let buffer = self.change(at, ListNode::compress);
+        let buffer = self.nodes.change(at, ListNode::compress);
         buffer.map(|buffer| self.keep_spare(buffer)).is_some()
     }
 
@@ -183,7 +188,7 @@ impl List {
     pub(super) fn expand(&mut self, at: usize) -> bool {
         let is_compressed = self.nodes[at].is_compressed();
         if is_compressed {
-            self.change(at, ListNode::expand);
+            self.nodes.change(at, ListNode::expand);
         }
         is_compressed
     }

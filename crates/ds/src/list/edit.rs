@@ -25,13 +25,13 @@ impl List {
             && (node.has_space(value.len())
                 || entry::entry_bytes(value.len()) <= entry::entry_bytes(old_bytes));
         if stays {
-            self.change(at, |node| {
+            self.nodes.change(at, |node| {
                 node.remove(within);
                 node.insert(within, value);
             });
         } else {
-            self.change(at, |node| node.remove(within));
-            self.len -= 1;
+            self.nodes.change(at, |node| node.remove(within));
+            self.nodes.count_out(1);
             if self.nodes[at].count() == 0 {
                 self.drop_node(at);
                 self.after_drop();
@@ -56,7 +56,7 @@ impl List {
 
     fn insert_at(&mut self, index: usize, value: &[u8]) {
         self.put_at(index, value);
-        self.extras.note_inserted(index, self.len);
+        self.extras.note_inserted(index, self.nodes.element_count());
     }
 
     /// Inserts an element before or after the first one that equals `pivot`, seen from the head. Gives the new length, or
@@ -65,22 +65,22 @@ impl List {
         self.expect_growth(value.len());
         let index = self.positions(pivot, false, usize::MAX).next()?;
         self.insert_at(if before { index } else { index + 1 }, value);
-        Some(self.len)
+        Some(self.len())
     }
 
     fn put_at(&mut self, index: usize, value: &[u8]) {
-        assert!(index <= self.len, "insert: the index is beyond the tail");
-        if index == 0 || index == self.len {
+        assert!(index <= self.len(), "insert: the index is beyond the tail");
+        if index == 0 || index == self.len() {
             return self.add(if index == 0 { End::Head } else { End::Tail }, value);
         }
         let (at, within) = self.locate(index);
-        self.len += 1;
         let was_compressed = self.expand(at);
         if self.nodes[at].has_space(value.len()) {
-            self.change(at, |node| node.insert(within, value));
+            self.nodes.change(at, |node| node.insert(within, value));
         } else {
             self.insert_between(at, within, value);
         }
+        self.nodes.count_in(1);
         if was_compressed {
             self.compress_near(at);
         }
@@ -97,18 +97,18 @@ impl List {
         let at = if within == 0 {
             at
         } else {
-            let right = self.change(at, |node| node.split_off(within));
-            self.add_node(at + 1, right);
+            let right = self.nodes.change(at, |node| node.split_off(within));
+            self.nodes.add(at + 1, right);
             at + 1
         };
         let has_space = |node: &ListNode| !node.is_compressed() && node.has_space(value.len());
         if at > 0 && has_space(&self.nodes[at - 1]) {
-            self.change(at - 1, |node| node.push(End::Tail, value));
+            self.nodes.change(at - 1, |node| node.push(End::Tail, value));
         } else if has_space(&self.nodes[at]) {
-            self.change(at, |node| node.push(End::Head, value));
+            self.nodes.change(at, |node| node.push(End::Head, value));
         } else {
             self.add_empty_node(at, value.len());
-            self.change(at, |node| node.push(End::Tail, value));
+            self.nodes.change(at, |node| node.push(End::Tail, value));
         }
     }
 
@@ -119,19 +119,19 @@ impl List {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
         };
-        let hash = imprint::hash(value);
+        let (hash, len) = (imprint::hash(value), self.len());
         let (mut removed, mut nodes_changed, mut last_changed) = (0, 0, 0);
         for step in 0..self.nodes.len() {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
             let was_compressed = self.nodes[at].is_compressed();
             let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
             if was_compressed
-                && !(self.nodes[at].may_have(hash) && self.change(at, |node| node.expand_if(is_here)))
+                && !(self.nodes[at].may_have(hash) && self.nodes.change(at, |node| node.expand_if(is_here)))
             {
                 continue;
             }
             let which = (value, limit - removed, count < 0);
-            self.extras.note_removing(&self.nodes, (at, self.len - removed), which);
+            self.extras.note_removing(&self.nodes, (at, len - removed), which);
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
             if was_compressed && self.nodes[at].count() > 0 {
                 self.compress(at);
@@ -144,7 +144,7 @@ impl List {
                 }
             }
         }
-        self.len -= removed;
+        self.nodes.count_out(removed);
         match nodes_changed {
             0 => return 0,
             1 => self.tidy(last_changed),
@@ -170,7 +170,7 @@ impl List {
     /// Keeps `keep` elements from index `start` on.
     pub fn trim(&mut self, start: usize, keep: usize) {
         self.drop_end(End::Head, start);
-        self.drop_end(End::Tail, self.len.saturating_sub(keep));
+        self.drop_end(End::Tail, self.len().saturating_sub(keep));
         self.after_removal();
     }
 
@@ -179,7 +179,7 @@ impl List {
         self.extras.take();
         for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
             let at = self.end_index(End::Tail);
-            self.len -= self.nodes[at].count();
+            self.nodes.count_out(self.nodes[at].count());
             self.drop_node(at);
         }
         self.after_drop();
@@ -188,9 +188,9 @@ impl List {
     }
 
     fn drop_end(&mut self, end: End, count: usize) {
-        let mut count = count.min(self.len);
+        let mut count = count.min(self.len());
         let dropped = count;
-        self.len -= count;
+        self.nodes.count_out(count);
         while count > 0 {
             let at = self.end_index(end);
             let in_node = self.nodes[at].count();
@@ -204,7 +204,7 @@ impl List {
         }
         self.after_drop();
         if let Some(seen) = self.extras.seen() {
-            seen.trimmed(if end == End::Head { dropped } else { 0 }, self.len);
+            seen.trimmed(if end == End::Head { dropped } else { 0 }, self.nodes.element_count());
         }
     }
 
@@ -223,8 +223,8 @@ impl List {
         let merges = left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]);
         if merges {
             let right = std::mem::take(&mut self.nodes[left + 1]);
-            self.buffer_bytes -= right.capacity_bytes();
-            self.change(left, |node| node.append(&right));
+            self.nodes.count_buffer(right.capacity_bytes(), 0);
+            self.nodes.change(left, |node| node.append(&right));
             self.drop_node(left + 1);
             self.keep_spare(right.into_buffer());
         }
@@ -233,7 +233,8 @@ impl List {
 
     /// [`Self::tidy`] for all nodes in one pass.
     fn tidy_all(&mut self) {
-        self.tried.forget();
+        let mut tried = self.nodes.tried().copied().unwrap_or_default();
+        tried.forget();
         for node in std::mem::take(&mut self.nodes).into_iter() {
             if node.count() == 0 {
                 self.keep_spare(node.into_buffer());
@@ -244,7 +245,7 @@ impl List {
                 _ => self.nodes.push_back(node),
             }
         }
-        self.buffer_bytes = self.nodes.iter().map(ListNode::capacity_bytes).sum();
+        self.nodes.recount(tried);
     }
 }
 

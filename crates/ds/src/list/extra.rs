@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::node::{ListNode, NODE_BYTES_MAX};
-use super::row::Row;
+use super::nodes::Nodes;
 use super::{End, List};
 use crate::mover::{Mover, move_box};
 use crate::queue::Seen;
@@ -86,7 +86,7 @@ impl Extras {
     /// before.
     pub(super) fn note_removing(
         &mut self,
-        nodes: &Row<ListNode>,
+        nodes: &Nodes,
         (at, len): (usize, usize),
         (value, limit, reverse): (&[u8], usize, bool),
     ) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::element::Element;
 use super::entry::{self, Entries};
 use super::node::ListNode;
-use super::row::Row;
+use super::nodes::Nodes;
 
 /// The elements of a list from some index on, in either direction.
 #[derive(Clone, Default)]
@@ -17,7 +17,7 @@ pub struct Iter<'a> {
     /// What is left of the node being read.
     entries: NodeEntries<'a>,
     /// All nodes, if there are any, and the index of that node.
-    nodes: Option<&'a Row<ListNode>>,
+    nodes: Option<&'a Nodes>,
     at: usize,
     reverse: bool,
     remaining: usize,
@@ -82,7 +82,7 @@ fn next_copied<'a>(copy: &Rc<Vec<u8>>, rest: &mut Range<usize>, from_tail: bool)
 impl<'a> Iter<'a> {
     /// Begins at an existing element, from which there are so many to the tail and to the head, itself included.
     pub(super) fn new(
-        nodes: &'a Row<ListNode>,
+        nodes: &'a Nodes,
         (at, index): (usize, usize),
         to_tail: usize,
         to_head: usize,

@@ -9,8 +9,8 @@
 //!                  ^head                                    ^tail
 //! ```
 //!
-//! * A short list is one node whose buffer just fits its first element and then doubles. Only a list that has
-//!   outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
+//! * A short list is one node, which lies in the list itself. Its buffer just fits its first element and then grows by little, or doubles if
+//!   it is a queue. Only a list that has outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
 //! * An element too large for a node has one of its own.
 //! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
 //! * Nodes are never empty, but for a small one that the last pop leaves in a list, for the next push into it. Neighbours that
@@ -30,6 +30,7 @@ mod extra;
 mod imprint;
 mod iter;
 pub(crate) mod node;
+mod nodes;
 mod row;
 mod search;
 #[cfg(test)]
@@ -43,7 +44,7 @@ pub use extra::{Extra, Extras};
 pub use iter::Iter;
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
-use row::Row;
+use nodes::Nodes;
 pub use search::{Bookmark, Stretch};
 
 use crate::mover::{Mover, Place};
@@ -69,18 +70,13 @@ pub enum End {
 /// An ordered sequence of byte strings.
 #[derive(Clone, Default)]
 pub struct List {
-    nodes: Row<ListNode>,
-    len: usize,
-    /// Bytes of the buffers of all nodes.
-    buffer_bytes: usize,
+    nodes: Nodes,
     extras: Extras,
     is_quicklist: bool,
-    /// Which nodes were compressed, or could not be.
-    tried: Tried,
 }
 
 // Most lists are short.
-const _: () = assert!(size_of::<List>() == 80);
+const _: () = assert!(size_of::<List>() == 48);
 
 impl List {
     /// An empty list, without memory of its own.
@@ -89,13 +85,15 @@ impl List {
     }
 
     /// The number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.nodes.element_count()
     }
 
     /// Whether there are no elements.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// What OBJECT ENCODING reports.
@@ -105,7 +103,7 @@ impl List {
 
     /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes() + self.buffer_bytes + self.extras.memory_bytes()
+        self.nodes.memory_bytes() + self.nodes.buffer_bytes() + self.extras.memory_bytes()
     }
 
     /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
@@ -113,7 +111,10 @@ impl List {
     #[inline]
     pub fn expect_growth(&mut self, value_bytes: usize) {
         if !self.is_quicklist {
-            let listpack_bytes: usize = self.nodes.iter().map(ListNode::listpack_bytes).sum();
+            let listpack_bytes = match self.nodes.lone() {
+                Some(node) => node.listpack_bytes(),
+                None => self.nodes.iter().map(ListNode::listpack_bytes).sum(),
+            };
             self.is_quicklist = LISTPACK_FRAME_BYTES + listpack_bytes + value_bytes > NODE_BYTES_MAX;
         }
     }
@@ -125,7 +126,7 @@ impl List {
     pub fn push(&mut self, end: End, value: &[u8]) {
         self.add(end, value);
         if let Some(seen) = self.extras.seen() {
-            seen.pushed(end, 1, self.len);
+            seen.pushed(end, 1, self.nodes.element_count());
         }
     }
 
@@ -142,29 +143,47 @@ impl List {
             self.add(end, value);
         }
         if let Some(seen) = self.extras.seen() {
-            seen.pushed(end, values.len(), self.len);
+            seen.pushed(end, values.len(), self.nodes.element_count());
         }
     }
 
+    #[inline]
     fn add(&mut self, end: End, value: &[u8]) {
         self.expect_growth(value.len());
-        if !self.end_node(end).is_some_and(|node| node.has_room(end, value.len())) {
-            if self.is_empty() && !self.nodes.is_empty() {
-                self.drop_node(0);
-            }
-            let at = match end {
-                End::Head => 0,
-                End::Tail => self.nodes.len(),
-            };
-            self.add_empty_node(at, value.len());
-            self.tried.count_grown();
+        if !self.add_to_node(end, value) {
+            self.add_to_new_node(end, value);
         }
-        let node = self.end_node_mut(end).expect("a node has just been found or added");
+    }
+
+    /// Adds an element to the node at the end; false if that has no room.
+    #[inline]
+    fn add_to_node(&mut self, end: End, value: &[u8]) -> bool {
+        let Some((node, sums)) = self.nodes.end_mut(end == End::Head) else { return false };
+        if !node.has_room(end, value.len()) {
+            return false;
+        }
         let before = node.capacity_bytes();
         node.push(end, value);
-        let added = node.capacity_bytes() - before;
-        self.buffer_bytes += added;
-        self.len += 1;
+        if let Some(sums) = sums {
+            sums.buffer_bytes += node.capacity_bytes() - before;
+            sums.len += 1;
+        }
+        true
+    }
+
+    #[cold]
+    fn add_to_new_node(&mut self, end: End, value: &[u8]) {
+        if self.is_empty() && !self.nodes.is_empty() {
+            self.drop_node(0);
+        }
+        let at = match end {
+            End::Head => 0,
+            End::Tail => self.nodes.len(),
+        };
+        self.add_empty_node(at, value.len());
+        self.nodes.tried_mut().into_iter().for_each(Tried::count_grown);
+        self.nodes.change(at, |node| node.push(end, value));
+        self.nodes.count_in(1);
     }
 
     /// Takes the element at one end.
@@ -175,22 +194,38 @@ impl List {
     /// Takes the element at one end after `visit` has read it in place.
     #[inline(always)]
     pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        if self.is_empty() {
+        let (node, sums) = self.nodes.end_mut(end == End::Head)?;
+        if node.count() == 0 {
             return None;
         }
-        let node = self.end_node_mut(end)?;
         let result = node.pop_with(end, visit);
         let is_empty = node.count() == 0;
-        self.len -= 1;
-        if is_empty && (self.len > 0 || self.buffer_bytes > EMPTY_BYTES_MAX) {
+        let len = match sums {
+            Some(sums) => {
+                sums.len -= 1;
+                sums.len
+            }
+            None => node.count(),
+        };
+        if is_empty {
+            self.drop_emptied(end);
+        }
+        if self.is_quicklist && !self.nodes.has_more_than_one() {
+            self.after_removal();
+        }
+        if let Some(seen) = self.extras.seen() {
+            seen.popped(end, len);
+        }
+        Some(result)
+    }
+
+    /// Drops the node at the end, which is empty, unless it is a small one that waits for the next push.
+    #[cold]
+    fn drop_emptied(&mut self, end: End) {
+        if !self.is_empty() || self.nodes.buffer_bytes() > EMPTY_BYTES_MAX {
             self.drop_node(self.end_index(end));
             self.after_drop();
         }
-        self.after_removal();
-        if let Some(seen) = self.extras.seen() {
-            seen.popped(end, self.len);
-        }
-        Some(result)
     }
 
     /// The element at one end.
@@ -214,7 +249,7 @@ impl List {
     /// index.
     pub fn iter(&self, from: i64, reverse: bool) -> Iter<'_> {
         match self.absolute(from) {
-            Some(index) => Iter::new(&self.nodes, self.locate(index), self.len - index, index + 1, reverse),
+            Some(index) => Iter::new(&self.nodes, self.locate(index), self.len() - index, index + 1, reverse),
             None => Iter::default(),
         }
     }
@@ -245,17 +280,20 @@ impl List {
     /// The index counted from the head, if it exists.
     fn absolute(&self, index: i64) -> Option<usize> {
         let index = if index < 0 {
-            self.len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
+            self.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
         } else {
             usize::try_from(index).ok()?
         };
-        (index < self.len).then_some(index)
+        (index < self.len()).then_some(index)
     }
 
     /// The node that holds an existing index, which counts from the head, and the index within it.
     pub fn locate(&self, index: usize) -> (usize, usize) {
-        debug_assert!(index < self.len);
-        if index <= self.len / 2 {
+        debug_assert!(index < self.len());
+        if self.nodes.front().is_some_and(|node| index < node.count()) {
+            return (0, index);
+        }
+        if index <= self.len() / 2 {
             let mut rest = index;
             for (at, node) in self.nodes.iter().enumerate() {
                 if rest < node.count() {
@@ -264,7 +302,7 @@ impl List {
                 rest -= node.count();
             }
         } else {
-            let mut rest = self.len - index;
+            let mut rest = self.len() - index;
             for at in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[at];
                 if rest <= node.count() {
@@ -285,15 +323,8 @@ impl List {
 
     fn end_node(&self, end: End) -> Option<&ListNode> {
         match end {
-            End::Head => self.nodes.get(0),
+            End::Head => self.nodes.front(),
             End::Tail => self.nodes.back(),
-        }
-    }
-
-    fn end_node_mut(&mut self, end: End) -> Option<&mut ListNode> {
-        match end {
-            End::Head => self.nodes.get_mut(0),
-            End::Tail => self.nodes.back_mut(),
         }
     }
 
@@ -301,11 +332,11 @@ impl List {
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
         let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
-            Box::new_uninit_slice(entry::entry_bytes(value_bytes))
+            Box::new_uninit_slice(node::rounded_up(entry::entry_bytes(value_bytes)))
         } else {
             self.full_buffer()
         };
-        self.add_node(at, ListNode::on(buffer));
+        self.nodes.add(at, ListNode::on(buffer));
     }
 
     fn full_buffer(&mut self) -> node::Buffer {
@@ -315,26 +346,8 @@ impl List {
         }
     }
 
-    // All other changes to nodes go through the following three, which keep `buffer_bytes`.
-
-    fn add_node(&mut self, at: usize, node: ListNode) {
-        self.buffer_bytes += node.capacity_bytes();
-        self.tried.add(at);
-        self.nodes.insert(at, node);
-    }
-
-    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut ListNode) -> R) -> R {
-        let node = &mut self.nodes[at];
-        let before = node.capacity_bytes();
-        let result = change(node);
-        self.buffer_bytes = self.buffer_bytes - before + node.capacity_bytes();
-        result
-    }
-
     fn drop_node(&mut self, at: usize) {
-        let node = self.nodes.remove(at).expect("only existing nodes are dropped");
-        self.buffer_bytes -= node.capacity_bytes();
-        self.tried.remove(at);
+        let node = self.nodes.take(at);
         self.keep_spare(node.into_buffer());
     }
 
@@ -347,8 +360,9 @@ impl List {
     }
 
     /// Makes the list a listpack again once it has become small enough.
+    #[cold]
     fn after_removal(&mut self) {
-        if !self.is_quicklist || self.nodes.len() > 1 {
+        if !self.is_quicklist || self.nodes.has_more_than_one() {
             return;
         }
         let listpack_bytes = self.nodes.get(0).map_or(0, ListNode::listpack_bytes);
@@ -357,7 +371,7 @@ impl List {
             self.extras.take_spare();
             self.nodes.shrink_to_fit();
             if !self.nodes.is_empty() {
-                self.change(0, ListNode::shrink);
+                self.nodes.change(0, ListNode::shrink);
             }
         }
     }
@@ -382,7 +396,7 @@ impl List {
     /// Checks every invariant; for tests.
     pub fn debug_validate(&self) {
         self.nodes.debug_validate();
-        self.tried.debug_validate(self.nodes.len());
+        self.nodes.debug_validate_sums();
         for end in [self.nodes.get(0), self.nodes.back()] {
             assert!(end.is_none_or(|node| !node.is_compressed()));
         }
@@ -394,12 +408,10 @@ impl List {
             assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
             assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
         }
-        assert_eq!(self.nodes.iter().map(ListNode::count).sum::<usize>(), self.len);
-        assert_eq!(self.nodes.iter().map(ListNode::capacity_bytes).sum::<usize>(), self.buffer_bytes);
         let extra = self.extras.get();
         assert!(extra.is_none_or(|extra| extra.spare.is_none() || self.is_quicklist));
         if let Some(seen) = self.seen() {
-            seen.arrivals().debug_validate(self.len);
+            seen.arrivals().debug_validate(self.len());
         }
     }
 }

@@ -8,7 +8,9 @@
 //! Pushing and popping at either end moves `start` or `end` and never the other elements, as long as there is room at
 //! that end. If there is none, but the buffer is at most half full, the elements slide to the far side: after a slide
 //! at least as many bytes can be pushed as were moved, so a queue that goes round in one buffer pays at most
-//! one byte moved per byte pushed. A fuller buffer is doubled, up to [`NODE_BYTES_MAX`] for those whose elements fit.
+//! one byte moved per byte pushed. If a fuller buffer has room at the other end, as that of a queue has, it is doubled.
+//! If it has none, its elements were only added: it gets a little more room ([`grown`]), so that short lists waste little.
+//! Either is done up to [`NODE_BYTES_MAX`] for those whose elements fit.
 //!
 //! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
 //!
@@ -39,6 +41,11 @@ const LINE_BYTES: usize = 64;
 /// Lines that are fetched ahead of a pop.
 const LINES_AHEAD_MAX: usize = 8;
 
+/// The least room that a buffer grows by.
+const ROOM_BYTES_MIN: usize = 48;
+/// Longer entries are not small.
+const SMALL_ENTRY_BYTES: usize = 128;
+
 /// Memory of a node; what of it is initialised the node knows.
 pub(crate) type Buffer = Box<[MaybeUninit<u8>]>;
 
@@ -55,6 +62,21 @@ pub(crate) struct ListNode {
 /// Whether a value must have a node of its own, whose buffer just fits.
 pub(crate) fn is_large(value_bytes: usize) -> bool {
     value_bytes + FILL_MARGIN_BYTES > NODE_BYTES_MAX
+}
+
+/// Bytes of a buffer to which entries were only added, for `needed` bytes, the last entry having `length` of them: four sizes for each
+/// doubling, as general allocators have them, and room for at least one entry more. Of long entries a buffer has few: it gets half as much again.
+fn grown(needed: usize, length: usize) -> usize {
+    if length > SMALL_ENTRY_BYTES {
+        return rounded_up(needed + needed / 2);
+    }
+    let step = (needed.next_power_of_two() / 8).max(1);
+    needed.next_multiple_of(step).max(rounded_up(needed + length.max(ROOM_BYTES_MIN)))
+}
+
+/// The size of the allocator's block for so many bytes, or nearly.
+pub(super) fn rounded_up(bytes: usize) -> usize {
+    bytes.next_multiple_of(if bytes <= 1024 { 8 } else { 64 })
 }
 
 fn matching<'e>(entries: impl Iterator<Item = &'e [u8]>, wanted: &[u8]) -> Vec<usize> {
@@ -309,10 +331,16 @@ impl ListNode {
     fn move_for_room(&mut self, end: End, length: usize) {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         let needed = used + length;
-        if needed > capacity || (used > capacity / 2 && capacity < NODE_BYTES_MAX) {
-            let doubled = needed.max(2 * capacity);
-            let limit = if needed <= NODE_BYTES_MAX { NODE_BYTES_MAX } else { doubled };
-            self.reallocate(end, doubled.min(limit));
+        let grown = if needed > capacity {
+            grown(needed, length)
+        } else if used > capacity / 2 && capacity < NODE_BYTES_MAX {
+            2 * capacity
+        } else {
+            0
+        };
+        if grown > 0 {
+            let limit = if needed <= NODE_BYTES_MAX { NODE_BYTES_MAX } else { grown };
+            self.reallocate(end, grown.min(limit));
         } else {
             let range = self.start as usize..self.end as usize;
             let start = self.place(end, capacity);

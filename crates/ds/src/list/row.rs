@@ -1,16 +1,20 @@
 //! The row of a list's nodes: a deque that never moves more than one chunk of them.
 //!
 //! ```text
-//! first: [ n n n ]   rest: [ n n n n ] [ n n n n ] [ n n ]
+//! lone item:  n        several: ─▶ first: [ n n n ]   rest: [ n n n n ] [ n n n n ] [ n n ]
 //! ```
 //!
+//! A short list has one node, which lies in the row itself. More lie in chunks elsewhere.
 //! A plain deque of millions of nodes takes milliseconds to move when it outgrows its allocation. Here only the row of
-//! chunks does, a few hundred times shorter. A short list has the first chunk and nothing else.
+//! chunks does, a few hundred times shorter.
+//!
+//! What is to be known only of several items lies beside their chunks, as whoever keeps the row says.
 //!
 //! Invariant: chunks between the first and the last are full, and none is empty but a lone first one. So an index
 //! is found by division. What is inserted in the middle pushes one node of each chunk behind it on to the next.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::ops::{Index, IndexMut};
 
 use crate::mover::{Mover, move_box, move_deque};
@@ -23,102 +27,170 @@ const CAPACITY_KEPT: usize = 64;
 
 /// A deque in chunks; see the head of this file.
 #[derive(Clone)]
-pub(super) struct Row<T> {
+pub(super) enum Row<T, Beside> {
+    /// The only item.
+    Lone(T),
+    /// Several items, or so few as are left of them; `None` if there were none.
+    Several(Option<Box<Chunks<T, Beside>>>),
+}
+
+#[derive(Clone)]
+pub(super) struct Chunks<T, Beside> {
     first: VecDeque<T>,
-    #[expect(clippy::box_collection, reason = "most lists have none: the box saves them 24 bytes")]
-    rest: Option<Box<VecDeque<VecDeque<T>>>>,
+    rest: VecDeque<VecDeque<T>>,
+    beside: Beside,
 }
 
-impl<T> Default for Row<T> {
+impl<T, Beside> Default for Row<T, Beside> {
     fn default() -> Self {
-        Self { first: VecDeque::new(), rest: None }
+        Self::Several(None)
     }
 }
 
-impl<T> Row<T> {
+impl<T, Beside: Default> Row<T, Beside> {
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        let behind_first =
-            self.rest.as_ref().and_then(|rest| Some((rest.len() - 1) * CHUNK_LEN + rest.back()?.len()));
-        self.first.len() + behind_first.unwrap_or(0)
+        match self {
+            Self::Lone(_) => 1,
+            Self::Several(chunks) => chunks.as_ref().map_or(0, |chunks| chunks.len()),
+        }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.front().is_none()
+    }
+
+    /// Whether there is more than one item.
+    #[inline]
+    pub(super) fn has_more_than_one(&self) -> bool {
+        matches!(self, Self::Several(Some(chunks)) if chunks.first.len() + chunks.rest.len() > 1)
     }
 
     /// Bytes it has allocated, without what the items own.
     pub(super) fn memory_bytes(&self) -> usize {
+        let Self::Several(Some(chunks)) = self else { return 0 };
         let chunk_bytes = |chunk: &VecDeque<T>| chunk.capacity() * size_of::<T>();
-        let rest = self.rest.as_ref().map_or(0, |rest| {
-            let row_bytes = size_of_val(&**rest) + rest.capacity() * size_of::<VecDeque<T>>();
-            row_bytes + rest.iter().map(chunk_bytes).sum::<usize>()
-        });
-        chunk_bytes(&self.first) + rest
+        let row_bytes = size_of_val(&**chunks) + chunks.rest.capacity() * size_of::<VecDeque<T>>();
+        row_bytes + chunk_bytes(&chunks.first) + chunks.rest.iter().map(chunk_bytes).sum::<usize>()
     }
 
     /// Moves the memory that it has itself, but for that of full chunks, which are large.
     pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
-        move_deque(&mut self.first, mover);
-        if let Some(rest) = &mut self.rest {
-            move_box(rest, mover);
-            move_deque(rest, mover);
+        if let Self::Several(Some(chunks)) = self {
+            move_box(chunks, mover);
+            move_deque(&mut chunks.first, mover);
+            move_deque(&mut chunks.rest, mover);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter().flatten()))
+        let (lone, chunks) = match self {
+            Self::Lone(item) => (Some(item), None),
+            Self::Several(chunks) => (None, chunks.as_deref()),
+        };
+        lone.into_iter().chain(chunks.into_iter().flat_map(Chunks::iter))
     }
 
     pub(super) fn into_iter(self) -> impl Iterator<Item = T> {
-        self.first.into_iter().chain(self.rest.into_iter().flat_map(|rest| rest.into_iter().flatten()))
+        let (lone, chunks) = match self {
+            Self::Lone(item) => (Some(item), None),
+            Self::Several(chunks) => (None, chunks),
+        };
+        let in_chunks = |chunks: Box<Chunks<T, Beside>>| {
+            chunks.first.into_iter().chain(chunks.rest.into_iter().flatten())
+        };
+        lone.into_iter().chain(chunks.into_iter().flat_map(in_chunks))
     }
 
+    /// The only item, if it lies in the row itself.
+    #[inline]
+    pub(super) fn lone(&self) -> Option<&T> {
+        if let Self::Lone(item) = self { Some(item) } else { None }
+    }
+
+    /// What lies beside several items.
+    #[inline]
+    pub(super) fn beside(&self) -> Option<&Beside> {
+        if let Self::Several(Some(chunks)) = self { Some(&chunks.beside) } else { None }
+    }
+
+    /// The same to be changed.
+    #[inline]
+    pub(super) fn beside_mut(&mut self) -> Option<&mut Beside> {
+        if let Self::Several(Some(chunks)) = self { Some(&mut chunks.beside) } else { None }
+    }
+
+    #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&T> {
-        let (chunk, within) = self.place(at);
-        match chunk.checked_sub(1) {
-            None => self.first.get(within),
-            Some(chunk) => self.rest.as_ref()?.get(chunk)?.get(within),
+        match self {
+            Self::Lone(item) => (at == 0).then_some(item),
+            Self::Several(chunks) => chunks.as_ref()?.get(at),
         }
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        let (chunk, within) = self.place(at);
-        match chunk.checked_sub(1) {
-            None => self.first.get_mut(within),
-            Some(chunk) => self.rest.as_mut()?.get_mut(chunk)?.get_mut(within),
+        match self {
+            Self::Lone(item) => (at == 0).then_some(item),
+            Self::Several(chunks) => chunks.as_mut()?.get_mut(at),
         }
     }
 
-    pub(super) fn back(&self) -> Option<&T> {
-        self.rest.as_ref().map_or(&self.first, |rest| &rest[rest.len() - 1]).back()
+    #[inline]
+    pub(super) fn front(&self) -> Option<&T> {
+        match self {
+            Self::Lone(item) => Some(item),
+            Self::Several(chunks) => chunks.as_ref()?.first.front(),
+        }
     }
 
+    #[inline]
+    pub(super) fn back(&self) -> Option<&T> {
+        match self {
+            Self::Lone(item) => Some(item),
+            Self::Several(chunks) => chunks.as_ref()?.last().back(),
+        }
+    }
+
+    /// The first item, or the last one, and what lies beside several.
+    #[inline]
+    pub(super) fn end_mut(&mut self, is_front: bool) -> Option<(&mut T, Option<&mut Beside>)> {
+        match self {
+            Self::Lone(item) => Some((item, None)),
+            Self::Several(chunks) => {
+                let Chunks { first, rest, beside } = &mut **chunks.as_mut()?;
+                let item =
+                    if is_front { first.front_mut() } else { rest.back_mut().unwrap_or(first).back_mut() };
+                Some((item?, Some(beside)))
+            }
+        }
+    }
+
+    /// The last item.
     pub(super) fn back_mut(&mut self) -> Option<&mut T> {
-        let chunk = self.chunk_count() - 1;
-        self.chunk_mut(chunk).back_mut()
+        self.end_mut(false).map(|(item, _)| item)
     }
 
     /// Adds an item before the one at `at`, or at the end if that is the length.
     pub(super) fn insert(&mut self, at: usize, item: T) {
-        if self.first.capacity() == 0 {
-            self.first.reserve_exact(1);
-        }
-        if at == 0 && self.first.len() == CHUNK_LEN {
-            let full = std::mem::replace(&mut self.first, VecDeque::with_capacity(CHUNK_LEN));
-            self.rest.get_or_insert_default().push_front(full);
-        }
-        let fits_first = at <= self.first.len() && self.first.len() < CHUNK_LEN;
-        let (mut chunk, mut within) = if fits_first { (0, at) } else { self.place(at) };
-        let mut item = item;
-        loop {
-            if chunk == self.chunk_count() {
-                self.rest.get_or_insert_default().push_back(VecDeque::with_capacity(CHUNK_LEN));
+        match mem::take(self) {
+            Self::Several(None) => *self = Self::Lone(item),
+            Self::Several(Some(chunks)) => self.several(chunks).insert(at, item),
+            Self::Lone(lone) => {
+                let first = VecDeque::from([lone]);
+                self.several(Box::new(Chunks { first, rest: VecDeque::new(), beside: Beside::default() }))
+                    .insert(at, item);
             }
-            let target = self.chunk_mut(chunk);
-            let pushed_on = if target.len() == CHUNK_LEN { target.pop_back() } else { None };
-            target.insert(within, item);
-            let Some(next) = pushed_on else { return };
-            (item, chunk, within) = (next, chunk + 1, 0);
+        }
+    }
+
+    /// Makes these its items.
+    fn several(&mut self, chunks: Box<Chunks<T, Beside>>) -> &mut Chunks<T, Beside> {
+        *self = Self::Several(Some(chunks));
+        match self {
+            Self::Several(Some(chunks)) => chunks,
+            Self::Several(None) | Self::Lone(_) => unreachable!("it was made so"),
         }
     }
 
@@ -128,6 +200,84 @@ impl<T> Row<T> {
 
     /// Takes the item at `at` out.
     pub(super) fn remove(&mut self, at: usize) -> Option<T> {
+        match self {
+            Self::Lone(_) if at > 0 => None,
+            Self::Lone(_) => mem::take(self).into_iter().next(),
+            Self::Several(chunks) => chunks.as_mut()?.remove(at),
+        }
+    }
+
+    /// Gives back memory that nothing uses.
+    pub(super) fn shrink_to_fit(&mut self) {
+        match self {
+            Self::Several(Some(chunks)) if chunks.len() < 2 => {
+                *self = chunks.first.pop_back().map_or_else(Self::default, Self::Lone);
+            }
+            Self::Several(Some(chunks)) => chunks.first.shrink_to_fit(),
+            Self::Several(None) | Self::Lone(_) => {}
+        }
+    }
+
+    pub(super) fn debug_validate(&self) {
+        if let Self::Several(Some(chunks)) = self {
+            chunks.debug_validate();
+        }
+    }
+}
+
+impl<T, Beside> Chunks<T, Beside> {
+    #[inline]
+    fn len(&self) -> usize {
+        let behind_first = self.rest.back().map(|last| (self.rest.len() - 1) * CHUNK_LEN + last.len());
+        self.first.len() + behind_first.unwrap_or(0)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(self.rest.iter().flatten())
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<&T> {
+        match self.place(at) {
+            (0, within) => self.first.get(within),
+            (chunk, within) => self.rest.get(chunk - 1)?.get(within),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        match self.place(at) {
+            (0, within) => self.first.get_mut(within),
+            (chunk, within) => self.rest.get_mut(chunk - 1)?.get_mut(within),
+        }
+    }
+
+    #[inline]
+    fn last(&self) -> &VecDeque<T> {
+        self.rest.back().unwrap_or(&self.first)
+    }
+
+    fn insert(&mut self, at: usize, item: T) {
+        if at == 0 && self.first.len() == CHUNK_LEN {
+            let full = mem::replace(&mut self.first, VecDeque::with_capacity(CHUNK_LEN));
+            self.rest.push_front(full);
+        }
+        let fits_first = at <= self.first.len() && self.first.len() < CHUNK_LEN;
+        let (mut chunk, mut within) = if fits_first { (0, at) } else { self.place(at) };
+        let mut item = item;
+        loop {
+            if chunk == self.chunk_count() {
+                self.rest.push_back(VecDeque::with_capacity(CHUNK_LEN));
+            }
+            let target = self.chunk_mut(chunk);
+            let pushed_on = if target.len() == CHUNK_LEN { target.pop_back() } else { None };
+            target.insert(within, item);
+            let Some(next) = pushed_on else { return };
+            (item, chunk, within) = (next, chunk + 1, 0);
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Option<T> {
         let (chunk, within) = self.place(at);
         if chunk >= self.chunk_count() {
             return None;
@@ -143,47 +293,37 @@ impl<T> Row<T> {
         Some(item)
     }
 
-    /// Gives back memory that nothing uses.
-    pub(super) fn shrink_to_fit(&mut self) {
-        self.first.shrink_to_fit();
-    }
-
     /// Lets go of an empty chunk at either end, and of capacity.
     fn tidy(&mut self) {
-        let Some(rest) = &mut self.rest else {
-            let (len, capacity) = (self.first.len(), self.first.capacity());
-            if capacity > CAPACITY_KEPT && len < capacity / 4 {
-                self.first.shrink_to(capacity / 2);
-            }
-            return;
-        };
         if self.first.is_empty()
-            && let Some(next) = rest.pop_front()
+            && let Some(next) = self.rest.pop_front()
         {
             self.first = next;
         }
-        if rest.back().is_some_and(VecDeque::is_empty) {
-            rest.pop_back();
+        if self.rest.back().is_some_and(VecDeque::is_empty) {
+            self.rest.pop_back();
         }
-        if rest.is_empty() {
-            self.rest = None;
-        } else if rest.capacity() > CAPACITY_KEPT && rest.len() < rest.capacity() / 4 {
-            rest.shrink_to(rest.capacity() / 2);
+        if self.rest.is_empty() {
+            self.rest = VecDeque::new();
+            give_back(&mut self.first);
+        } else {
+            give_back(&mut self.rest);
         }
     }
 
     fn chunk_count(&self) -> usize {
-        1 + self.rest.as_ref().map_or(0, |rest| rest.len())
+        1 + self.rest.len()
     }
 
     fn chunk_mut(&mut self, chunk: usize) -> &mut VecDeque<T> {
-        match (chunk.checked_sub(1), &mut self.rest) {
-            (Some(chunk), Some(rest)) => &mut rest[chunk],
-            _ => &mut self.first,
+        match chunk.checked_sub(1) {
+            Some(chunk) => &mut self.rest[chunk],
+            None => &mut self.first,
         }
     }
 
     /// The chunk of an index and the place in it.
+    #[inline]
     fn place(&self, at: usize) -> (usize, usize) {
         match at.checked_sub(self.first.len()) {
             None => (0, at),
@@ -191,17 +331,23 @@ impl<T> Row<T> {
         }
     }
 
-    pub(super) fn debug_validate(&self) {
+    fn debug_validate(&self) {
         assert!(self.first.len() <= CHUNK_LEN);
-        let Some(rest) = &self.rest else { return };
-        assert!(
-            !self.first.is_empty() && rest.back().is_some_and(|last| (1..=CHUNK_LEN).contains(&last.len()))
-        );
-        assert!(rest.iter().rev().skip(1).all(|chunk| chunk.len() == CHUNK_LEN));
+        let Some(last) = self.rest.back() else { return };
+        assert!(!self.first.is_empty() && (1..=CHUNK_LEN).contains(&last.len()));
+        assert!(self.rest.iter().rev().skip(1).all(|chunk| chunk.len() == CHUNK_LEN));
     }
 }
 
-impl<T> Index<usize> for Row<T> {
+/// Gives capacity back that is much and hardly in use.
+fn give_back<T>(deque: &mut VecDeque<T>) {
+    let (len, capacity) = (deque.len(), deque.capacity());
+    if capacity > CAPACITY_KEPT && len < capacity / 4 {
+        deque.shrink_to(capacity / 2);
+    }
+}
+
+impl<T, Beside: Default> Index<usize> for Row<T, Beside> {
     type Output = T;
 
     fn index(&self, at: usize) -> &T {
@@ -209,7 +355,7 @@ impl<T> Index<usize> for Row<T> {
     }
 }
 
-impl<T> IndexMut<usize> for Row<T> {
+impl<T, Beside: Default> IndexMut<usize> for Row<T, Beside> {
     fn index_mut(&mut self, at: usize) -> &mut T {
         self.get_mut(at).expect("the index is below the length")
     }
@@ -224,7 +370,7 @@ mod tests {
     fn behaves_like_one_deque() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
-            let (mut row, mut model) = (Row::default(), VecDeque::new());
+            let (mut row, mut model) = (Row::<u32, ()>::default(), VecDeque::new());
             for step in 0..400_u32 {
                 let len = model.len();
                 let ends = [0, len, random.below(len as u64 + 1) as usize];
@@ -237,10 +383,17 @@ mod tests {
                     let at = if at == len { at.saturating_sub(1) } else { at };
                     assert_eq!(row.remove(at), model.remove(at), "seed {seed}, step {step}");
                 }
+                if random.below(20) == 0 {
+                    row.shrink_to_fit();
+                }
                 row.debug_validate();
                 assert!(row.iter().eq(model.iter()), "seed {seed}, step {step}");
                 assert_eq!((row.len(), row.back()), (model.len(), model.back()), "seed {seed}, step {step}");
                 assert_eq!((row.is_empty(), row.get(at)), (model.is_empty(), model.get(at)));
+                assert_eq!((row.front(), row.has_more_than_one()), (model.front(), model.len() > 1));
+                for (is_front, end) in [(true, model.front().copied()), (false, model.back().copied())] {
+                    assert_eq!(row.end_mut(is_front).map(|(item, _)| *item), end);
+                }
             }
             assert!(row.into_iter().eq(model));
         }
@@ -248,15 +401,16 @@ mod tests {
 
     #[test]
     fn memory_comes_and_goes_with_chunks() {
-        let mut row = Row::default();
+        let mut row = Row::<u64, ()>::default();
         assert_eq!(row.memory_bytes(), 0);
         row.push_back(0_u64);
-        assert_eq!(row.memory_bytes(), size_of::<u64>());
+        assert_eq!(row.memory_bytes(), 0);
         (1..1000).for_each(|item| row.push_back(item));
         assert!(row.memory_bytes() < 2000 * size_of::<u64>() + 512 * size_of::<VecDeque<u64>>());
         (1..1000).for_each(|_| assert!(row.remove(0).is_some()));
+        assert!(row.memory_bytes() > 0);
         row.shrink_to_fit();
-        assert_eq!(row.memory_bytes(), size_of::<u64>());
-        assert_eq!((row.remove(0), row.remove(0)), (Some(999), None));
+        assert_eq!((row.memory_bytes(), row.lone()), (0, Some(&999)));
+        assert_eq!((row.remove(1), row.remove(0), row.remove(0)), (None, Some(999), None));
     }
 }

@@ -14,7 +14,7 @@
 
 use super::entry::Entries;
 use super::node::ListNode;
-use super::row::Row;
+use super::nodes::Nodes;
 use super::{End, List};
 
 /// The place behind a node that was read, seen from the end at which the search began.
@@ -59,7 +59,7 @@ impl List {
     /// The index of the first element of a node.
     pub fn first_index(&self, at: usize) -> usize {
         let count = |nodes: std::ops::Range<usize>| nodes.map(|at| self.nodes[at].count()).sum::<usize>();
-        if at <= self.nodes.len() / 2 { count(0..at) } else { self.len - count(at..self.nodes.len()) }
+        if at <= self.nodes.len() / 2 { count(0..at) } else { self.len() - count(at..self.nodes.len()) }
     }
 
     /// Reads a node; a compressed one as a copy.
@@ -86,14 +86,14 @@ impl List {
             (None, End::Head) => 0,
             (None, End::Tail) => self.nodes.len().checked_sub(1)?,
         };
-        (at < self.nodes.len() && self.len > 0).then_some(at)
+        (at < self.nodes.len() && !self.is_empty()).then_some(at)
     }
 
     /// Removes elements of one node, which was read in a search that began at `end`: those of `places`, which ascend. What is left stays
     /// uncompressed. The new place of the search.
     pub fn remove_in(&mut self, at: usize, places: &[usize], end: End) -> Option<Bookmark> {
         self.expand(at);
-        let (first, len) = (self.first_index(at), self.len);
+        let (first, len) = (self.first_index(at), self.len());
         if let Some(seen) = self.extras.seen() {
             for (gone, place) in places.iter().rev().enumerate() {
                 seen.removed(first + place, 1, len - gone - 1);
@@ -108,7 +108,7 @@ impl List {
             !goes
         });
         assert!(rest.is_empty(), "only existing elements are removed");
-        self.len -= places.len();
+        self.nodes.count_out(places.len());
         let read_before = match end {
             End::Head => at.checked_sub(1),
             End::Tail => Some(at + 1).filter(|next| *next < self.nodes.len()),
@@ -136,7 +136,7 @@ impl List {
 }
 
 /// Where the node of a bookmark is now.
-fn find(nodes: &Row<ListNode>, place: &Bookmark) -> Option<usize> {
+fn find(nodes: &Nodes, place: &Bookmark) -> Option<usize> {
     let is_it = |at: &usize| nodes.get(*at).is_some_and(|node| identity(node) == place.node);
     (0..nodes.len().max(place.at + 1))
         .flat_map(|shift| [place.at.checked_sub(shift), Some(place.at + shift)])

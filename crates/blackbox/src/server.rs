@@ -245,13 +245,13 @@ impl Server {
     }
 
     fn threads_stand_still(&self) -> bool {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
-        let stands = |thread: std::io::Result<std::fs::DirEntry>| {
+        let mut threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let stands = |thread: io::Result<std::fs::DirEntry>| {
             let stat = std::fs::read_to_string(thread.expect("it is listed").path().join("stat"));
             // A thread that has ended since does nothing, too.
             stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
         };
-        threads.map(stands).all(|stands| stands)
+        threads.all(stands)
     }
 
     /// Waits until it has ended.

@@ -62,6 +62,10 @@ impl Door for Thread {
         command.full_name != "exists"
     }
 
+    fn is_replica(&self) -> bool {
+        self.standing() != Standing::default()
+    }
+
     fn standing(&self) -> Standing {
         self.standing.clone()
     }

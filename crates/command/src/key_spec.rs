@@ -175,7 +175,12 @@ impl KeySpec {
         if end < start || end >= args.len() {
             return false;
         }
-        found.extend((start..=end).step_by(step).map(|index| KeyRef { index, write }));
+        // Most calls have one: an iterator would cost more than to find it.
+        let mut index = start;
+        while index <= end {
+            found.push(KeyRef { index, write });
+            index += step;
+        }
         true
     }
 

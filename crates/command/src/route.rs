@@ -115,7 +115,11 @@ impl Needs {
         for spec in command.entry.keys {
             spec.find(args, &mut found);
         }
-        Needs::several(found.iter().map(|key| placement.shard(args[key.index])).collect())
+        match found.as_slice() {
+            [] => Needs::Nothing,
+            [only] => Needs::One(placement.shard(args[only.index])),
+            keys => Needs::several(keys.iter().map(|key| placement.shard(args[key.index])).collect()),
+        }
     }
 
     /// Exactly these.
@@ -131,6 +135,9 @@ impl Needs {
 
     /// The union of two needs.
     pub fn and(self, other: Needs) -> Needs {
+        if other == Needs::Nothing {
+            return self;
+        }
         let mut ids: SmallVec<[ShardId; 8]> = SmallVec::new();
         for needs in [&self, &other] {
             match needs {

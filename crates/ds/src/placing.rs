@@ -126,7 +126,12 @@ impl Rule {
         match &self.part {
             Part::Fixed(range) => Some(&key[range.clone()]),
             Part::Until(end) => {
-                let length = memchr::memmem::find(rest, end).filter(|length| *length > 0)?;
+                // To search for one byte needs no preparation.
+                let length = match **end {
+                    [byte] => memchr::memchr(byte, rest),
+                    _ => memchr::memmem::find(rest, end),
+                };
+                let length = length.filter(|length| *length > 0)?;
                 Some(&rest[..length])
             }
         }

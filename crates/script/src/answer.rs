@@ -69,6 +69,9 @@ impl Errors {
 /// Writes the value on top of the stack and leaves it there; the errors that it is or contains.
 pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Errors {
     let mut errors = Errors::default();
+    if stack.kind(-1) != LuaKind::Table && write_value(stack, reply, &mut errors).is_ok() {
+        return errors;
+    }
     let start = reply.deferred();
     let length_before = reply.out().len();
     let floor = stack.top();

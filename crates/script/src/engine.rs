@@ -33,6 +33,7 @@ pub enum Outcome {
     Missing,
 }
 
+#[derive(Clone)]
 struct Compiled {
     script: Arc<Script>,
     function: Function,
@@ -42,6 +43,8 @@ struct Compiled {
 pub struct Engine {
     state: State,
     compiled: HashMap<Sha1Hex, Compiled, foldhash::fast::FixedState>,
+    /// What ran last, as it is among `compiled`.
+    recent: Option<Compiled>,
 }
 
 impl Engine {
@@ -53,7 +56,7 @@ impl Engine {
             api::install_for_scripts(stack).expect("the libraries fit into an empty state");
         };
         let state = State::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
-        Engine { state, compiled: HashMap::default() }
+        Engine { state, compiled: HashMap::default(), recent: None }
     }
 
     /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh
@@ -69,6 +72,7 @@ impl Engine {
     pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ScriptError> {
         if let Some(compiled) = self.compiled.get_mut(script.sha()) {
             compiled.script = Arc::clone(script);
+            self.recent = None;
             return Ok(());
         }
         if self.compiled.len() >= COMPILED_COUNT_MAX {
@@ -89,6 +93,7 @@ impl Engine {
         if !compiled.script.is_gone() {
             return Some(compiled.script.flags());
         }
+        self.recent = None;
         if let Some(compiled) = self.compiled.remove(sha) {
             self.state.forget(compiled.function);
         }
@@ -110,7 +115,10 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Reply<'_>,
     ) -> Outcome {
-        let Some(Compiled { script, function }) = self.compiled.get(sha) else { return Outcome::Missing };
+        if !self.recent.as_ref().is_some_and(|recent| recent.script.sha() == sha) {
+            self.recent = self.compiled.get(sha).cloned();
+        }
+        let Some(Compiled { script, function }) = &self.recent else { return Outcome::Missing };
         script.set_used();
         let finish = |stack: &mut Stack<'_>, ending| match ending {
             Ending::Returned => Outcome::Returned(answer::write(stack, reply)),
@@ -120,6 +128,7 @@ impl Engine {
     }
 
     fn forget(&mut self, is_unwanted: impl Fn(&Script) -> bool) {
+        self.recent = None;
         for (_, compiled) in self.compiled.extract_if(|_, compiled| is_unwanted(&compiled.script)) {
             self.state.forget(compiled.function);
         }

@@ -36,6 +36,13 @@ impl Sha1Hex {
     }
 
     /// The digits.
+    #[inline]
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The digits as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
@@ -150,8 +157,16 @@ impl Script {
     /// # Errors
     /// When the first line is a `#!` line with unknown contents.
     pub fn new(source: &[u8]) -> Result<Script, ScriptError> {
+        Script::of_name(Sha1Hex::of(source), source)
+    }
+
+    /// The same where the name of the script with this source is known.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_name(sha: Sha1Hex, source: &[u8]) -> Result<Script, ScriptError> {
         let (flags, body_start) = parse_shebang(source)?;
-        let (sha, source) = (Sha1Hex::of(source), source.into());
+        let source = source.into();
         Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: ReachSeen::default() })
     }
 

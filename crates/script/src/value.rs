@@ -21,7 +21,7 @@ use crate::raw::{Failure, LuaKind, Stack};
 /// Commands nest their replies a few levels deep.
 const NESTING_MAX: usize = 64;
 
-/// Pushes the reply in `bytes`; true when it is an error.
+/// Pushes the reply in `bytes`, in a function with the words for a status ([`Stack::push_status`]); true when it is an error.
 pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<bool, Failure> {
     let mut reader = Reader { rest: bytes };
     push_value(stack, &mut reader, 0)?;
@@ -78,7 +78,7 @@ fn push_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>, depth: usize) -> R
             Some(length) => stack.push_bytes(reader.block(length)?),
             None => stack.push_boolean(false),
         },
-        b'+' => push_text_field(stack, "ok", reader.line()?),
+        b'+' => stack.push_status(reader.line()?),
         b'-' => {
             error::push(stack, &error::normalize(reader.line()?))?;
             stack.push_boolean(true)?;

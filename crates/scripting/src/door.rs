@@ -54,6 +54,9 @@ pub trait Door {
     /// Why no data may be changed now, if it is so.
     fn refuses_writes(&self) -> Option<CommandError>;
 
+    /// Whether this is a replica; if not, nothing is said by [`standing`](Self::standing).
+    fn is_replica(&self) -> bool;
+
     /// What is not to be done here because this is a replica.
     fn standing(&self) -> Standing;
 

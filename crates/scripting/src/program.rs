@@ -60,6 +60,18 @@ pub(crate) enum Wanted<'a> {
     Named(&'a [u8]),
 }
 
+impl Wanted<'_> {
+    /// Whether it is this script, which is still in the cache; false also if its name is in capital letters.
+    #[inline]
+    pub(crate) fn is(&self, script: &Script) -> bool {
+        let is_it = match self {
+            Wanted::Source(source) => *source == script.source(),
+            Wanted::Named(name) => *name == script.sha().as_bytes(),
+        };
+        is_it && !script.is_gone()
+    }
+}
+
 /// Why a script cannot be run.
 pub enum Failure {
     /// The source is no script.

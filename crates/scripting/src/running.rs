@@ -9,13 +9,13 @@
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
 //! function `FUNCTION KILL`, ends it. One that has written nothing when `script-time-max` is over ends by itself.
 
-use command::{Client, Command, CommandError, Flag, Needs, Outcome, Tx};
+use command::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
 use resp::{Output, Proto, Reply};
 use script::{Interrupt, Reach};
 use shard::ShardId;
 use smallvec::SmallVec;
 
-use crate::door::{Door, Standing};
+use crate::door::{Door, Settings, Standing};
 use crate::program::Program;
 use crate::roaming::Waiting;
 use crate::scripts::Scripts;
@@ -44,7 +44,7 @@ pub(crate) fn run<'t>(
     reply: &mut Reply,
 ) -> Result<script::Errors, CommandError> {
     let client = as_in_script(client);
-    let trusted_after = door.settings().trusted_after;
+    let Settings { trusted_after, time_max_ms, .. } = door.settings();
     let states = door.states();
     let mut running = states.begin();
     let (scripts, thread, started_ms) = (states.scripts, states.thread, states.clock.monotonic_ms());
@@ -59,6 +59,7 @@ pub(crate) fn run<'t>(
         call: *call,
         lacks_room,
         started_ms,
+        time_max_ms,
         is_slow: false,
         reach: Reach::Declared,
         wanted: SmallVec::new(),
@@ -96,6 +97,8 @@ struct Run<'a, 't> {
     /// There is no room; what needs some is refused, until it has written.
     lacks_room: bool,
     started_ms: u64,
+    /// The setting, as it was when the script came by last.
+    time_max_ms: u64,
     is_slow: bool,
     reach: Reach,
     /// With which shards it is to run again, when it is.
@@ -131,12 +134,12 @@ impl script::Host for Run<'_, '_> {
         if self.is_watched && self.reach == Reach::Declared && self.builds_names(command, args) {
             self.reach = Reach::Roaming;
         }
-        let needs = Needs::of(command, args, self.tx.hold.shards().placement());
-        self.enter(&needs)?;
+        let located = self.enter_for(command, args)?;
         // This may be a replica by now.
         if held_nothing && let Err(error) = self.admit(args) {
             return self.refuse(args, &error, proto, out);
         }
+        self.tx.located = located;
         while let Outcome::Again(shards) = self.door.run(self.tx, command, args, proto, out) {
             self.enter(&Needs::several(shards.into_vec().into()))?;
         }
@@ -147,9 +150,11 @@ impl script::Host for Run<'_, '_> {
         if self.door.has_to_end(self.tx.wrote) {
             return Err(Interrupt::Killed);
         }
+        let Settings { slow_after_ms, time_max_ms, .. } = self.door.settings();
+        self.time_max_ms = time_max_ms;
         self.check_time()?;
         let now_ms = self.door.states().clock.monotonic_ms();
-        if now_ms.saturating_sub(self.started_ms) < self.door.settings().slow_after_ms {
+        if now_ms.saturating_sub(self.started_ms) < slow_after_ms {
             return Ok(());
         }
         if !self.is_slow {
@@ -195,13 +200,13 @@ fn as_in_script(client: Client) -> Client {
 impl<'t> Run<'_, 't> {
     /// Ends the script if it has written nothing and its time is over. One that has written goes on: half of what it does must not
     /// be there without the other half.
+    #[inline]
     fn check_time(&mut self) -> Result<(), Interrupt> {
-        let time_max_ms = self.door.settings().time_max_ms;
-        if time_max_ms == u64::MAX || self.tx.wrote {
+        if self.time_max_ms == u64::MAX || self.tx.wrote {
             return Ok(());
         }
         let spent_ms = self.door.states().clock.monotonic_ms().saturating_sub(self.started_ms);
-        if spent_ms < time_max_ms { Ok(()) } else { Err(Interrupt::TimeOver) }
+        if spent_ms < self.time_max_ms { Ok(()) } else { Err(Interrupt::TimeOver) }
     }
 
     fn refuse(
@@ -227,7 +232,8 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        let standing = if self.tx.keeps_due { Standing::default() } else { self.door.standing() };
+        let has_standing = !self.tx.keeps_due && self.door.is_replica();
+        let standing = if has_standing { self.door.standing() } else { Standing::default() };
         if standing.stale.is_some() && !command.has(Flag::Stale) {
             return Err(CommandError::fixed("ERR Can not execute the command on a stale replica"));
         }
@@ -260,6 +266,19 @@ impl<'t> Run<'_, 't> {
             declared.iter().any(|known| placement.placing_part(known) == part)
         };
         command.keys(args).is_some_and(|keys| keys.iter().any(|key| !is_declared(args[key.index])))
+    }
+
+    /// Enters the shards of a call; where its only key lies, if there is just one.
+    #[inline]
+    fn enter_for(&mut self, command: &Command, args: &[&[u8]]) -> Result<Located, Interrupt> {
+        let placement = self.tx.hold.shards().placement();
+        let Some(index) = command.lone_key(args) else {
+            self.enter(&Needs::of_no_lone_key(command, args, placement))?;
+            return Ok(Located::default());
+        };
+        let located = Located::new(args[index], placement.locate(args[index]));
+        self.enter(&Needs::One(located.shard()))?;
+        Ok(located)
     }
 
     /// Enters the shards of a call that were not entered yet.

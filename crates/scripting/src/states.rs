@@ -28,6 +28,8 @@ pub struct States {
     /// The libraries of this version, as far as this thread knows.
     libraries: Arc<LibrarySet>,
     libraries_version: u64,
+    /// What was asked for last, and is compiled or was found here: one request asks several times, and the next one often for the same.
+    recent: Option<Program>,
     is_running: bool,
 }
 
@@ -51,6 +53,7 @@ impl States {
             functions: None,
             libraries: Arc::default(),
             libraries_version: 0,
+            recent: None,
             is_running: false,
         }
     }
@@ -65,8 +68,23 @@ impl States {
         self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max)))
     }
 
-    /// The script that a client wants, compiled on this thread.
-    pub(crate) fn script(&mut self, wanted: &Wanted) -> Result<Arc<Script>, Failure> {
+    /// The script that a client wants, compiled on this thread; a source is hashed at most once.
+    pub(crate) fn script(&mut self, wanted: &Wanted) -> Result<&Arc<Script>, Failure> {
+        if !self.recent_script().is_some_and(|script| wanted.is(script)) {
+            self.recent = Some(Program::Script(self.find_script(wanted)?));
+        }
+        Ok(self.recent_script().expect("it was found just now, and stays while nobody flushes"))
+    }
+
+    #[inline]
+    fn recent_script(&self) -> Option<&Arc<Script>> {
+        match &self.recent {
+            Some(Program::Script(script)) => Some(script),
+            Some(Program::Function(..)) | None => None,
+        }
+    }
+
+    fn find_script(&mut self, wanted: &Wanted) -> Result<Arc<Script>, Failure> {
         let sha = match wanted {
             Wanted::Source(source) => Sha1Hex::of(source),
             Wanted::Named(name) => Sha1Hex::parse(name).ok_or(CommandError::NO_SCRIPT)?,
@@ -79,7 +97,7 @@ impl States {
             (Some(script), _) => script,
             (None, Wanted::Named(_)) => return Err(CommandError::NO_SCRIPT.into()),
             (None, Wanted::Source(source)) => {
-                let script = Arc::new(Script::new(source)?);
+                let script = Arc::new(Script::of_name(sha, source)?);
                 self.engine().compile(&script)?;
                 if self.scripts.roamed.has(sha.as_str().as_bytes()) {
                     script.reach().note(Reach::Roaming, 0);
@@ -93,9 +111,33 @@ impl States {
     }
 
     /// The function of this name, as of when the libraries were renewed.
-    pub(crate) fn function(&self, name: &[u8]) -> Option<Program> {
-        let (library, index) = self.libraries.function(name)?;
-        Some(Program::Function(library.clone(), index))
+    fn function(&mut self, name: &[u8]) -> Option<&Program> {
+        let is_recent = match &self.recent {
+            Some(Program::Function(library, index)) => library.functions()[*index].name == name,
+            Some(Program::Script(_)) | None => false,
+        };
+        if !is_recent {
+            let (library, index) = self.libraries.function(name)?;
+            self.recent = Some(Program::Function(library.clone(), index));
+        }
+        self.recent.as_ref()
+    }
+
+    /// Takes out what a call runs, which is to be [kept](Self::keep) behind it.
+    pub(crate) fn take(&mut self, wanted: &Wanted) -> Result<Program, Failure> {
+        self.script(wanted)?;
+        Ok(self.recent.take().expect("it is what was asked for last"))
+    }
+
+    /// The same for the function of this name.
+    pub(crate) fn take_function(&mut self, name: &[u8]) -> Option<Program> {
+        self.function(name)?;
+        self.recent.take()
+    }
+
+    /// Keeps what a call has run for the next one.
+    pub(crate) fn keep(&mut self, program: Program) {
+        self.recent = Some(program);
     }
 
     /// Takes the libraries as they are now.
@@ -111,6 +153,7 @@ impl States {
     #[cold]
     fn keep_libraries(&mut self) {
         (self.libraries_version, self.libraries) = self.scripts.libraries.get();
+        self.recent = None;
         let all = self.libraries.iter().flat_map(|library| library.functions());
         for function in all.filter(|function| self.scripts.roamed.has(&function.name)) {
             function.reach.note(Reach::Roaming, 0);
@@ -147,37 +190,37 @@ impl States {
     }
 
     /// What a call of a script or function runs; none if it will be refused.
-    pub fn called(&mut self, args: &[&[u8]], callee: Callee) -> Option<Program> {
+    pub fn called(&mut self, args: &[&[u8]], callee: Callee) -> Option<&Program> {
         let &what = args.get(1)?;
         if self.is_running {
             // The engine is out.
             return None;
         }
-        match callee {
-            Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
-            Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
+        let wanted = match callee {
+            Callee::Source => Wanted::Source(what),
+            Callee::Sha1 => Wanted::Named(what),
             Callee::Function => {
                 self.renew_libraries();
-                self.function(what)
+                return self.function(what);
             }
-        }
+        };
+        self.script(&wanted).ok()?;
+        self.recent.as_ref()
     }
 
     /// The shards that a call needs beside those of its keys: the roaming one, unless it was seen to keep to its keys
     /// `trusted_after` times. Once is enough for one whose keys lie together because their names say so: those that it builds do, too.
     pub fn needs(&mut self, args: &[&[u8]], callee: Callee, trusted_after: u32, shards: &Shards) -> Needs {
-        let roaming = if shards.len() > 1 { Needs::One(shards.roaming()) } else { Needs::Nothing };
-        match self.called(args, callee) {
-            Some(program) if !program.reach().may_roam(trusted_after) => Needs::Nothing,
-            Some(program)
-                if !program.reach().may_roam(trusted_after.min(1))
-                    && are_colocated(args, shards.placement()) =>
-            {
-                Needs::Nothing
+        let (may_roam, may_roam_if_colocated) = match self.called(args, callee) {
+            Some(program) => {
+                let reach = program.reach();
+                (reach.may_roam(trusted_after), reach.may_roam(trusted_after.min(1)))
             }
             // One that is unknown may be known when its turn comes.
-            _ => roaming,
-        }
+            None => (true, true),
+        };
+        let is_trusted = !may_roam || !may_roam_if_colocated && are_colocated(args, shards.placement());
+        if is_trusted || shards.len() <= 1 { Needs::Nothing } else { Needs::One(shards.roaming()) }
     }
 
     /// Lends the states to a script that begins.

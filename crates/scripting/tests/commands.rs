@@ -62,6 +62,10 @@ impl Door for Thread {
         command.full_name != "exists"
     }
 
+    fn is_replica(&self) -> bool {
+        self.standing() != Standing::default()
+    }
+
     fn standing(&self) -> Standing {
         self.standing.clone()
     }
@@ -238,6 +242,38 @@ fn scripts_are_known_by_their_names_until_the_cache_is_flushed() {
     server.check(&[b"SCRIPT", b"EXISTS", name, b"nothing"], "*2\r\n:1\r\n:0\r\n", &[]);
     server.check(&[b"SCRIPT", b"FLUSH"], "+OK", &[]);
     server.check(&[b"EVALSHA", name, b"0", b"x"], "-NOSCRIPT", &[]);
+}
+
+#[test]
+fn what_was_run_last_is_run_again_only_as_long_as_it_is_there() {
+    let mut server = Server::new();
+    let (source, other): (&[u8], &[u8]) = (b"return 'one'", b"return 'two'");
+    let name = script::Sha1Hex::of(source);
+    let capitals = name.as_str().to_ascii_uppercase();
+    for _ in 0..2 {
+        server.check(&[b"EVAL", source, b"0"], "$3\r\none\r\n", &[]);
+        server.check(&[b"EVALSHA", name.as_bytes(), b"0"], "$3\r\none\r\n", &[]);
+        server.check(&[b"EVALSHA", capitals.as_bytes(), b"0"], "$3\r\none\r\n", &[]);
+    }
+    server.check(&[b"EVAL", other, b"0"], "$3\r\ntwo\r\n", &[]);
+    server.check(&[b"EVALSHA", name.as_bytes(), b"0"], "$3\r\none\r\n", &[]);
+    server.check(&[b"EVALSHA", name.as_bytes(), b"7"], "-ERR Number of keys can't be greater", &[]);
+    server.run(&[b"SCRIPT", b"FLUSH"]);
+    server.check(&[b"EVALSHA", name.as_bytes(), b"0"], "-NOSCRIPT", &[]);
+    server.check(&[b"EVAL", source, b"0"], "$3\r\none\r\n", &[]);
+
+    server.run(&[b"FUNCTION", b"LOAD", COUNT]);
+    for count in [b"count".as_slice(), b"count", b"COUNT"] {
+        server.local.take_effects();
+        server.check(&[b"FCALL", count, b"1", b"k", b"1"], ":", &[&[b"INCRBY", b"k", b"1"]]);
+    }
+    let replacement: &[u8] = b"#!lua name=a\nredis.register_function('count', function() return 'new' end)";
+    server.run(&[b"FUNCTION", b"LOAD", b"REPLACE", replacement]);
+    server.local.take_effects();
+    server.check(&[b"FCALL", b"count", b"0"], "$3\r\nnew\r\n", &[]);
+    server.run(&[b"FUNCTION", b"DELETE", b"a"]);
+    server.local.take_effects();
+    server.check(&[b"FCALL", b"count", b"0"], "-ERR Function not found", &[]);
 }
 
 #[test]

@@ -77,6 +77,10 @@ impl Door for ThreadHost {
         refuses_writes(self.shared).or_else(|| self.shared.quorum.error())
     }
 
+    fn is_replica(&self) -> bool {
+        self.shared.following.is_replica()
+    }
+
     fn standing(&self) -> Standing {
         let standing = self.shared.following.standing(&self.shared.settings);
         Standing {

@@ -133,6 +133,45 @@ fn none_ends_half_applied_where_cores_are_scarce() {
 }
 
 #[test]
+fn a_pipeline_with_scripts_runs_in_its_order() {
+    const APPEND: &str = "redis.call('APPEND', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])";
+    for threads in [1, 2] {
+        let server = Server::start(threads, "auto", &["--script_trusted_after=1"]);
+        let mut client = server.client();
+        let name = text(&client.call(&format!("SCRIPT LOAD \"{APPEND}\"")));
+        let (mut pipeline, mut expected, mut values) = (Vec::new(), Vec::new(), vec![String::new(); 9]);
+        for step in 0..180 {
+            let (number, letter) = (step * step % 9, format!("{}.", step % 7));
+            let key = format!("key:{number}");
+            let value = &mut values[number];
+            match step % 5 {
+                0 => {
+                    *value = letter;
+                    resp::encode_request(&["SET", &key, value], &mut pipeline);
+                    expected.push("OK".to_owned());
+                }
+                1 => {
+                    resp::encode_request(&["GETRANGE", &key, "0", "-1"], &mut pipeline);
+                    expected.push(value.clone());
+                }
+                2 => {
+                    resp::encode_request(&["EVAL", "return ARGV[1]", "0", &letter], &mut pipeline);
+                    expected.push(letter);
+                }
+                _ => {
+                    value.push_str(&letter);
+                    resp::encode_request(&["EVALSHA", &name, "1", &key, &letter], &mut pipeline);
+                    expected.push(value.clone());
+                }
+            }
+        }
+        client.send_bytes(&pipeline);
+        let replies: Vec<String> = expected.iter().map(|_| text(&client.receive())).collect();
+        assert_eq!(replies, expected, "{threads} threads");
+    }
+}
+
+#[test]
 fn eval_knows_its_script_whoever_flushes_the_cache() {
     let server = Server::start(4, "auto", &[]);
     let (is_over, flushes) = (AtomicBool::new(false), AtomicUsize::new(0));

@@ -3,13 +3,26 @@
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, LuaKind, Stack};
 
+/// The first capacity of a text: most jobs' events fit.
+const OUT_BYTES_MIN: usize = 256;
+/// The bytes that are not written as they are.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < escaped.len() {
+        escaped[byte] = matches!(byte as u8, 0..=0x1f | b'"' | b'\\' | b'/' | 0x7f);
+        byte += 1;
+    }
+    escaped
+};
+
 pub(super) fn encode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(Failure::argument(1, "expected 1 argument"));
     }
     let settings = Settings::load(stack)?;
     stack.push_copy(1)?;
-    let mut encoder = Encoder { stack, settings, out: Vec::new() };
+    let mut encoder = Encoder { stack, settings, out: Vec::with_capacity(OUT_BYTES_MIN) };
     encoder.value(0)?;
     let out = encoder.out;
     stack.push_bytes(&out)?;
@@ -61,7 +74,7 @@ impl Encoder<'_, '_> {
         self.out.reserve(text.len() + 2);
         self.out.push(b'"');
         let mut rest = text;
-        while let Some(length) = rest.iter().position(|byte| needs_escape(*byte)) {
+        while let Some(length) = rest.iter().position(|byte| ESCAPED[usize::from(*byte)]) {
             self.out.extend_from_slice(&rest[..length]);
             match rest[length] {
                 byte @ (b'"' | b'\\' | b'/') => self.out.extend_from_slice(&[b'\\', byte]),
@@ -159,8 +172,4 @@ impl Encoder<'_, '_> {
         self.out.push(b'}');
         Ok(())
     }
-}
-
-fn needs_escape(byte: u8) -> bool {
-    matches!(byte, 0..=0x1f | b'"' | b'\\' | b'/' | 0x7f)
 }

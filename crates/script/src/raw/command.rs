@@ -5,7 +5,6 @@
 //! written to a buffer that every call uses again, and turned into Lua values from there.
 
 use std::ffi::c_int;
-use std::ops::Range;
 
 use mlua::ffi;
 use resp::Output;
@@ -21,6 +20,9 @@ use crate::{error, value};
 const ARGS_INLINE: usize = 24;
 /// A reply buffer larger than this is given back after the call.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Behind the text of each number.
+const NUMBER_END: u8 = b' ';
 
 type Args<'a> = SmallVec<[&'a [u8]; ARGS_INLINE]>;
 
@@ -38,9 +40,10 @@ pub(super) unsafe extern "C-unwind" fn check_permission(state: *mut lua_State) -
     let exit = stack::enter(lua, |stack| {
         let context = Context::of(lua);
         let mut exchange = context.exchange.borrow_mut();
-        let Some(args) = gather(lua, stack, &mut exchange.numbers)? else {
+        let mut args = Args::new();
+        if !gather(lua, stack, &mut exchange.numbers, &mut args)? {
             return Err(Failure::Raise);
-        };
+        }
         match context.ask_host(|host| host.is_allowed(&args)).flatten() {
             Some(is_allowed) => stack.push_boolean(is_allowed)?,
             None => {
@@ -59,17 +62,20 @@ fn run(lua: Lua, raises: bool) -> c_int {
 }
 
 fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failure> {
-    let context = Context::of(lua);
+    let context = stack.context();
     if let Some(interrupt) = context.interrupt.get() {
         return Err(push_interrupt(stack, interrupt));
     }
     let mut exchange = context.exchange.borrow_mut();
     let Exchange { output, joined, numbers } = &mut *exchange;
-    let Some(args) = gather(lua, stack, numbers)? else {
+    let mut args = Args::new();
+    if !gather(lua, stack, numbers, &mut args)? {
         return if raises { Err(Failure::Raise) } else { Ok(1) };
-    };
+    }
     let is_resp3 = context.is_resp3.get();
-    output.clear();
+    if !output.is_empty() {
+        output.clear();
+    }
     match context.ask_host(|host| host.call(&args, is_resp3, output)) {
         Some(Ok(())) => {}
         Some(Err(interrupt)) => {
@@ -100,42 +106,48 @@ fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined
 }
 
-/// The arguments of a call, or `None` with the error pushed.
+/// Gathers the arguments of a call in `args`; false, with the error pushed, if they are none.
+#[inline]
 fn gather<'a>(
     lua: Lua,
     stack: &mut Stack<'_>,
     numbers: &'a mut Vec<u8>,
-) -> Result<Option<Args<'a>>, Failure> {
+    args: &mut Args<'a>,
+) -> Result<bool, Failure> {
     let count = stack.arg_count();
     if count == 0 {
         error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;
-        return Ok(None);
+        return Ok(false);
     }
-    let mut args = Args::with_capacity(count as usize);
-    // Numbers are text in a buffer that may still move: their places are noted first.
-    let mut places: SmallVec<[(usize, Range<usize>); ARGS_INLINE]> = SmallVec::new();
+    args.reserve(count as usize);
     numbers.clear();
+    // Numbers are text in a buffer that may still move: first only where in it each one begins.
+    let mut has_numbers = false;
     for index in 1..=count {
         match lua.kind(index) {
             ffi::LUA_TSTRING => args.push(lua.bytes(index).expect("a string has bytes")),
             ffi::LUA_TNUMBER => {
-                let start = numbers.len();
+                has_numbers = true;
                 // Adding zero turns -0 into 0, as a conversion to an integer would.
                 resp::format_double(lua.to_number(index) + 0.0, numbers);
-                places.push((args.len(), start..numbers.len()));
+                numbers.push(NUMBER_END);
                 args.push(b"");
             }
             _ => {
                 error::push(stack, b"ERR Lua redis lib command arguments must be strings or integers")?;
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
-    let numbers: &'a [u8] = numbers;
-    for (index, place) in places {
-        args[index] = &numbers[place];
+    if has_numbers {
+        let mut texts = numbers.split(|byte| *byte == NUMBER_END);
+        for (arg, index) in args.iter_mut().zip(1..) {
+            if lua.kind(index) == ffi::LUA_TNUMBER {
+                *arg = texts.next().expect("each number has a text");
+            }
+        }
     }
-    Ok(Some(args))
+    Ok(true)
 }
 
 /// Pushes what a script sees of its end, if it gets to see anything.

@@ -35,8 +35,9 @@ pub(super) const MULTIPLE: c_int = ffi::LUA_MULTRET;
 #[derive(Clone, Copy)]
 pub(super) struct Lua(pub(super) *mut lua_State);
 
-/// A compiled script, or a function of a library: where [`Lua::keep`] has put it.
-#[derive(Debug)]
+/// A compiled script, or a function of a library: where [`Lua::keep`] has put it. Copies mean the same place, and nothing once it is
+/// forgotten.
+#[derive(Clone, Debug)]
 pub(crate) struct Function(pub(super) c_int);
 
 /// Where a function on the call stack stands.

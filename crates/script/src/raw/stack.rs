@@ -21,6 +21,8 @@ const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;
 /// Roughly what one table field and one array item cost, to ask for memory before a table is made.
 const FIELD_BYTES: usize = 40;
 const ITEM_BYTES: usize = 16;
+/// What most commands answer that answer with a status.
+const STATUS_USUAL: &[u8] = b"OK";
 /// What a script is told when its memory is used up.
 const OUT_OF_MEMORY: &str = "not enough memory";
 
@@ -86,6 +88,11 @@ impl<'a> Stack<'a> {
     pub(super) fn new(lua: Lua, context: &'a Context) -> Stack<'a> {
         let top = lua.top();
         Stack { lua, context, arg_count: top, top, top_max: top + SLOTS_MIN }
+    }
+
+    #[inline]
+    pub(super) fn context(&self) -> &'a Context {
+        self.context
     }
 
     /// The number of arguments.
@@ -290,6 +297,25 @@ impl<'a> Stack<'a> {
         };
         self.claim_slot()?;
         self.lua.push_table(items, fields);
+        Ok(())
+    }
+
+    /// Pushes `{ok = text}`, in a function whose upvalues are the words for it ([`push_status_words`]).
+    #[inline]
+    pub(crate) fn push_status(&mut self, text: &[u8]) -> Result<(), Failure> {
+        self.push_table(0, 1)?;
+        self.claim_memory(text.len())?;
+        for _ in 0..2 {
+            self.claim_slot()?;
+        }
+        self.lua.push_value(ffi::lua_upvalueindex(1));
+        if text == STATUS_USUAL {
+            self.lua.push_value(ffi::lua_upvalueindex(2));
+        } else {
+            self.lua.push_bytes(text);
+        }
+        self.lua.raw_set(-3);
+        self.top -= 2;
         Ok(())
     }
 
@@ -510,6 +536,12 @@ pub(super) fn leave(lua: Lua, exit: Exit) -> c_int {
         Exit::Raise => lua.raise(),
         Exit::Argument(position) => lua.raise_argument(position),
     }
+}
+
+/// Pushes the upvalues that [`Stack::push_status`] needs.
+pub(super) fn push_status_words(lua: Lua) {
+    lua.push_bytes(b"ok");
+    lua.push_bytes(STATUS_USUAL);
 }
 
 /// What Lua calls for every native function: the function's pointer is the first upvalue.

@@ -12,7 +12,7 @@ use super::command;
 use super::context::{Context, Running};
 use super::guard;
 use super::lua::{CFunction, Function, Lua, REGISTRY, lua_State};
-use super::stack::{LuaKind, Stack};
+use super::stack::{self, LuaKind, Stack};
 use crate::host::{Host, Interrupt};
 use crate::registry::{Registered, Registry};
 use crate::{TICK_INSTRUCTION_COUNT, error};
@@ -40,14 +40,20 @@ pub(crate) enum Ending {
     Raised,
 }
 
+/// What stays at the bottom of the stack, because every run needs it: the error handler, the hidden table of globals, and names in it.
+const HANDLER: c_int = 1;
+const HIDDEN_GLOBALS: c_int = 2;
+const KEYS_NAME: c_int = 3;
+const ARGV_NAME: c_int = 4;
+const FIXED_COUNT: c_int = 4;
+
 /// A Lua state and what belongs to it.
 pub(crate) struct State {
     lua: Lua,
     /// Boxed: Lua holds a pointer to it.
     context: Box<Context>,
-    /// Registry references: the hidden table of globals, the error handler.
+    /// Registry reference of the hidden table of globals.
     globals: c_int,
-    handler: c_int,
     /// The same of what stands in the place of the globals while a library is loaded; `None` in a state for scripts.
     load_globals: Option<c_int>,
 }
@@ -104,11 +110,14 @@ impl State {
         }
         let load_globals = make_load_globals(lua, &context);
         let globals = guard::install_globals(lua);
-        lua.push_function(handle_error, 0);
-        let handler = lua.keep();
         lua.set_top(0);
+        lua.push_function(handle_error, 0);
+        lua.raw_get_item(REGISTRY, globals);
+        lua.push_bytes(b"KEYS");
+        lua.push_bytes(b"ARGV");
+        assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
         context.heap.set_crowded_from_here();
-        State { lua, context, globals, handler, load_globals }
+        State { lua, context, globals, load_globals }
     }
 
     /// Compiles a script.
@@ -130,7 +139,7 @@ impl State {
         } else {
             Err(lua.bytes(-1).unwrap_or(b"not enough memory").to_vec())
         };
-        lua.set_top(0);
+        lua.set_top(FIXED_COUNT);
         result
     }
 
@@ -150,22 +159,21 @@ impl State {
         finish: impl FnOnce(&mut Stack<'_>, Ending) -> R,
     ) -> Option<R> {
         let (lua, context) = (self.lua, &*self.context);
-        lua.raw_get_item(REGISTRY, self.handler);
-        lua.raw_get_item(REGISTRY, function.0);
         let (running, arg_count) = if self.load_globals.is_some() {
+            lua.raw_get_item(REGISTRY, function.0);
             push_array(lua, keys);
             push_array(lua, args);
             (Running::Function, 2)
         } else {
-            lua.raw_get_item(REGISTRY, self.globals);
-            for (name, items) in [("KEYS", keys), ("ARGV", args)] {
+            for (name, items) in [(KEYS_NAME, keys), (ARGV_NAME, args)] {
+                lua.push_value(name);
                 push_array(lua, items);
-                lua.raw_set_field(-2, name);
+                lua.raw_set(HIDDEN_GLOBALS);
             }
-            lua.pop(1);
+            lua.raw_get_item(REGISTRY, function.0);
             (Running::Script, 0)
         };
-        let status = self.call(running, host, arg_count, 1, 1);
+        let status = self.call(running, host, arg_count, 1, HANDLER);
         let result = (context.interrupt.get() != Some(Interrupt::Retry)).then(|| {
             lua.check_stack(ffi::LUA_MINSTACK);
             let ending = if status == 0 { Ending::Returned } else { Ending::Raised };
@@ -228,7 +236,7 @@ impl State {
     /// Drops what a call has left, and its garbage where memory is short: the next one, maybe another client's, begins
     /// with room, and with a collector that works.
     fn tidy_up(&self, status: c_int) {
-        self.lua.set_top(0);
+        self.lua.set_top(FIXED_COUNT);
         if self.context.collector_was_set.take() {
             self.lua.reset_collector();
         }
@@ -328,7 +336,8 @@ fn install_commands(lua: Lua) {
         [("call", command::call), ("pcall", command::pcall), ("acl_check_cmd", command::check_permission)];
     in_library(lua, "redis", || {
         for (name, function) in functions {
-            lua.push_function(function, 0);
+            stack::push_status_words(lua);
+            lua.push_function(function, 2);
             lua.raw_set_field(-2, name);
         }
     });

@@ -324,6 +324,22 @@ fn keys_and_arguments_are_set_for_each_run() {
     assert_eq!(bench.eval("return redis.call('reply', '$-1\\r\\n') == false"), ":1\r\n");
 }
 
+#[test]
+fn arguments_have_their_order_whatever_they_are() {
+    check("return redis.call('JOIN', 'a', 1, '', 2.5, 'b', -0, 3)", "$14\r\na,1,,2.5,b,0,3\r\n");
+    check("return redis.call('JOIN', 1, 2)", "$3\r\n1,2\r\n");
+    check("return redis.call('JOIN', 'a b', 'c')", "$5\r\na b,c\r\n");
+    check("local t = {} for i = 1, 40 do t[i] = i end return #redis.call('JOIN', unpack(t))", ":110\r\n");
+}
+
+#[test]
+fn each_status_is_a_table_of_its_own() {
+    let change = "local a = redis.call('SET', 'k', 'v') a.ok = 'changed' a.more = 1";
+    let look = "local b = redis.call('SET', 'k', 'v') return {b.ok, tostring(b.more), redis.call('PING').ok}";
+    check(&format!("{change} {look}"), "*3\r\n$2\r\nOK\r\n$3\r\nnil\r\n$4\r\nPONG\r\n");
+    check("return coroutine.wrap(function() return redis.pcall('PING') end)()", "+PONG\r\n");
+}
+
 fn check_conversion(reply: &str, expression: &str, expected: &str) {
     let source = format!("redis.setresp(3) local r = redis.pcall('reply', ARGV[1]) return {expression}");
     let (got, _) = Bench::new().run(source.as_bytes(), &[], &[reply.as_bytes()]);

@@ -37,6 +37,7 @@ impl Host for MemoryHost {
         match (name.as_slice(), &args[1..]) {
             (b"ping", []) => reply.simple("PONG"),
             (b"echo", [text]) => reply.bulk(text),
+            (b"join", texts) => reply.bulk(&texts.join(&b',')),
             (b"set", [key, value]) => {
                 self.values.insert(key.to_vec(), value.to_vec());
                 reply.ok();

@@ -102,8 +102,8 @@ fn evalsha_ro(ctx: &mut Ctx) -> CommandResult {
 fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
     let key_count = parse_i64(ctx.args[2])?;
     check_key_count(ctx, key_count)?;
-    match ctx.host.states().script(&wanted) {
-        Ok(script) => run_program(ctx, &Program::Script(script), key_count as usize, is_read_only),
+    match ctx.host.states().take(&wanted) {
+        Ok(script) => run_program(ctx, script, key_count as usize, is_read_only),
         Err(failure) => refuse_source(ctx, failure),
     }
 }
@@ -159,12 +159,12 @@ fn call_function(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
     if !is_in_exec {
         states.renew_libraries();
     }
-    let program = states.function(ctx.args[1]).ok_or(CommandError::NO_FUNCTION)?;
+    let program = states.take_function(ctx.args[1]).ok_or(CommandError::NO_FUNCTION)?;
     let key_count = parse_i64(ctx.args[2]);
     let key_count = key_count.map_err(|_| CommandError::fixed("ERR Bad number of keys provided"))?;
     check_key_count(ctx, key_count)?;
     match ctx.host.states().load_library_of(&program) {
-        Ok(()) => run_program(ctx, &program, key_count as usize, is_read_only),
+        Ok(()) => run_program(ctx, program, key_count as usize, is_read_only),
         Err(error) => refuse_source(ctx, error.into()),
     }
 }
@@ -181,7 +181,7 @@ fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
 }
 
 /// Runs a script or function with the keys and arguments from the third one on.
-fn run_program(ctx: &mut Ctx, program: &Program, key_count: usize, is_read_only: bool) -> CommandResult {
+fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: bool) -> CommandResult {
     let flags = program.flags();
     // What the primary says is done.
     let standing = if ctx.store.tx.keeps_due { Standing::default() } else { ctx.host.standing() };
@@ -205,9 +205,16 @@ fn run_program(ctx: &mut Ctx, program: &Program, key_count: usize, is_read_only:
             return Err(CommandError::NOT_READ_ONLY);
         }
     }
-    let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
+    let call = Call {
+        program: &program,
+        request: ctx.args,
+        key_count,
+        is_read_only: is_read_only || flags.no_writes,
+    };
     let client = ctx.store.client;
-    let errors = running::run(ctx.host, ctx.store.tx, client, &call, &mut ctx.reply)?;
+    let result = running::run(ctx.host, ctx.store.tx, client, &call, &mut ctx.reply);
+    ctx.host.states().keep(program);
+    let errors = result?;
     if errors.count > 0 {
         ctx.host.note_errors(ctx.command, &errors);
     }

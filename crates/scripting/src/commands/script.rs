@@ -150,6 +150,7 @@ fn script_load(ctx: &mut Ctx) -> CommandResult {
     let states = ctx.host.states();
     match states.script(&Wanted::Source(ctx.args[2])) {
         Ok(script) => {
+            let script = script.clone();
             let script = states.scripts.cache().insert(script, Origin::Load);
             ctx.reply.bulk(script.sha().as_str().as_bytes());
             Ok(())

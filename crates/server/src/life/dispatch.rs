@@ -210,7 +210,7 @@ impl Thread {
         let mode = command.entry.mode;
         let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited());
         let home = shared.shards.home(id);
-        if travels && home != self.host.id && self.hops(command, home) {
+        if travels && self.runs_elsewhere(command, id) {
             return self.hop(command, args, id);
         }
         if self.run_length >= RUN_MAX || !self.tx.hold.focus(id) {
@@ -246,6 +246,13 @@ impl Thread {
             let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
             self.host.accounting.stats().count_entry(entry_type, 1);
         }
+    }
+
+    /// Whether a command on this shard goes to another thread.
+    #[inline]
+    pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
+        let home = self.host.shared.shards.home(id);
+        home != self.host.id && self.hops(command, home)
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.

@@ -2,10 +2,11 @@
 //!
 //! Among many keys nearly every look-up waits for memory, several times in a row. So a pipeline is read a *window* ahead: the
 //! shards of some requests are entered together, their records are fetched, for all of which the processor waits at once,
-//! and then they run in their order. In a window are only commands that are quick and have one key; a shard that is taken
-//! ends it.
+//! and then they run in their order. In a window are only commands that are quick and have one key, and scripts and functions, of
+//! which the first key is fetched, unless they run on another thread; a shard that is taken ends it. A script may take long: if there
+//! is one, the shards are left before any command runs.
 
-use command::{ArgSlices, Command, Located, Mode};
+use command::{ArgSlices, Command, Located, Mode, Route};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use session::Parser;
@@ -21,6 +22,9 @@ use crate::thread::{Thread, ThreadHost};
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
 /// Requests of a window.
 const WINDOW_MAX: usize = 8;
+/// Where scripts and functions have the number of their keys, and the first of them.
+const KEY_COUNT_INDEX: usize = 2;
+const FIRST_KEY_INDEX: usize = 3;
 
 /// Whether a connection's input is read ahead.
 #[derive(Clone, Copy)]
@@ -34,10 +38,11 @@ enum Ahead {
 
 /// A request in a window.
 struct Request<'i> {
-    args: SmallVec<[&'i [u8]; 4]>,
+    args: SmallVec<[&'i [u8]; 6]>,
     /// Bytes that it takes in the input.
     bytes: usize,
     command: &'static Command,
+    /// Where its key lies, or its first one.
     located: Located,
 }
 
@@ -53,13 +58,25 @@ impl<'i> Request<'i> {
         let mut args = SmallVec::new();
         let bytes = parser.parse_whole(input, limits, &mut args)?;
         let command = shared.table.resolve(&args).ok()?;
-        let key = args.get(command.only_key?)?;
-        if command.entry.mode != Mode::Quick {
-            return None;
-        }
+        let key = match command.only_key {
+            Some(index) if command.entry.mode == Mode::Quick => args.get(index)?,
+            Some(_) => return None,
+            None => first_key_of_script(command, &args)?,
+        };
         let located = Located::new(key, shared.shards.placement().locate(key));
         Some(Request { args, bytes, command, located })
     }
+
+    #[inline]
+    fn is_quick(&self) -> bool {
+        self.command.entry.mode == Mode::Quick
+    }
+}
+
+/// The first key that the call of a script or function declares.
+fn first_key_of_script<'a, 'i>(command: &Command, args: &'a [&'i [u8]]) -> Option<&'a &'i [u8]> {
+    let has_keys = matches!(command.entry.route, Route::Script(_)) && *args.get(KEY_COUNT_INDEX)? != b"0";
+    args.get(FIRST_KEY_INDEX).filter(|_| has_keys)
 }
 
 impl Thread {
@@ -225,6 +242,9 @@ impl Thread {
         while window.len() < WINDOW_MAX
             && let Some(request) = Request::read(parser, &input[read..], limits, self.host.shared)
         {
+            if !request.is_quick() && self.runs_elsewhere(request.command, request.located.shard()) {
+                break;
+            }
             read += request.bytes;
             let is_again = window.last().is_some_and(|last| last.located.hash() == request.located.hash());
             if is_again && window.len() == 1 {
@@ -250,9 +270,13 @@ impl Thread {
         dbs().for_each(|(db, hash)| db.prefetch_place(hash));
         dbs().for_each(|(db, hash)| db.prefetch_record(hash));
         dbs().for_each(|(db, hash)| db.prefetch_value(hash));
+        if !window.iter().all(Request::is_quick) {
+            self.leave_all();
+        }
         let mut consumed = 0;
         for request in &window {
-            self.call(request.command, &request.args, Some(request.located), out);
+            let located = request.is_quick().then_some(request.located);
+            self.call(request.command, &request.args, located, out);
             if self.host.session().state.is_put_off() {
                 break;
             }

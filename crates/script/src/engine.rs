@@ -115,7 +115,7 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Reply<'_>,
     ) -> Outcome {
-        if !self.recent.as_ref().is_some_and(|recent| recent.script.sha() == sha) {
+        if self.recent.as_ref().is_none_or(|recent| recent.script.sha() != sha) {
             self.recent = self.compiled.get(sha).cloned();
         }
         let Some(Compiled { script, function }) = &self.recent else { return Outcome::Missing };

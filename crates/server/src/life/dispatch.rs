@@ -248,23 +248,19 @@ impl Thread {
         }
     }
 
-    /// Whether a command on this shard goes to another thread.
+    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode, a heavy one
+    /// if it is awake.
     #[inline]
     pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
-        let home = self.host.shared.shards.home(id);
-        home != self.host.id && self.hops(command, home)
-    }
-
-    /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
-    #[inline]
-    fn hops(&self, command: &Command, home: u16) -> bool {
         let shared = self.host.shared;
-        match shared.entry_mode {
-            EntryMode::Home => true,
-            EntryMode::Roam => {
-                command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep()
+        let home = shared.shards.home(id);
+        home != self.host.id
+            && match shared.entry_mode {
+                EntryMode::Home => true,
+                EntryMode::Roam => {
+                    command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep()
+                }
             }
-        }
     }
 
     fn hop(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId) {

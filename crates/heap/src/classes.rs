@@ -21,18 +21,6 @@ impl Band {
     const fn count(&self) -> usize {
         (self.last - self.after) / self.step
     }
-
-    /// The class of so many bytes.
-    #[inline]
-    const fn index(&self, bytes: usize) -> usize {
-        self.classes_before + (bytes - self.after - 1) / self.step
-    }
-
-    /// Bytes of the class.
-    #[inline]
-    const fn bytes(&self, index: usize) -> usize {
-        self.after + (index - self.classes_before + 1) * self.step
-    }
 }
 
 const BANDS: [Band; 3] = [
@@ -50,15 +38,8 @@ impl Class {
     #[inline]
     pub(crate) fn of(bytes: usize) -> Self {
         debug_assert!(bytes <= SMALL_BYTES_MAX);
-        // Each band by itself: so the compiler knows its step, and nothing is divided.
-        let index = if bytes <= BANDS[0].last {
-            BANDS[0].index(bytes.max(1))
-        } else if bytes <= BANDS[1].last {
-            BANDS[1].index(bytes)
-        } else {
-            BANDS[2].index(bytes)
-        };
-        Class(index as u8)
+        let band = &BANDS[usize::from(bytes > BANDS[0].last) + usize::from(bytes > BANDS[1].last)];
+        Class((band.classes_before + (bytes.max(1) - band.after - 1) / band.step) as u8)
     }
 
     /// The size with this number.
@@ -83,13 +64,9 @@ impl Class {
     #[inline]
     pub(crate) fn bytes(self) -> usize {
         let index = self.index();
-        if index < BANDS[1].classes_before {
-            BANDS[0].bytes(index)
-        } else if index < BANDS[2].classes_before {
-            BANDS[1].bytes(index)
-        } else {
-            BANDS[2].bytes(index)
-        }
+        let band = &BANDS
+            [usize::from(index >= BANDS[1].classes_before) + usize::from(index >= BANDS[2].classes_before)];
+        band.after + (index - band.classes_before + 1) * band.step
     }
 }
 

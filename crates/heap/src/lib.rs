@@ -75,7 +75,7 @@ fn class_of(layout: Layout) -> Option<Class> {
 /// The same for the layout of a small block. Slabs are aligned, so blocks are to what their size is a multiple of.
 #[inline]
 fn fitting(layout: Layout) -> Class {
-    Class::of(layout.pad_to_align().size())
+    Class::of(layout.size().next_multiple_of(layout.align()))
 }
 
 /// The class of large blocks for this layout.

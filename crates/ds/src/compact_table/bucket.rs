@@ -6,7 +6,7 @@
 
 use std::array;
 
-use super::slot::{Block, Glance, Slot};
+use super::slot::{Block, Slot, empty, matching_and_marked};
 
 /// Slots of a bucket.
 pub(super) const SLOTS: usize = 8;
@@ -24,36 +24,28 @@ impl<B: Block> Bucket<B> {
         Bucket { slots: array::from_fn(|_| Slot::empty()) }
     }
 
-    /// What a look-up of this tag has to know. The marks say how many blocks went past.
+    /// The slots with this tag, and perhaps empty ones, each a bit; and how many blocks went past.
     #[inline]
-    pub(super) fn look_up(&self, tag: u16) -> Glance {
-        Glance::at(&self.slots, tag)
+    pub(super) fn look_up(&self, tag: u16) -> (u8, u8) {
+        matching_and_marked(&self.slots, tag)
     }
 
-    /// Asks for the blocks.
-    pub(super) fn prefetch_blocks(&self) {
-        self.slots.iter().for_each(Slot::prefetch);
-    }
-
-    /// The number of an empty slot. If there is none, one block more goes past.
+    /// The number of an empty slot.
     #[inline]
-    pub(super) fn free_slot_or_pass(&mut self) -> Option<usize> {
-        let Glance { untagged: mut candidates, marked: passed, .. } = self.look_up(0);
-        while candidates != 0 {
-            let number = candidates.trailing_zeros() as usize % SLOTS;
-            if self.slots[number].is_empty() {
-                return Some(number);
-            }
-            candidates &= candidates - 1;
-        }
-        self.set_passed(passed, passed.saturating_add(1));
-        None
+    pub(super) fn free_slot(&self) -> Option<usize> {
+        let empty = empty(&self.slots);
+        (empty != 0).then(|| empty.trailing_zeros() as usize)
     }
 
     /// How many blocks went past.
-    #[inline]
     pub(super) fn passed(&self) -> u8 {
-        self.look_up(0).marked
+        self.look_up(0).1
+    }
+
+    /// Counts one block more that went past.
+    pub(super) fn count_passing(&mut self) {
+        let passed = self.passed();
+        self.set_passed(passed, passed.saturating_add(1));
     }
 
     /// Counts one block less.
@@ -65,9 +57,7 @@ impl<B: Block> Bucket<B> {
         }
     }
 
-    /// Sets the number of those that went past, which was `before`.
-    #[inline]
-    pub(super) fn set_passed(&mut self, before: u8, passed: u8) {
+    fn set_passed(&mut self, before: u8, passed: u8) {
         let mut different = before ^ passed;
         while different != 0 {
             let number = different.trailing_zeros() as usize;

@@ -4,54 +4,41 @@
 //! the next one that is not, and is counted in those that it went past. So the row is rebuilt by tags alone; only to
 //! split a segment the blocks are looked at, for the bit that each tag then needs in place of the one used up.
 
-use std::mem::ManuallyDrop;
-
 use super::bucket::{Bucket, SLOTS};
-use super::slot::{Block, Glance, Held, Slot, TAG_BITS};
+use super::slot::{Block, Held, Slot, TAG_BITS};
 use super::tag_at;
 use crate::mover::{Mover, move_slice};
 
 /// Orders of tags end here; see [`order`].
 pub(super) const ORDER_END: u64 = 1 << TAG_BITS;
-/// Buckets whose blocks are asked for before their hashes are needed.
-const BUCKETS_AHEAD: usize = 2;
+/// Blocks that are asked for before their hashes are needed.
+const AHEAD: usize = 12;
 
 pub(super) struct Segment<B: Block> {
     buckets: Box<[Bucket<B>]>,
-    len: u32,
-    /// How many blocks it holds at most before it grows.
-    capacity: u32,
+    len: usize,
 }
 
-/// Where a block lies: the number of its slot among those of all buckets.
+/// Where a block lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place(usize);
-
-impl Place {
-    #[inline]
-    fn of(bucket: usize, slot: usize) -> Self {
-        Place(bucket * SLOTS + slot)
-    }
-
-    #[inline]
-    fn bucket(self) -> usize {
-        self.0 / SLOTS
-    }
+pub(super) struct Place {
+    bucket: usize,
+    slot: usize,
 }
 
-/// How many blocks so many buckets hold at most: ten elevenths of their slots.
+/// How many blocks so many buckets hold at most: nine tenths of their slots.
 const fn capacity(bucket_count: usize) -> usize {
-    bucket_count * SLOTS * 10 / 11
+    bucket_count * SLOTS * 9 / 10
+}
+
+/// The least number of buckets that is at least `count` and one of four for each doubling.
+fn rounded_up(count: usize) -> usize {
+    count.next_multiple_of(1 << (count - 1).checked_ilog2().unwrap_or(0).saturating_sub(2))
 }
 
 /// The number of buckets for `len` blocks and one more.
 fn bucket_count(len: usize) -> usize {
-    ((len + 1) * 11).div_ceil(SLOTS * 10)
-}
-
-/// What grows or was split gets so much more room: it grows twice until it is split, when it has doubled and a little more.
-const fn with_room(count: usize) -> usize {
-    count + (count * 9).div_ceil(32)
+    rounded_up(((len + 1) * 10).div_ceil(SLOTS * 9))
 }
 
 /// Where blocks with this tag come in the order of positions: its bits read backwards.
@@ -72,13 +59,12 @@ impl<B: Block> Segment<B> {
     }
 
     fn with_buckets(count: usize) -> Self {
-        let capacity = u32::try_from(capacity(count)).expect("there are less than 2^32 blocks in a segment");
-        Self { buckets: (0..count).map(|_| Bucket::empty()).collect(), len: 0, capacity }
+        Self { buckets: (0..count).map(|_| Bucket::empty()).collect(), len: 0 }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     #[inline]
@@ -105,37 +91,24 @@ impl<B: Block> Segment<B> {
 
     /// Where the block with this tag lies that `eq` accepts.
     #[inline]
-    pub(super) fn locate(&self, tag: u16, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
-        self.locate_or_free(tag, eq).ok()
-    }
-
-    /// The same. If there is none, a free slot for it in its home, if that was seen at once.
-    #[inline]
-    pub(super) fn locate_or_free(
-        &self,
-        tag: u16,
-        mut eq: impl FnMut(B::Ref<'_>) -> bool,
-    ) -> Result<Place, Option<Place>> {
-        let home = self.home(tag);
-        let mut at = home;
+    pub(super) fn locate(&self, tag: u16, mut eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
+        let mut at = self.home(tag);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            let Glance { mut matching, untagged, marked: passed } = bucket.look_up(tag);
+            let (mut matching, passed) = bucket.look_up(tag);
             while matching != 0 {
                 let slot = matching.trailing_zeros() as usize % SLOTS;
                 if bucket.slots[slot].get().is_some_and(&mut eq) {
-                    return Ok(Place::of(at, slot));
+                    return Some(Place { bucket: at, slot });
                 }
                 matching &= matching - 1;
             }
             if passed == 0 {
-                let slot = untagged.trailing_zeros() as usize % SLOTS;
-                let is_free = at == home && bucket.slots[slot].is_empty();
-                return Err(is_free.then(|| Place::of(at, slot)));
+                return None;
             }
             at = self.after(at);
         }
-        Err(None)
+        None
     }
 
     /// Moves the buckets.
@@ -164,17 +137,17 @@ impl<B: Block> Segment<B> {
     #[inline]
     pub(super) fn likely_slot(&self, tag: u16) -> Option<&Slot<B>> {
         let bucket = self.buckets.get(self.home(tag))?;
-        bucket.slots.get(bucket.look_up(tag).matching.trailing_zeros() as usize)
+        bucket.slots.get(bucket.look_up(tag).0.trailing_zeros() as usize)
     }
 
     #[inline]
     pub(super) fn slot(&self, place: Place) -> &Slot<B> {
-        &self.buckets[place.bucket()].slots[place.0 % SLOTS]
+        &self.buckets[place.bucket].slots[place.slot]
     }
 
     #[inline]
     pub(super) fn slot_mut(&mut self, place: Place) -> &mut Slot<B> {
-        &mut self.buckets[place.bucket()].slots[place.0 % SLOTS]
+        &mut self.buckets[place.bucket].slots[place.slot]
     }
 
     /// The slot of this number.
@@ -199,26 +172,24 @@ impl<B: Block> Segment<B> {
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.len >= self.capacity
+        self.len >= capacity(self.buckets.len())
     }
 
-    /// A free slot for a block with this tag, which goes past full buckets to it; the segment is not full.
-    #[inline(never)]
-    pub(super) fn find_free(&mut self, tag: u16) -> Place {
+    /// Adds a block with this turn; the segment is not full.
+    #[inline]
+    pub(super) fn insert(&mut self, tag: u16, turn: bool, block: B) -> Place {
         let mut at = self.home(tag);
-        loop {
-            match self.buckets[at].free_slot_or_pass() {
-                Some(slot) => return Place::of(at, slot),
-                None => at = self.after(at),
+        let slot = loop {
+            let bucket = &mut self.buckets[at];
+            match bucket.free_slot() {
+                Some(slot) => break slot,
+                None => bucket.count_passing(),
             }
-        }
-    }
-
-    /// Puts a block with this turn into a free slot that was found for it.
-    #[inline(always)]
-    pub(super) fn put(&mut self, place: Place, tag: u16, turn: bool, block: B) -> Held<'_, B> {
+            at = self.after(at);
+        };
+        self.buckets[at].slots[slot].put(tag, turn, block);
         self.len += 1;
-        self.slot_mut(place).put(tag, turn, block)
+        Place { bucket: at, slot }
     }
 
     /// Takes the block at a place out.
@@ -229,7 +200,7 @@ impl<B: Block> Segment<B> {
         let block = slot.take()?;
         self.len -= 1;
         let mut at = self.home(tag);
-        while at != place.bucket() {
+        while at != place.bucket {
             self.buckets[at].uncount_passing();
             at = self.after(at);
         }
@@ -240,7 +211,7 @@ impl<B: Block> Segment<B> {
     pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Ref<'_>) -> bool) {
         for bucket in 0..self.buckets.len() {
             for slot in 0..SLOTS {
-                let place = Place::of(bucket, slot);
+                let place = Place { bucket, slot };
                 let slot = self.slot_mut(place);
                 if order(slot.tag()) >= from && slot.get().is_some_and(|block| !keep(block)) {
                     self.remove(place);
@@ -255,62 +226,55 @@ impl<B: Block> Segment<B> {
     /// Makes room in a full segment.
     #[cold]
     pub(super) fn grow(&mut self) {
-        self.rebuild(with_room(self.buckets.len()));
+        self.rebuild(rounded_up(self.buckets.len() + 1));
     }
 
     /// Whether less than half of it is in use.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
-        self.len * 2 < self.capacity && self.buckets.len() > 1
+        self.len * 2 < capacity(self.buckets.len()) && self.buckets.len() > 1
     }
 
     /// Gives memory back that is not in use.
     #[cold]
     pub(super) fn shrink(&mut self) {
-        self.rebuild(bucket_count(with_room(self.len())));
+        self.rebuild(bucket_count(self.len + self.len / 4));
     }
 
     fn rebuild(&mut self, bucket_count: usize) {
-        let old = std::mem::replace(self, Self::without_room());
         let mut rebuilt = Filling::new(Self::with_buckets(bucket_count));
-        rebuilt.absorb(old, |tag| tag);
-        *self = rebuilt.finish();
+        rebuilt.absorb(std::mem::replace(self, Self::without_room()), |tag| tag);
+        *self = rebuilt.segment;
     }
 
     /// Divides a segment of this depth by the first bit of its tags.
-    pub(super) fn split(self, depth: u32, hash_of: impl Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
-        let len = self.len();
-        let old = left_behind(self.buckets);
-        // Empty slots have the tag 0.
-        let high_bits =
-            |bucket: &Bucket<B>| bucket.slots.iter().map(|slot| usize::from(slot.tag() & 1)).sum::<usize>();
-        let high_count = old.iter().map(|bucket| high_bits(bucket)).sum();
-        let [mut low, mut high] =
-            [len - high_count, high_count].map(|len| Filling::new(Self::with_room_for(with_room(len))));
-        old.iter().take(BUCKETS_AHEAD).for_each(|bucket| bucket.prefetch_blocks());
-        for (at, bucket) in old.iter().enumerate() {
-            if let Some(ahead) = old.get(at + BUCKETS_AHEAD) {
-                ahead.prefetch_blocks();
+    pub(super) fn split(mut self, depth: u32, hash_of: &dyn Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
+        let mut slots: Vec<&mut Slot<B>> = self.slots_mut().filter(|slot| !slot.is_empty()).collect();
+        let high_count = slots.iter().filter(|slot| slot.tag() & 1 != 0).count();
+        let mut low = Filling::new(Self::with_room_for(slots.len() - high_count));
+        let mut high = Filling::new(Self::with_room_for(high_count));
+        slots.iter().take(AHEAD).for_each(|slot| slot.prefetch());
+        for number in 0..slots.len() {
+            if let Some(ahead) = slots.get(number + AHEAD) {
+                ahead.prefetch();
             }
-            for slot in &bucket.slots {
-                if let Some(block) = slot.get() {
-                    let tag = tag_at(hash_of(block), depth + 1);
-                    let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
-                    // SAFETY: each slot is left behind once.
-                    unsafe { side.take_over(tag, slot) };
-                }
+            let slot = &mut slots[number];
+            let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
+            if let Some(block) = slot.get() {
+                let tag = tag_at(hash_of(block), depth + 1);
+                side.take_over(tag, slot);
             }
         }
-        (low.finish(), high.finish())
+        (low.segment, high.segment)
     }
 
     /// The segment of this one's blocks and those of its buddy, whose hashes have a 1 in the bit where they part.
     pub(super) fn merge(self, buddy: Self) -> Self {
-        let mut merged = Filling::new(Self::with_room_for(with_room(self.len() + buddy.len())));
+        let mut merged = Filling::new(Self::with_room_for(self.len + buddy.len));
         let one_bit_earlier = |tag: u16| tag << 1 & (u16::MAX >> (u16::BITS - TAG_BITS));
         merged.absorb(self, one_bit_earlier);
         merged.absorb(buddy, |tag| one_bit_earlier(tag) | 1);
-        merged.finish()
+        merged.segment
     }
 
     /// The same with the blocks that `clone` makes of those here.
@@ -380,8 +344,8 @@ impl<B: Block> Segment<B> {
 
     /// Panics if the segment contradicts itself; for tests.
     pub(super) fn debug_validate(&self) {
-        assert!(self.len <= self.capacity && self.capacity as usize == capacity(self.buckets.len()));
-        assert_eq!(self.len(), self.slots().filter(|slot| !slot.is_empty()).count());
+        assert!(self.len <= capacity(self.buckets.len()));
+        assert_eq!(self.len, self.slots().filter(|slot| !slot.is_empty()).count());
         let mut passed = vec![0_usize; self.buckets.len()];
         for (at, bucket) in self.buckets.iter().enumerate() {
             for slot in bucket.slots.iter().filter(|slot| !slot.is_empty()) {
@@ -402,74 +366,37 @@ impl<B: Block> Segment<B> {
     }
 }
 
-/// A new segment that is being filled with the blocks of others. Its buckets have no gaps, so how full they are says where the next block
-/// goes.
+/// A new segment that is being filled. Its buckets have no gaps, so how full they are says where the next block goes.
 struct Filling<B: Block> {
     segment: Segment<B>,
-    /// Of each bucket: how many slots are in use, and above [`FILLED`] how many blocks went past.
-    counts: Vec<u16>,
-}
-
-/// The bits that count slots.
-const FILLED: u16 = 0xf;
-/// One block that went past.
-const PASSED: u16 = FILLED + 1;
-
-/// The memory of buckets whose blocks go elsewhere: what has not gone when it is dropped is lost, and nothing is dropped twice.
-fn left_behind<B: Block>(buckets: Box<[Bucket<B>]>) -> Box<[ManuallyDrop<Bucket<B>>]> {
-    let buckets = Box::into_raw(buckets) as *mut [ManuallyDrop<Bucket<B>>];
-    // SAFETY: it is the memory of a box of things that have the same layout.
-    unsafe { Box::from_raw(buckets) }
+    filled: Vec<u8>,
 }
 
 impl<B: Block> Filling<B> {
     fn new(segment: Segment<B>) -> Self {
-        let counts = vec![0; segment.buckets.len()];
-        Self { segment, counts }
+        let filled = vec![0; segment.buckets.len()];
+        Self { segment, filled }
     }
 
-    /// Takes over the block of a slot that is not empty, with its turn.
-    ///
-    /// # Safety
-    ///
-    /// That slot is not used again, nor dropped.
-    #[inline(always)]
-    unsafe fn take_over(&mut self, tag: u16, from: &Slot<B>) {
-        let mut at = self.segment.home(tag);
-        loop {
-            let count = &mut self.counts[at];
-            let filled = usize::from(*count & FILLED);
-            if let Some(slot) = self.segment.buckets[at].slots.get_mut(filled) {
-                *count += 1;
-                // SAFETY: by what the caller promises.
-                unsafe { slot.take_over(tag, from) };
-                return;
-            }
-            *count = count.saturating_add(PASSED) & !FILLED | SLOTS as u16;
-            at = self.segment.after(at);
+    /// Takes over the block of a slot that is not empty.
+    #[inline]
+    fn take_over(&mut self, tag: u16, from: &mut Slot<B>) {
+        let (home, turn) = (self.segment.home(tag), from.turn());
+        let filled = &mut self.filled[home];
+        if let Some(slot) = self.segment.buckets[home].slots.get_mut(usize::from(*filled)) {
+            slot.take_over(tag, from);
+            self.segment.len += 1;
+            *filled += 1;
+        } else if let Some(block) = from.take() {
+            let at = self.segment.insert(tag, turn, block).bucket;
+            self.filled[at] += 1;
         }
     }
 
-    fn absorb(&mut self, other: Segment<B>, tag_of: impl Fn(u16) -> u16) {
-        for bucket in left_behind(other.buckets).iter() {
-            for slot in &bucket.slots {
-                if !slot.is_empty() {
-                    // SAFETY: each slot is left behind once.
-                    unsafe { self.take_over(tag_of(slot.tag()), slot) };
-                }
-            }
+    fn absorb(&mut self, mut other: Segment<B>, tag_of: impl Fn(u16) -> u16) {
+        for slot in other.slots_mut().filter(|slot| !slot.is_empty()) {
+            self.take_over(tag_of(slot.tag()), slot);
         }
-    }
-
-    fn finish(self) -> Segment<B> {
-        let Self { mut segment, counts } = self;
-        for (bucket, count) in segment.buckets.iter_mut().zip(counts) {
-            segment.len += u32::from(count & FILLED);
-            if count >= PASSED {
-                bucket.set_passed(0, (count / PASSED).min(u16::from(u8::MAX)) as u8);
-            }
-        }
-        segment
     }
 }
 
@@ -478,19 +405,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_grow_twice_while_they_double() {
+    fn bucket_counts_grow_in_steps() {
+        let mut counts: Vec<usize> = (1..=100).map(rounded_up).collect();
+        counts.dedup();
+        assert_eq!(
+            counts,
+            [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112]
+        );
         assert!((0..5000).all(|len| capacity(bucket_count(len)) > len));
-        for len in 92..400 {
-            let mut buckets = bucket_count(with_room(len));
-            let mut grown = 0;
-            while capacity(buckets) < 2 * len {
-                buckets = with_room(buckets);
-                grown += 1;
-            }
-            assert_eq!(grown, 2, "{len}");
-        }
-        let smallest: Vec<usize> =
-            std::iter::successors(Some(1), |count| Some(with_room(*count))).take(8).collect();
-        assert_eq!(smallest, [1, 2, 3, 4, 6, 8, 11, 15]);
     }
 }

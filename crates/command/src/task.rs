@@ -107,8 +107,6 @@ pub enum Forget {
     Watch(WatchFlag),
     /// A subscription.
     Subscription(Scope, Subscriber),
-    /// The prefixes of keys that it wants to hear of.
-    Prefixes(Subscriber),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.

@@ -3,8 +3,8 @@
 //! Keyspace events enter no shard of a channel: who has subscribed to their channels is known here, beside the shards. The
 //! same goes for patterns, which have no shard, and for the number of clients that track keys.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use command::{Medium, Post, Published, Receiver};
 use shard::{Scope, Subscriber};
@@ -19,6 +19,9 @@ pub struct Directory {
     /// Channels of keyspace events.
     event_channels: Patterns,
     tracking_count: AtomicUsize,
+    /// Clients that have gone whose prefixes are still in the shards: they are told of nothing.
+    departed: Mutex<Vec<Subscriber>>,
+    has_departed: AtomicBool,
 }
 
 /// Whether keyspace events are published on this channel.
@@ -117,6 +120,26 @@ impl Directory {
     /// A client tracks keys no more.
     pub fn end_tracking(&self) {
         self.tracking_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A client that tracked prefixes has gone.
+    pub fn note_departed(&self, subscriber: Subscriber) {
+        self.departed.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        self.has_departed.store(true, Ordering::Release);
+    }
+
+    /// Whether such have gone.
+    #[inline]
+    pub fn has_departed(&self) -> bool {
+        self.has_departed.load(Ordering::Acquire)
+    }
+
+    /// Those who have gone since this was asked last, in order; somebody takes their prefixes out of the shards.
+    pub fn take_departed(&self) -> Vec<Subscriber> {
+        self.has_departed.store(false, Ordering::Relaxed);
+        let mut departed = std::mem::take(&mut *self.departed.lock().unwrap_or_else(PoisonError::into_inner));
+        departed.sort_unstable();
+        departed
     }
 }
 

@@ -1,8 +1,8 @@
 //! Keys that clients keep in caches of their own, so that they can be told when one changes (`CLIENT TRACKING`).
 //!
 //! A key that a client has read stands here until it changes for the first time; clients in broadcasting mode want to
-//! hear of every key with a prefix, and are registered at every shard. Both happens under the shard's baton: whoever
-//! read the old value is told, and whoever is told has got the reply before.
+//! hear of every key with a prefix. All shards share these [`Prefixes`], which change while all are entered. Both
+//! happens under the shard's baton: whoever read the old value is told, and whoever is told has got the reply before.
 //!
 //! Keys are known by name, whatever their database. Clients that are gone are noticed when they are to be told.
 
@@ -35,11 +35,52 @@ pub struct Told {
     pub listeners: Vec<(Arc<[u8]>, Subscriber)>,
 }
 
-/// The tracked keys and prefixes of one shard.
+/// Prefixes of keys, and who wants to hear of these keys.
+#[derive(Clone, Debug, Default)]
+pub struct Prefixes(BTreeMap<Arc<[u8]>, Vec<Tracker>>);
+
+impl Prefixes {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes that a client wants to hear of all keys with a prefix.
+    pub fn add(&mut self, prefix: &[u8], tracker: Tracker) {
+        match self.0.get_mut(prefix) {
+            Some(trackers) => {
+                trackers.retain(|known| known.client != tracker.client);
+                trackers.push(tracker);
+            }
+            None => _ = self.0.insert(prefix.into(), vec![tracker]),
+        }
+    }
+
+    /// Forgets those of these clients, which are in order.
+    pub fn remove(&mut self, gone: &[Subscriber]) {
+        let is_gone = |of: &Tracker| gone.binary_search(&of.subscriber).is_ok();
+        self.0.retain(|_, trackers| {
+            trackers.retain(|of| !is_gone(of));
+            !trackers.is_empty()
+        });
+    }
+
+    /// Those that a key has, the shortest first. Where there are more than bytes in the key, each that it could have is
+    /// looked up: every change asks for this, and one client may register many.
+    fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Arc<[u8]>, &'a Vec<Tracker>)> {
+        let few = self.0.len() <= key.len();
+        let all = few.then(|| self.0.iter().filter(|(prefix, _)| key.starts_with(prefix)));
+        let ends = if few { 0..0 } else { 0..key.len() + 1 };
+        all.into_iter().flatten().chain(ends.filter_map(|end| self.0.get_key_value(&key[..end])))
+    }
+}
+
+/// The tracked keys of one shard, and the prefixes.
 #[derive(Debug)]
 pub struct Tracking {
     by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
-    prefixes: BTreeMap<Arc<[u8]>, Vec<Tracker>>,
+    /// The same at every shard. None: there are none.
+    prefixes: Option<Arc<Prefixes>>,
     /// Clients at all keys together.
     item_count: usize,
     figures: Arc<Figures>,
@@ -49,7 +90,7 @@ impl Tracking {
     /// Nobody tracks anything; `seed` keeps clients from making keys collide. How much is tracked is said in `figures`.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
-        Tracking { by_key, prefixes: BTreeMap::new(), item_count: 0, figures: figures.clone() }
+        Tracking { by_key, prefixes: None, item_count: 0, figures: figures.clone() }
     }
 
     fn note_keys(&self) {
@@ -57,14 +98,19 @@ impl Tracking {
         self.figures.tracked_items.set(self.item_count as u64);
     }
 
-    fn note_prefixes(&self) {
-        self.figures.tracked_prefixes.set(self.prefixes.len() as u64);
+    pub(crate) fn set_prefixes(&mut self, prefixes: Option<Arc<Prefixes>>) {
+        self.figures.tracked_prefixes.set(prefixes.as_ref().map_or(0, |prefixes| prefixes.0.len() as u64));
+        self.prefixes = prefixes;
+    }
+
+    pub(crate) fn take_prefixes(&mut self) -> Option<Arc<Prefixes>> {
+        self.prefixes.take()
     }
 
     /// Whether nobody tracks anything.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.prefixes.is_empty()
+        self.by_key.is_empty() && self.prefixes.is_none()
     }
 
     /// Notes that a client has read `key`.
@@ -80,23 +126,6 @@ impl Tracking {
         self.note_keys();
     }
 
-    /// Notes that a client wants to hear of all keys with a prefix.
-    pub fn add_prefix(&mut self, prefix: &Arc<[u8]>, tracker: Tracker) {
-        let trackers = self.prefixes.entry(prefix.clone()).or_default();
-        trackers.retain(|known| known.client != tracker.client);
-        trackers.push(tracker);
-        self.note_prefixes();
-    }
-
-    /// Forgets the prefixes of a client.
-    pub fn remove_prefixes(&mut self, subscriber: Subscriber) {
-        self.prefixes.retain(|_, trackers| {
-            trackers.retain(|of| of.subscriber != subscriber);
-            !trackers.is_empty()
-        });
-        self.note_prefixes();
-    }
-
     /// Whom to tell that the client `writer` has changed `key`. Those who read it are told once.
     pub fn changed(&mut self, key: &[u8], writer: u64) -> Told {
         let readers = self.by_key.remove(key).unwrap_or_default();
@@ -108,17 +137,9 @@ impl Tracking {
             let trackers = trackers.iter().filter(|tracker| hears(tracker));
             trackers.map(|tracker| (prefix.clone(), tracker.subscriber)).collect::<Vec<_>>()
         };
-        let listeners = self.prefixes_of(key).flat_map(of_prefix).collect();
+        let listeners =
+            self.prefixes.iter().flat_map(|prefixes| prefixes.of(key)).flat_map(of_prefix).collect();
         Told { readers: readers.collect(), listeners }
-    }
-
-    /// The registered prefixes of a key, the shortest first. Where there are more of them than bytes in the key, each that it could have is
-    /// looked up: every change asks for this, and one client may register many.
-    fn prefixes_of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Arc<[u8]>, &'a Vec<Tracker>)> {
-        let few = self.prefixes.len() <= key.len();
-        let all = few.then(|| self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix)));
-        let ends = if few { 0..0 } else { 0..key.len() + 1 };
-        all.into_iter().flatten().chain(ends.filter_map(|end| self.prefixes.get_key_value(&key[..end])))
     }
 
     /// Forgets some key, and tells whom to tell.
@@ -151,6 +172,12 @@ mod tests {
         Tracker { client, subscriber: Subscriber { thread: 0, connection: client }, no_loop }
     }
 
+    fn with_prefixes(tracking: &mut Tracking, change: impl FnOnce(&mut Prefixes)) {
+        let mut prefixes = tracking.take_prefixes().unwrap_or_default();
+        change(Arc::make_mut(&mut prefixes));
+        tracking.set_prefixes(Some(prefixes));
+    }
+
     #[test]
     fn readers_are_told_once_and_listeners_always() {
         let figures = Arc::default();
@@ -158,19 +185,21 @@ mod tests {
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(2, true));
-        tracking.add_prefix(&Arc::from(*b"ke"), tracker(3, false));
-        tracking.add_prefix(&Arc::from(*b"ke"), tracker(3, false));
-        tracking.add_prefix(&Arc::from(*b"other"), tracker(4, false));
+        with_prefixes(&mut tracking, |prefixes| {
+            prefixes.add(b"ke", tracker(3, false));
+            prefixes.add(b"ke", tracker(3, false));
+            prefixes.add(b"other", tracker(4, false));
+        });
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (1, 2));
         assert_eq!(figures.tracked_prefixes.get(), 2);
-        let mut told = |writer| -> Vec<u64> {
+        let told = |tracking: &mut Tracking, writer| -> Vec<u64> {
             let told = tracking.changed(b"key", writer);
             let listeners = told.listeners.into_iter().map(|(_, to)| to);
             told.readers.into_iter().chain(listeners).map(|to| to.connection).collect()
         };
-        assert_eq!(told(2), [1, 3]);
-        assert_eq!(told(2), [3]);
-        tracking.remove_prefixes(tracker(3, false).subscriber);
+        assert_eq!(told(&mut tracking, 2), [1, 3]);
+        assert_eq!(told(&mut tracking, 2), [3]);
+        with_prefixes(&mut tracking, |prefixes| prefixes.remove(&[tracker(3, false).subscriber]));
         assert!(tracking.changed(b"key", 0).listeners.is_empty());
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (0, 0));
         assert_eq!(figures.tracked_prefixes.get(), 1);
@@ -178,14 +207,13 @@ mod tests {
 
     #[test]
     fn the_prefixes_of_a_key_are_found_among_few_and_among_many() {
-        let mut tracking = Tracking::new(1, &Arc::default());
+        let mut prefixes = Prefixes::default();
         let key = b"key:1";
         for (count, prefix) in ["", "k", "ke", "key:1", "key:12", "kez", "l"].into_iter().enumerate() {
-            tracking.add_prefix(&Arc::from(prefix.as_bytes()), tracker(1, false));
-            let told = tracking.changed(key, 0).listeners;
-            let told: Vec<&[u8]> = told.iter().map(|(prefix, _)| &**prefix).collect();
+            prefixes.add(prefix.as_bytes(), tracker(1, false));
+            let found: Vec<&[u8]> = prefixes.of(key).map(|(prefix, _)| &**prefix).collect();
             let expected: [&[u8]; 4] = [b"", b"k", b"ke", b"key:1"];
-            assert_eq!(told, expected[..(count + 1).min(4)], "{prefix}");
+            assert_eq!(found, expected[..(count + 1).min(4)], "{prefix}");
         }
     }
 }

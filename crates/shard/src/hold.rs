@@ -27,9 +27,12 @@
 //! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
 //! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::baton::Delegated;
+use crate::cached_keys::Prefixes;
 use crate::handover::HandOver;
 use crate::interrupt::interrupt;
 use crate::placement::ShardId;
@@ -223,6 +226,17 @@ impl<'s, T, W> Hold<'s, T, W> {
         assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
         // SAFETY: this thread holds the baton, and `&mut self` is the only way to the data.
         unsafe { &mut *self.shards.shard_ptr(id) }
+    }
+
+    /// Changes the prefixes that clients track, which all shards share: all of them are entered.
+    pub fn change_prefixes(&mut self, change: impl FnOnce(&mut Prefixes)) {
+        // Taken out of all shards they are no longer shared, and are not copied to be changed.
+        let mut taken = None;
+        self.for_each_entered(|shard| taken = shard.tracking.take_prefixes().or(taken.take()));
+        let mut prefixes = taken.unwrap_or_default();
+        change(Arc::make_mut(&mut prefixes));
+        let prefixes = Some(prefixes).filter(|prefixes| !prefixes.is_empty());
+        self.for_each_entered(|shard| shard.tracking.set_prefixes(prefixes.clone()));
     }
 
     /// Shows `visit` the data of every shard of the running transaction. (The roaming one has none.)

@@ -31,7 +31,7 @@ mod waiters;
 mod watches;
 
 pub use baton::{Baton, Delegated, Fifo};
-pub use cached_keys::{Told, Tracker, Tracking};
+pub use cached_keys::{Prefixes, Told, Tracker, Tracking};
 pub use figures::Figures;
 pub use handover::{Answer, Asked, HandOver};
 pub use hold::{Hold, Lent, PATIENCE_AFTER, Patience};

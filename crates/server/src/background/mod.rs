@@ -89,6 +89,7 @@ impl Thread {
             self.flush_if_due();
             self.save_if_due();
             begin_sync_if_due(self);
+            forget_departed(self);
             if due.is_second {
                 look_after_replicas(self);
             }
@@ -232,4 +233,16 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
         queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
     }
     thread.host.queues = queues;
+}
+
+/// Takes the prefixes of clients that have gone out of the shards.
+fn forget_departed(thread: &mut Thread) {
+    let directory = &thread.host.shared.directory;
+    if !directory.has_departed() {
+        return;
+    }
+    if thread.enters_all() {
+        thread.tx.hold.change_prefixes(|known| known.remove(&directory.take_departed()));
+    }
+    thread.leave_all();
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use acl::Access;
 use clients::{Admission, Entrance, refusal};
-use command::{Client, Forget, OwnedArgs, Task, Work};
+use command::{Client, Forget};
 use proactor::{CloseMode, Codec, ConnId, Socket};
 use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
@@ -169,13 +169,9 @@ impl Thread {
     fn end_tracking(&mut self, session: &mut Session) {
         let Some(tracking) = session.tracking.take() else { return };
         self.host.shared.directory.end_tracking();
-        if !tracking.broadcasts {
-            return;
-        }
-        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        for id in self.host.shared.shards.ids() {
-            let forget = Work::Forget(Forget::Prefixes(subscriber));
-            self.send_task(id, Task::new(forget, id, session.client, OwnedArgs::default()));
+        if tracking.broadcasts {
+            let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+            self.host.shared.directory.note_departed(subscriber);
         }
     }
 

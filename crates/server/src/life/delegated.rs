@@ -152,7 +152,6 @@ impl Thread {
                 match what {
                     Forget::Wait { waiter, tickets } => waiter.wait.forget(shard, tickets),
                     Forget::Watch(flag) => shard.watches.remove(task.client.db, args.get(0), flag),
-                    Forget::Prefixes(subscriber) => shard.tracking.remove_prefixes(*subscriber),
                     Forget::Subscription(scope, subscriber) => {
                         shard.subscribers.remove(*scope, args.get(0), *subscriber);
                     }
@@ -177,7 +176,6 @@ impl Thread {
         let placement = self.host.shared.shards.placement();
         let id = match what {
             Forget::Watch(_) => placement.shard(key),
-            Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
             Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
             Forget::Subscription(..) => placement.channel(key),
         };

@@ -3,8 +3,6 @@
 //! Here are the entries, and what ties the client's session to its shards. What may be asked for, and what follows from it, is
 //! in `pubsub::ClientTracking`.
 
-use std::sync::Arc;
-
 use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};
 use shard::{Subscriber, Tracker};
@@ -64,17 +62,14 @@ fn start(ctx: &mut Ctx, request: Request) {
     let client = session.client;
     let subscriber = Subscriber { thread: client.thread, connection: client.connection };
     let tracker = Tracker { client: client.id, subscriber, no_loop: request.no_loop };
-    let ids = ctx.store.entered();
-    let tracking = Box::new(request.follow(old.as_deref(), ids.len()));
+    let tracking = Box::new(request.follow(old.as_deref(), ctx.store.entered().len()));
     let known = old.as_deref().filter(|_| stays).map(|old| &old.prefixes);
     let is_new = |prefix: &[u8]| known.is_none_or(|known| !known.contains(prefix));
-    let new = tracking.prefixes.iter().filter(|prefix| is_new(prefix));
-    let prefixes: Vec<Arc<[u8]>> = new.map(|prefix| Arc::from(&**prefix)).collect();
-    session.tracking = Some(tracking);
-    for id in ids {
-        let known = &mut ctx.store.tx.hold.shard_mut(id).tracking;
-        prefixes.iter().for_each(|prefix| known.add_prefix(prefix, tracker));
+    let mut new = tracking.prefixes.iter().filter(|prefix| is_new(prefix)).peekable();
+    if new.peek().is_some() {
+        ctx.store.tx.hold.change_prefixes(|known| new.for_each(|prefix| known.add(prefix, tracker)));
     }
+    session.tracking = Some(tracking);
     session.note_tracking();
 }
 
@@ -88,9 +83,7 @@ pub fn stop_tracking(ctx: &mut Ctx) {
     let subscriber = Subscriber { thread: session.client.thread, connection: session.client.connection };
     host.server().directory.end_tracking();
     if tracking.broadcasts {
-        for id in ctx.store.entered() {
-            ctx.store.tx.hold.shard_mut(id).tracking.remove_prefixes(subscriber);
-        }
+        ctx.store.tx.hold.change_prefixes(|known| known.remove(&[subscriber]));
     }
 }
 

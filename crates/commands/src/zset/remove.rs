@@ -34,7 +34,7 @@ fn zrem(ctx: &mut Ctx) -> CommandResult {
     if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
         removed = ctx.args[2..].iter().filter(|member| zset.remove(member).is_some()).count();
     }
-    finish(ctx, removed, "zrem")
+    finish(ctx, removed, "zrem", &[])
 }
 
 pub(super) const ZREMRANGEBYRANK: Entry = Entry {
@@ -100,15 +100,7 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
             }
         });
     }
-    if named.is_empty() {
-        return finish(ctx, removed, event);
-    }
-    let key = ctx.args[1];
-    let change = Change::new(Class::ZSet, event).times(removed);
-    ctx.store.changed_with(key, change, |store| state_removed(store, key, &named));
-    ctx.store.delete_if_empty(key);
-    ctx.reply.int(removed as i64);
-    Ok(())
+    finish(ctx, removed, event, &named)
 }
 
 /// States that these members are gone.
@@ -118,11 +110,16 @@ pub(super) fn state_removed(store: &mut Store, key: &[u8], members: &[Vec<u8>]) 
     store.effect(&effect);
 }
 
-/// Says and answers that `removed` members are gone from the set at argument 1.
-fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
+/// Says and answers that `removed` members are gone from the set at argument 1: these if they are `named`, otherwise those that the request removes.
+fn finish(ctx: &mut Ctx, removed: usize, event: &'static str, named: &[Vec<u8>]) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {
-        ctx.changed(key, Change::new(Class::ZSet, event).times(removed));
+        let change = Change::new(Class::ZSet, event).times(removed);
+        if named.is_empty() {
+            ctx.changed(key, change);
+        } else {
+            ctx.store.changed_with(key, change, |store| state_removed(store, key, named));
+        }
         ctx.store.delete_if_empty(key);
     }
     ctx.reply.int(removed as i64);

@@ -181,7 +181,7 @@ impl Journal {
             None => shared.make_spare(&mut kept)?,
         };
         kept.unlisted = Some(number);
-        let manifest = shared.manifest(&kept, &kept.manifest.base, Some(number));
+        let manifest = shared.manifest(&kept, None, Some(number));
         shared.write_manifest(&mut kept, manifest)?;
         kept.unlisted = None;
         locked(&shared.in_use).spares.push_back(number);
@@ -198,7 +198,7 @@ impl Journal {
             // It comes with the base.
             return Ok(());
         }
-        let manifest = shared.manifest(&kept, &kept.manifest.base, None);
+        let manifest = shared.manifest(&kept, None, None);
         shared.write_manifest(&mut kept, manifest)
     }
 
@@ -218,7 +218,7 @@ impl Journal {
         sync_names(&shared.folder).map_err(|error| shared.fail(error))?;
         let former = kept.manifest.former.clone();
         let old_base = kept.manifest.base.file.clone().filter(|old| Some(old) != base.file.as_ref());
-        let mut manifest = shared.manifest(&kept, base, None);
+        let mut manifest = shared.manifest(&kept, Some(base), None);
         let needed_from = manifest.base.position.saturating_sub(backlog_bytes);
         let needless = manifest.segment_behind_base();
         let needless =
@@ -397,9 +397,11 @@ impl Shared {
         Ok(number)
     }
 
-    /// The manifest for what is in use now.
-    fn manifest(&self, kept: &Kept, base: &Base, unlisted: Option<u64>) -> Manifest {
+    /// The manifest for what is in use now, with this base, or the one that there is.
+    fn manifest(&self, kept: &Kept, base: Option<&Base>, unlisted: Option<u64>) -> Manifest {
         let in_use = locked(&self.in_use);
+        // Not that of the last manifest: a journal that is pending may have begun elsewhere since.
+        let base = base.unwrap_or(&in_use.base).clone();
         let durable = self.durable_slice();
         let is_durable_before = |start: &&SegmentStart| {
             let last = if start.place.is_within_slice { start.place.slice } else { start.place.last_slice() };
@@ -409,7 +411,7 @@ impl Shared {
             in_use.segments.iter().take_while(is_durable_before).copied().collect();
         let rest = in_use.segments[segments.len()..].iter().map(|start| start.number);
         let spares = rest.chain(in_use.spares.iter().copied()).chain(unlisted).collect();
-        Manifest { base: base.clone(), segments, spares, ..kept.manifest.clone() }
+        Manifest { base, segments, spares, ..kept.manifest.clone() }
     }
 
     fn write_manifest(&self, kept: &mut Kept, manifest: Manifest) -> Result<(), Trouble> {
@@ -462,7 +464,7 @@ impl Shared {
     fn remove_former(&self, kept: &mut Kept, former: &[u64]) -> Result<(), Trouble> {
         self.folder.remove_files_of(former).map_err(Trouble::NotReady)?;
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
-        let manifest = Manifest { former: Vec::new(), ..self.manifest(kept, &kept.manifest.base, None) };
+        let manifest = Manifest { former: Vec::new(), ..self.manifest(kept, None, None) };
         self.write_manifest(kept, manifest)
     }
 }

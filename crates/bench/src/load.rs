@@ -224,7 +224,7 @@ impl<W: Workload> Load<W> {
                 match event {
                     Event::Data { conn } => self.receive(conn, now_ns)?,
                     Event::Closed { conn, error } => self.closed(conn, error, now_ns)?,
-                    Event::Accepted { .. } | Event::Wake => {}
+                    Event::Accepted { .. } | Event::Detached { .. } | Event::Wake => {}
                 }
             }
             while let Some(&Reverse((due_ns, client))) = self.timers.peek()

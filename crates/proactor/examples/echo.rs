@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         driver.put_io(conn, io);
                     }
                 }
-                Event::Wake => {}
+                Event::Detached { .. } | Event::Wake => {}
             }
         }
     }

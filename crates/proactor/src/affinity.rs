@@ -72,6 +72,27 @@ impl CpuSet {
         CpuSet(cpu.into_iter().collect())
     }
 
+    /// How long these have had nothing to do since the machine started, added up; None where the system does not tell.
+    pub fn idle_ns(&self) -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        Some(self.idle_ticks(&text)? * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// The same as the system tells it: for each processor a line with its name, and how long it was in each state. What runs at low
+    /// priority gives way.
+    fn idle_ticks(&self, stat: &str) -> Option<u64> {
+        let mut ticks = None;
+        for line in stat.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(cpu) = words.next().and_then(|name| number(name.strip_prefix("cpu")?)) else { continue };
+            let states: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+            if let ([_user, nice, _system, idle, waiting, ..], true) = (&states[..], self.0.contains(&cpu)) {
+                *ticks.get_or_insert(0) += nice + idle + waiting;
+            }
+        }
+        ticks
+    }
+
     /// Lets the calling thread, and those that it starts, run on these only.
     ///
     /// # Errors
@@ -113,6 +134,15 @@ mod tests {
         ] {
             assert_eq!(CpuSet::parse(list), expected.map(|cpus| CpuSet(cpus.to_vec())), "{list}");
         }
+    }
+
+    #[test]
+    fn idle_time_is_that_of_these_processors() {
+        let stat = "cpu  9 9 9 900 9 0 0 0 0 0\ncpu0 1 2 3 400 5 6 7 0 0 0\ncpu1 1 0 3 500 0 6\ncpu12 7 1 1 30\nintr 12 4\n";
+        let of = |cpus: &[usize]| CpuSet(cpus.to_vec()).idle_ticks(stat);
+        assert_eq!([of(&[0]), of(&[0, 1]), of(&[1, 7])], [Some(407), Some(907), Some(500)]);
+        assert_eq!([of(&[7]), of(&[12])], [None, None], "a line that is cut off says nothing");
+        assert!(allowed_cpus().idle_ns().is_some());
     }
 
     #[test]

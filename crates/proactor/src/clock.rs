@@ -3,8 +3,8 @@
 //! Real time comes from the operating system (wall clock) and from the processor's counter (durations); simulated time
 //! from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be simulated.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tells the time; cheap to clone.
@@ -21,12 +21,16 @@ enum Source {
 const SIMULATED_START_UNIX_MS: u64 = 1_704_067_200_000;
 
 impl Clock {
-    /// The machine's clock. The first one of a process measures the processor's counter and may take some milliseconds.
+    /// The machine's clock: all of a process agree. The first one measures the processor's counter and may take some milliseconds.
     pub fn real() -> Clock {
-        let counter = quanta::Clock::new();
-        let start = counter.raw();
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock(Source::Real { counter, start, start_unix_ms: since.as_millis() as u64 })
+        static FIRST: OnceLock<Clock> = OnceLock::new();
+        let first = || {
+            let counter = quanta::Clock::new();
+            let start = counter.raw();
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Clock(Source::Real { counter, start, start_unix_ms: since.as_millis() as u64 })
+        };
+        FIRST.get_or_init(first).clone()
     }
 
     /// A clock that shows this many nanoseconds since its beginning: whoever has the other end moves it.
@@ -78,6 +82,17 @@ impl Clock {
         match &self.0 {
             Source::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
             Source::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Processor time that the calling thread has taken; 0 in a simulation, where there is none.
+    pub fn thread_cpu_ns(&self) -> u64 {
+        match &self.0 {
+            Source::Real { .. } => {
+                let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+                time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+            }
+            Source::Simulated { .. } => 0,
         }
     }
 

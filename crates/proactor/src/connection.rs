@@ -63,6 +63,8 @@ bitflags::bitflags! {
         const CODED = 1 << 2;
         /// When some of its output is sent, the turn reports that.
         const AWAITED = 1 << 3;
+        /// It is to be taken out: input is not reported, and no more is asked for.
+        const DETACHING = 1 << 4;
     }
 }
 
@@ -108,8 +110,35 @@ impl<L> Connection<L> {
         }
     }
 
+    /// The same connection with another driver's part, and this driver's.
+    pub(crate) fn relink<M>(self, link: M) -> (Connection<M>, L) {
+        let connection = Connection {
+            link,
+            state: self.state,
+            care: self.care,
+            input: self.input,
+            output: self.output,
+            sending: self.sending,
+            coded: self.coded,
+            has_ended: self.has_ended,
+            is_holding: self.is_holding,
+            is_excused: self.is_excused,
+            is_dirty: self.is_dirty,
+            has_unreported_input: self.has_unreported_input,
+            is_output_bare: self.is_output_bare,
+            reported_turn: self.reported_turn,
+        };
+        (connection, self.link)
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.care.contains(Care::BROKEN)
+    }
+
+    /// Whether nothing of it is on its way out.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let has_output = !self.output.is_empty() || !self.sending.is_empty();
+        self.state == State::Open && !self.is_dirty && !self.is_holding && !has_output
     }
 
     /// Whether it closes, and all its output has been sent.

@@ -29,6 +29,11 @@ use crate::pool::BufferPool;
 /// Memory that a connection without output keeps: one that waits, as a blocked client does, was lent some in vain.
 const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
+/// Its input is not reported.
+const UNREPORTED: Care = Care::PAUSED.union(Care::DETACHING);
+/// Its input does not go the usual way.
+const UNUSUAL_INPUT: Care = UNREPORTED.union(Care::CODED);
+
 #[derive(Debug)]
 struct Slot<L> {
     generation: u32,
@@ -50,6 +55,8 @@ pub(crate) struct Connections<L> {
     /// The last turn's `dirty`, kept for its memory.
     flushing: Vec<u32>,
     resumed: Vec<ConnId>,
+    /// Those to be taken out of which something is still in the kernel, or was a turn ago.
+    detaching: Vec<ConnId>,
     /// Deadlines of closing connections, earliest first, because all get the same time.
     closing: VecDeque<(u64, ConnId)>,
     /// Held output may be sent up to this slice.
@@ -84,6 +91,7 @@ impl<L> Connections<L> {
             dirty: Vec::new(),
             flushing: Vec::new(),
             resumed: Vec::new(),
+            detaching: Vec::new(),
             closing: VecDeque::new(),
             released: 0,
             lost: RangeInclusive::new(1, 0),
@@ -97,7 +105,10 @@ impl<L> Connections<L> {
     }
 
     pub(crate) fn insert(&mut self, link: L) -> ConnId {
-        let connection = Connection::new(link);
+        self.insert_connection(Connection::new(link))
+    }
+
+    fn insert_connection(&mut self, connection: Connection<L>) -> ConnId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, occupant: None });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 descriptors exist")
@@ -144,6 +155,75 @@ impl<L> Connections<L> {
         place.generation = place.generation.wrapping_add(1);
         self.pool.give(connection.input.into_memory());
         self.free.push(slot);
+    }
+
+    // A connection goes to another driver.
+
+    /// Has no more input reported, and begins to take the connection out; false if the name does not work.
+    pub(crate) fn begin_detaching(&mut self, id: ConnId) -> bool {
+        let Some(connection) = self.open(id) else { return false };
+        if !connection.care.contains(Care::DETACHING) {
+            connection.care.insert(Care::DETACHING);
+            self.detaching.push(id);
+        }
+        true
+    }
+
+    /// The connection stays after all: what arrived meanwhile is reported.
+    pub(crate) fn end_detaching(&mut self, id: ConnId) {
+        if let Some(connection) = self.open(id)
+            && connection.care.contains(Care::DETACHING)
+        {
+            connection.care.remove(Care::DETACHING);
+            self.resumed.push(id);
+            self.detaching.retain(|other| *other != id);
+        }
+    }
+
+    /// Whether one of those to be taken out is to be reported: nothing of it is on its way, and `is_free` says that of its slot.
+    #[inline]
+    pub(crate) fn has_detached(&mut self, is_free: impl Fn(&L) -> bool) -> bool {
+        !self.detaching.is_empty() && self.find_detached(&is_free).is_some()
+    }
+
+    #[cold]
+    fn find_detached(&mut self, is_free: &impl Fn(&L) -> bool) -> Option<usize> {
+        let mut detaching = std::mem::take(&mut self.detaching);
+        detaching.retain(|id| self.open(*id).is_some());
+        self.detaching = detaching;
+        (0..self.detaching.len()).find(|index| {
+            let id = self.detaching[*index];
+            self.open(id).is_some_and(|connection| connection.is_quiet() && is_free(&connection.link))
+        })
+    }
+
+    /// Reports those.
+    pub(crate) fn report_detached(&mut self, is_free: impl Fn(&L) -> bool, events: &mut Vec<Event>) {
+        while let Some(index) = self.find_detached(&is_free) {
+            events.push(Event::Detached { conn: self.detaching.swap_remove(index) });
+        }
+    }
+
+    /// Takes a connection out that was reported as detached, if that still holds: its name stops working.
+    pub(crate) fn take(&mut self, id: ConnId, is_free: impl Fn(&L) -> bool) -> Option<Connection<L>> {
+        self.open(id).filter(|connection| {
+            connection.care.contains(Care::DETACHING) && connection.is_quiet() && is_free(&connection.link)
+        })?;
+        let place = &mut self.slots[id.slot as usize];
+        let connection = place.occupant.take();
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(id.slot);
+        connection
+    }
+
+    /// Makes a connection of another driver one of this. What it has received is reported in the next turn.
+    pub(crate) fn attach(&mut self, mut connection: Connection<L>) -> ConnId {
+        connection.care.remove(Care::DETACHING);
+        connection.reported_turn = 0;
+        connection.has_unreported_input = !connection.input.is_empty();
+        let id = self.insert_connection(connection);
+        self.resumed.push(id);
+        id
     }
 
     // What the server does.
@@ -383,7 +463,7 @@ impl<L> Connections<L> {
         let conn = self.name(slot);
         let turn = self.turn;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return true };
-        if connection.state != State::Open || connection.care.intersects(Care::PAUSED.union(Care::CODED)) {
+        if connection.state != State::Open || connection.care.intersects(UNUSUAL_INPUT) {
             return self.received_with_care(slot, bytes, events);
         }
         connection.lend_input(pool);
@@ -416,7 +496,7 @@ impl<L> Connections<L> {
             connection.input = InputBuffer::new();
         } else if connection.input.len() == before {
             // A part of a frame, or of a handshake.
-        } else if connection.care.contains(Care::PAUSED) {
+        } else if connection.care.intersects(UNREPORTED) {
             connection.has_unreported_input = true;
         } else if connection.reported_turn != turn {
             connection.reported_turn = turn;
@@ -461,7 +541,8 @@ impl<L> Connections<L> {
         let max = self.limits.paused_input_bytes_max;
         self.occupant(slot).is_some_and(|connection| {
             let is_paused = connection.care.contains(Care::PAUSED);
-            !connection.has_ended && (!is_paused || connection.input.len() < max)
+            let is_wanted = !connection.care.contains(Care::DETACHING);
+            !connection.has_ended && is_wanted && (!is_paused || connection.input.len() < max)
         })
     }
 
@@ -486,7 +567,7 @@ impl<L> Connections<L> {
         let turn = self.turn;
         while let Some(conn) = self.resumed.pop() {
             let Some(connection) = self.open(conn) else { continue };
-            let is_paused = connection.care.contains(Care::PAUSED);
+            let is_paused = connection.care.intersects(UNREPORTED);
             if connection.has_unreported_input && !is_paused && connection.reported_turn != turn {
                 connection.has_unreported_input = false;
                 connection.reported_turn = turn;

@@ -26,7 +26,7 @@ use std::time::Duration;
 use resp::Output;
 
 use crate::codec::Codec;
-use crate::connection::{Io, Usage};
+use crate::connection::{Connection, Io, Usage};
 use crate::connections::Limits;
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
@@ -46,6 +46,16 @@ pub enum Driver {
     /// A simulated network; see [`SimNet`](crate::SimNet).
     Sim(Box<SimDriver>),
 }
+
+/// A connection on its way from one driver to another: dropped, it closes.
+#[derive(Debug)]
+pub struct Detached {
+    connection: Box<Connection<()>>,
+    link: Link,
+}
+
+/// What must not happen.
+const MIXED_UP: &str = "simulated sockets are for simulated drivers and real ones for real";
 
 /// Does the same with whichever driver it is.
 macro_rules! each {
@@ -106,7 +116,7 @@ impl Driver {
             (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
             (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.adopt(endpoint),
             (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
-                panic!("simulated sockets are for simulated drivers and real ones for real")
+                panic!("{MIXED_UP}")
             }
         }
     }
@@ -118,6 +128,51 @@ impl Driver {
             each!(self, inner => inner.connections().encode(conn, codec));
         }
         conn
+    }
+
+    /// Begins to take a connection out, which goes to another driver: its input is no longer reported, and when all its output is sent
+    /// and the kernel has let go of it, a turn reports [`Event::Detached`]. What the peer sends meanwhile is kept for the other driver;
+    /// that it has ended is reported as ever.
+    pub fn detach(&mut self, conn: ConnId) {
+        each!(self, inner => inner.detach(conn));
+    }
+
+    /// The connection stays: it is as it was before [`detach`](Driver::detach).
+    pub fn stop_detaching(&mut self, conn: ConnId) {
+        each!(self, inner => inner.connections().end_detaching(conn));
+    }
+
+    /// Takes a connection out that was reported as detached; its name stops working. None if it is gone, or there is output again:
+    /// then it is still to be detached, but nothing more will be reported.
+    pub fn take(&mut self, conn: ConnId) -> Option<Detached> {
+        let (connection, link) = match self {
+            Driver::Uring(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
+            Driver::Epoll(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
+            Driver::Sim(inner) => {
+                inner.take(conn).map(|(connection, end)| (connection, Link::Simulated(end)))
+            }
+        }?;
+        Some(Detached { connection: Box::new(connection), link })
+    }
+
+    /// Makes a connection that was taken out of another driver one of this. The next turn begins with what it has received.
+    ///
+    /// # Panics
+    /// If one of the two is simulated and the other is not.
+    pub fn attach(&mut self, Detached { connection, link }: Detached) -> ConnId {
+        match (self, link) {
+            (Driver::Uring(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
+            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
+            (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.attach(*connection, endpoint),
+            (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
+                panic!("{MIXED_UP}")
+            }
+        }
+    }
+
+    /// For how long it has polled instead of sleeping.
+    pub fn polled_ns(&mut self) -> u64 {
+        each!(self, inner => inner.thread().polled_ns)
     }
 
     /// Sends what is queued, waits for something at most `timeout` (None: for ever; zero: not at all), and replaces

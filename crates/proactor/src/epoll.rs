@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connection::State;
+use crate::connection::{Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
@@ -106,6 +106,28 @@ impl EpollDriver {
 
     pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
         let id = self.connections.insert(Socket { fd, interest: None, is_full: false });
+        self.watch(id.slot);
+        id
+    }
+
+    pub(crate) fn detach(&mut self, id: ConnId) {
+        if self.connections.begin_detaching(id) {
+            self.watch(id.slot);
+        }
+    }
+
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, OwnedFd)> {
+        let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
+        if link.interest.is_some() {
+            // It can only fail if it was not watched.
+            let _ = control(self.epoll.as_fd(), libc::EPOLL_CTL_DEL, link.fd.as_raw_fd(), 0, id);
+        }
+        Some((connection, link.fd))
+    }
+
+    pub(crate) fn attach(&mut self, connection: Connection<()>, fd: OwnedFd) -> ConnId {
+        let link = Socket { fd, interest: None, is_full: false };
+        let id = self.connections.attach(connection.relink(link).0);
         self.watch(id.slot);
         id
     }
@@ -328,6 +350,11 @@ impl Flush for EpollDriver {
 
     fn end_overdue(&mut self, slot: u32) {
         self.connections.free(slot);
+    }
+
+    #[inline]
+    fn is_free(_link: &Socket) -> bool {
+        true
     }
 
     fn accept_again(&mut self, now_ns: u64) {

@@ -56,6 +56,12 @@ pub enum Event {
         /// How it broke.
         error: Option<io::ErrorKind>,
     },
+    /// Nothing of a connection that was to be [detached](crate::Driver::detach) is on its way: it can be
+    /// [taken](crate::Driver::take).
+    Detached {
+        /// Which connection.
+        conn: ConnId,
+    },
     /// Another thread left a notice: look at the inboxes. Or output was sent that was to be [reported](crate::Driver::await_sending).
     Wake,
 }

@@ -49,7 +49,7 @@ pub use disk::{
     DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
     SimDisk,
 };
-pub use driver::Driver;
+pub use driver::{Detached, Driver};
 pub use driver_config::{Config, IoChoice};
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;

@@ -32,13 +32,15 @@ pub(crate) struct Thread {
     pub(crate) waker: Arc<Waker>,
     pub(crate) clock: Clock,
     pub(crate) idle: IdlePolicy,
+    /// For how long it has polled instead of sleeping.
+    pub(crate) polled_ns: u64,
 }
 
 impl Thread {
     pub(crate) fn new(poll_us: u32) -> Result<Thread, Error> {
         let bell = sys::EventFd::new().map_err(Error::setup("an eventfd"))?;
         let waker = Arc::new(Waker::with_bell(bell));
-        Ok(Thread { waker, clock: Clock::real(), idle: IdlePolicy::new(poll_us) })
+        Ok(Thread { waker, clock: Clock::real(), idle: IdlePolicy::new(poll_us), polled_ns: 0 })
     }
 }
 
@@ -59,6 +61,15 @@ pub(crate) trait Flush {
 
     /// Accepts again, if that was put off until now.
     fn accept_again(&mut self, now_ns: u64);
+
+    /// Whether nothing of a connection is in the kernel but its descriptor.
+    fn is_free(link: &Self::Link) -> bool;
+
+    /// Whether a connection can be taken out that is to be.
+    #[inline]
+    fn has_detached(&mut self) -> bool {
+        self.connections().has_detached(Self::is_free)
+    }
 
     /// Does all of that.
     #[inline]
@@ -106,6 +117,7 @@ pub(crate) fn run<B: Backend>(
     let is_at_rest = events.is_empty()
         && !backend.has_more()
         && !backend.connections().is_held_anew
+        && !backend.has_detached()
         && deadline_ns != Some(start_ns);
     if !is_at_rest || backend.thread().waker.is_notified() {
         backend.collect(Some(Duration::ZERO), events)?;
@@ -114,6 +126,9 @@ pub(crate) fn run<B: Backend>(
         if poll_ns == 0 || !poll(backend, start_ns, poll_ns, events)? {
             sleep(backend, start_ns, deadline_ns, poll_ns > 0, events)?;
         }
+    }
+    if backend.has_detached() {
+        backend.connections().report_detached(B::is_free, events);
     }
     if backend.thread().waker.take_notice() {
         events.push(Event::Wake);
@@ -130,15 +145,17 @@ fn poll<B: Backend>(
 ) -> io::Result<bool> {
     loop {
         backend.collect(Some(Duration::ZERO), events)?;
-        let has_to_send = has_to_send(backend);
+        let has_news = has_news(backend);
         let thread = backend.thread();
         let now_ns = thread.clock.monotonic_ns();
         let polled_ns = now_ns.saturating_sub(start_ns);
-        if !events.is_empty() || has_to_send || thread.waker.is_notified() {
+        if !events.is_empty() || has_news || thread.waker.is_notified() {
             thread.idle.poll_found(polled_ns);
+            thread.polled_ns += polled_ns;
             return Ok(true);
         }
         if polled_ns >= poll_ns {
+            thread.polled_ns += polled_ns;
             thread.idle.poll_was_in_vain();
             return Ok(false);
         }
@@ -164,10 +181,10 @@ fn sleep<B: Backend>(
         let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);
-        let has_to_send = has_to_send(backend);
+        let has_news = has_news(backend);
         let thread = backend.thread();
         now_ns = thread.clock.monotonic_ns();
-        let is_over = has_to_send || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+        let is_over = has_news || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
         if outcome.is_err() || !events.is_empty() || is_over || thread.waker.is_notified() {
             break outcome;
         }
@@ -180,10 +197,11 @@ fn sleep<B: Backend>(
     outcome
 }
 
-/// Whether output came up while the thread waited, without an event: a codec's own, or some that is held.
-fn has_to_send<B: Backend>(backend: &mut B) -> bool {
+/// Whether something came up while the thread waited, without an event: a codec's own output, some that is held, or a connection
+/// that can be taken out.
+fn has_news<B: Backend>(backend: &mut B) -> bool {
     let connections = backend.connections();
-    connections.is_held_anew || connections.has_dirty()
+    connections.is_held_anew || connections.has_dirty() || backend.has_detached()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -41,7 +41,7 @@ impl Servers {
                         driver.adopt(node.value);
                     }
                 }
-                Event::Wake => {}
+                Event::Detached { .. } | Event::Wake => {}
                 Event::Closed { conn, .. } => driver.close(conn, CloseMode::AfterFlush),
                 Event::Data { conn } => {
                     let mut io = driver.take_io(conn).expect("data is for open connections");
@@ -186,7 +186,7 @@ fn machines_reach_each_other_unless_they_are_parted() {
                             io.input.consume(io.input.len());
                             driver.put_io(conn, io);
                         }
-                        Event::Wake | Event::Closed { .. } => {}
+                        Event::Wake | Event::Detached { .. } | Event::Closed { .. } => {}
                     }
                 }
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::net::Read;
 use super::{Endpoint, SimNet};
-use crate::connection::State;
+use crate::connection::{Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::idle::IdlePolicy;
@@ -52,13 +52,17 @@ impl Flush for SimDriver {
 
     /// Nothing: each turn accepts.
     fn accept_again(&mut self, _now_ns: u64) {}
+
+    fn is_free(_link: &Endpoint) -> bool {
+        true
+    }
 }
 
 impl SimDriver {
     pub(crate) fn new(net: SimNet, config: &Config) -> SimDriver {
         let waker = Arc::new(Waker::without_bell());
         let index = net.add_thread(waker.clone());
-        let thread = Thread { waker, clock: net.clock(), idle: IdlePolicy::new(0) };
+        let thread = Thread { waker, clock: net.clock(), idle: IdlePolicy::new(0), polled_ns: 0 };
         let connections = Connections::new(Limits::of(config));
         SimDriver { net, index, thread, connections, listeners: Vec::new() }
     }
@@ -87,6 +91,22 @@ impl SimDriver {
         // Something may have arrived before it had an owner.
         self.thread.waker.wake();
         self.connections.insert(endpoint)
+    }
+
+    pub(crate) fn detach(&mut self, id: ConnId) {
+        self.connections.begin_detaching(id);
+        // It may be reported in the next turn.
+        self.thread.waker.wake();
+    }
+
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, Endpoint)> {
+        Some(self.connections.take(id, Self::is_free)?.relink(()))
+    }
+
+    pub(crate) fn attach(&mut self, connection: Connection<()>, endpoint: Endpoint) -> ConnId {
+        endpoint.own(self.index);
+        self.thread.waker.wake();
+        self.connections.attach(connection.relink(endpoint).0)
     }
 
     pub(crate) fn close(&mut self, id: ConnId, mode: CloseMode) {
@@ -119,6 +139,7 @@ impl SimDriver {
         for slot in (first..count).chain(0..first) {
             self.serve(slot, events);
         }
+        self.connections.report_detached(Self::is_free, events);
         if self.thread.waker.take_notice() {
             events.push(Event::Wake);
         }

@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connection::State;
+use crate::connection::{Care, Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::turn::{Backend, Flush, Thread};
@@ -55,6 +55,20 @@ pub(crate) struct Socket {
     is_sending: bool,
     is_watching: bool,
     message: Option<Box<Message>>,
+}
+
+impl Socket {
+    fn new(fd: OwnedFd) -> Socket {
+        Socket {
+            fd,
+            under_way: 0,
+            is_receiving: false,
+            is_stopping: false,
+            is_sending: false,
+            is_watching: false,
+            message: None,
+        }
+    }
 }
 
 /// One thread's connections, on io_uring.
@@ -102,15 +116,24 @@ impl UringDriver {
     }
 
     pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
-        let id = self.connections.insert(Socket {
-            fd,
-            under_way: 0,
-            is_receiving: false,
-            is_stopping: false,
-            is_sending: false,
-            is_watching: false,
-            message: None,
-        });
+        let id = self.connections.insert(Socket::new(fd));
+        self.read_on(id.slot);
+        id
+    }
+
+    pub(crate) fn detach(&mut self, id: ConnId) {
+        if self.connections.begin_detaching(id) {
+            self.read_on(id.slot);
+        }
+    }
+
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, OwnedFd)> {
+        let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
+        Some((connection, link.fd))
+    }
+
+    pub(crate) fn attach(&mut self, connection: Connection<()>, fd: OwnedFd) -> ConnId {
+        let id = self.connections.attach(connection.relink(Socket::new(fd)).0);
         self.read_on(id.slot);
         id
     }
@@ -175,7 +198,7 @@ impl UringDriver {
                 link.under_way += 1;
                 self.ring.cancel(Tag::new(OpKind::Receive, id), Tag::new(OpKind::Cancel, id));
             }
-            (false, false) if !link.is_watching => {
+            (false, false) if !link.is_watching && !connection.care.contains(Care::DETACHING) => {
                 link.is_watching = true;
                 link.under_way += 1;
                 self.ring.watch_hang_up(fd, Tag::new(OpKind::HangUp, id));
@@ -377,6 +400,11 @@ impl Flush for UringDriver {
 
     fn end_overdue(&mut self, slot: u32) {
         self.cut(slot, CloseMode::Now);
+    }
+
+    #[inline]
+    fn is_free(link: &Socket) -> bool {
+        link.under_way == 0
     }
 
     fn accept_again(&mut self, now_ns: u64) {

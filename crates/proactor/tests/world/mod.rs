@@ -40,6 +40,7 @@ pub(crate) struct World {
     pub(crate) closed: Vec<(ConnId, Option<io::ErrorKind>)>,
     /// Connections with data, when not echoing.
     pub(crate) data: Vec<ConnId>,
+    pub(crate) detached: Vec<ConnId>,
     pub(crate) wakes: usize,
     events: Vec<Event>,
 }
@@ -106,6 +107,7 @@ impl World {
             opened: Vec::new(),
             closed: Vec::new(),
             data: Vec::new(),
+            detached: Vec::new(),
             wakes: 0,
             events: Vec::new(),
         }
@@ -185,6 +187,7 @@ impl World {
                         self.driver.close(conn, CloseMode::AfterFlush);
                     }
                 }
+                Event::Detached { conn } => self.detached.push(conn),
                 Event::Wake => self.wakes += 1,
             }
         }

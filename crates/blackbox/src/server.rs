@@ -72,11 +72,12 @@ impl Server {
         Server::attempt(&[&binary()?], options, true)
     }
 
-    /// The same with this many threads, this driver and `more` options; a test that needs no more than that.
+    /// The same with this many threads, all of which get connections, this driver and `more` options; a test that needs no more than
+    /// that.
     #[track_caller]
     pub fn start(threads: usize, io: &str, more: &[&str]) -> Server {
         let (threads, io) = (format!("--proactor_threads={threads}"), format!("--io={io}"));
-        let options = [more, &[&threads, &io]].concat();
+        let options = [more, &["--threads-elastic=no", &threads, &io]].concat();
         Server::darter(&options).unwrap_or_else(|error| panic!("{error}"))
     }
 

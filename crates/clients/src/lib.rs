@@ -1,5 +1,5 @@
 //! All clients of a server: where they come in (`listeners.rs`, `dealing.rs`), who they are and how many (`registry.rs`,
-//! `descriptors.rs`), what TLS needs (`tls_keeper.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
+//! `descriptors.rs`), what TLS needs (`tls_keeper.rs`), which thread serves them (`workload.rs`, `balance.rs`, `moves.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
 //!
 //! Nothing here knows a thread. The commands ask the one that runs them for what they need ([`Door`]); the other parts are a thread's, or
 //! shared by all, and get in their arguments what they judge.
@@ -9,16 +9,19 @@
 #![forbid(unsafe_code)]
 
 mod attack_log;
+mod balance;
 mod commands;
 mod dealing;
 mod descriptors;
 mod error;
 mod listeners;
+mod moves;
 mod refusal;
 mod registry;
 mod sizes;
 mod tls_keeper;
 mod watchlist;
+mod workload;
 
 use ::acl::Users;
 use command::{CommandResult, HostFn};
@@ -26,16 +29,19 @@ use session::{Finish, Session, Subject};
 use settings::Settings;
 
 pub use attack_log::AttackLog;
+pub use balance::{Balance, Load, Order, choose};
 pub use commands::{ENTRIES, line, stop_tracking};
 pub use dealing::Dealer;
 pub use descriptors::{lower_maxclients, make_room};
 pub use error::Error;
 pub use listeners::{ADDRESS_COUNT_MAX, Entrance, Listeners, Listening, listening};
+pub use moves::{Mover, Moves, Whereabouts};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
 pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
 pub use watchlist::{Verdict, Watchlist};
+pub use workload::Workload;
 
 /// What the commands of this crate need of the thread that runs them.
 pub trait Door {

@@ -21,6 +21,8 @@ pub struct Registry {
     id_count: AtomicU64,
     /// Clients that are there, or are about to be.
     client_count: AtomicU64,
+    /// Held while a client sets out for another thread, and while all threads are asked something.
+    road: Mutex<()>,
 }
 
 impl Registry {
@@ -34,6 +36,19 @@ impl Registry {
         let id = self.id_count.fetch_add(1, Ordering::Relaxed) + 1;
         self.places().insert(id, place);
         id
+    }
+
+    /// While this is held no client sets out for another thread. So who asks all threads under it finds each client: on its old thread,
+    /// on its new one, or on its way after the question had been sent to both.
+    pub fn block_road(&self) -> MutexGuard<'_, ()> {
+        self.road.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client is elsewhere now.
+    pub fn move_to(&self, id: u64, place: Subscriber) {
+        if let Some(known) = self.places().get_mut(&id) {
+            *known = place;
+        }
     }
 
     /// It is gone, or did not become a client (`None`).

@@ -74,6 +74,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
             tracing::warn!("DEBUG LOG: {}", process::log::one_line(text));
             ok(ctx)
         }
+        (b"move-client", [id, thread]) => move_client(ctx, id, thread),
         (b"object", [key, ..]) => object(ctx, key),
         (b"populate", words @ [_] | words @ [_, _] | words @ [_, _, _]) => populate(ctx, words),
         (b"protocol", [kind]) => protocol(ctx, kind),
@@ -137,6 +138,13 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     );
     ctx.reply.simple(&text);
     Ok(())
+}
+
+/// The client of this id goes to the thread of that number.
+fn move_client(ctx: &mut Ctx, id: &[u8], thread: &[u8]) -> CommandResult {
+    let (id, thread) = (parse_count(id)? as u64, parse_count(thread)?);
+    let thread = u16::try_from(thread).map_err(|_| CommandError::OUT_OF_RANGE)?;
+    ctx.host.move_client(id, thread)
 }
 
 fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
@@ -251,6 +259,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Wait until everything is in the journal, and load it.",
         "LOG <message>",
         "    Write <message> to the server log.",
+        "MOVE-CLIENT <id> <thread>",
+        "    Have a client served by another thread, the first of which is 0.",
         "OBJECT <key>",
         "    Show low level info about `key` and associated value.",
         "PAUSE-CRON <0|1>",

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use command::{CommandError, Store, Tx};
+use command::{CommandError, CommandResult, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use persistence::Snapshots;
@@ -29,6 +29,9 @@ pub trait Door {
 
     /// Lets all threads make keys; the client is answered when they have.
     fn populate(&mut self, population: Population);
+
+    /// Has a client go to a thread; the client whose command this is is told when it has set out.
+    fn move_client(&mut self, id: u64, thread: u16) -> CommandResult;
 
     /// Replaces the data by those of the snapshot, which is saved first if `saves`. All shards are entered.
     fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String>;

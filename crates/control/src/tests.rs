@@ -47,6 +47,10 @@ impl Door for Thread {
         unreachable!("the client of these tests does not wait")
     }
 
+    fn move_client(&mut self, _: u64, _: u16) -> CommandResult {
+        unreachable!("the client of these tests does not wait")
+    }
+
     fn reload(&mut self, _: &mut Tx, saves: bool) -> Result<(), String> {
         self.asked_for.push(if saves { "save and load" } else { "load" });
         Ok(())

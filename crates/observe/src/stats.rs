@@ -257,6 +257,16 @@ pub struct ThreadStats {
     pub blocked_clients: Counter,
     /// Those of them whose wait ends by itself.
     pub clients_with_timeout: Counter,
+    /// Connections that it has just now.
+    pub connections: Counter,
+    /// How busy it was in the last round, in thousandths.
+    pub busy: Counter,
+    /// When that round ended, on the monotonic clock.
+    pub looked_ms: Counter,
+    /// Of all threads the first one says how many serve connections just now.
+    pub threads_in_use: Counter,
+    /// Connections that it has sent to other threads.
+    pub connections_moved: Counter,
     /// The largest buffers that a client had in the last seconds.
     pub recent_input_bytes_max: Counter,
     /// The same of what is sent.
@@ -367,6 +377,7 @@ impl ThreadStats {
             &self.defrag_key_hits,
             &self.defrag_key_misses,
             &self.connections_received,
+            &self.connections_moved,
             &self.rejected_connections,
             &self.net_input_bytes,
             &self.net_output_bytes,

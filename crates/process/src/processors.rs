@@ -83,7 +83,7 @@ fn confine(settings: &Settings, id: Id) {
 }
 
 /// What `server_cpulist` leaves of the allowed processors.
-fn for_server(settings: &Settings) -> CpuSet {
+pub fn for_server(settings: &Settings) -> CpuSet {
     let allowed = allowed_cpus();
     list(settings, SERVER_CPULIST).map_or_else(|| allowed.clone(), |list| list.and(allowed))
 }

@@ -100,7 +100,7 @@ impl Mailroom {
 
     /// Answers, for this thread, what a client asked all of them.
     pub(crate) fn answer(&mut self, asker: Client, part: Part) {
-        self.send(asker.thread, Message::Answer(Answer { asker, part }));
+        self.send(asker.thread, Message::Answer(Answer { part, ..Answer::to(asker) }));
     }
 
     /// Sends a published message to the threads of its receivers, but wakes none.
@@ -200,11 +200,15 @@ mod tests {
     fn read(mailroom: &mut Mailroom) -> Vec<u64> {
         std::iter::from_fn(|| mailroom.pop())
             .map(|message| match message {
-                Message::News(News::FlushedFor(connection)) => connection,
+                Message::News(News::FlushedFor(name)) => name.connection,
                 Message::Deliver(published) => published.to[0].subscriber.connection,
                 _ => panic!("nothing else is sent here"),
             })
             .collect()
+    }
+
+    fn news(connection: u64) -> Message {
+        Message::News(News::FlushedFor(Subscriber { thread: 0, connection }))
     }
 
     #[test]
@@ -212,11 +216,11 @@ mod tests {
         let (mut rooms, _) = mailrooms(2);
         let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
         for number in 1..=3 {
-            one.send(0, Message::News(News::FlushedFor(number)));
-            one.send(1, Message::News(News::FlushedFor(10 * number)));
+            one.send(0, news(number));
+            one.send(1, news(10 * number));
         }
-        one.put_first(Message::News(News::FlushedFor(0)));
-        other.send(0, Message::News(News::FlushedFor(4)));
+        one.put_first(news(0));
+        other.send(0, news(4));
         one.fetch();
         other.fetch();
         assert_eq!(read(one), [0, 1, 2, 3, 4]);
@@ -227,9 +231,9 @@ mod tests {
     fn what_is_put_off_comes_in_the_next_turn() {
         let (mut rooms, _) = mailrooms(1);
         let room = &mut rooms[0];
-        room.put_off(Message::News(News::FlushedFor(1)));
+        room.put_off(news(1));
         assert_eq!((room.is_busy(), room.is_empty(), room.pop().is_none()), (true, true, true));
-        room.send(0, Message::News(News::FlushedFor(2)));
+        room.send(0, news(2));
         room.end_wait();
         assert_eq!(read(room), [2, 1]);
         assert!(!room.is_busy());

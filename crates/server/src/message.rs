@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use acl::Access;
-use clients::{Entrance, Listening};
+use clients::{Entrance, Listening, Mover, Order};
 use command::{Client, Parcel, Post, Published, Task};
 use commands::keys::populate::Share;
 use migrate::Returned;
-use proactor::Socket;
+use proactor::{ConnId, Socket};
 use pubsub::Keys;
 use replication::{Help, RoleChange};
 use session::{Answer, Emptied, Question};
-use shard::Delegated;
+use shard::{Delegated, Subscriber};
 
 use crate::snapshot::Loaded;
 
@@ -19,6 +19,16 @@ use crate::snapshot::Loaded;
 pub(crate) enum Message {
     /// A new connection for this thread, and what is spoken on it.
     Adopt(Socket, Entrance),
+    /// The driver has let go of a connection that is to go to another thread.
+    Depart(ConnId),
+    /// This thread is to give connections to another.
+    Share(Order),
+    /// A connection of another thread, which is one of this thread from here on.
+    Arrive(Box<Mover>),
+    /// One that was sent to this thread has arrived there.
+    Arrived(u16),
+    /// Connections had these names that are gone.
+    Forget(Arc<[Subscriber]>),
     /// A connection of the thread of HTTP, whose client acts so.
     Visit(Socket, Box<Access>),
     /// Accept connections on these as well. Only for the first thread.
@@ -63,17 +73,17 @@ pub(crate) enum Message {
     Wake,
 }
 
-/// What clients are told that track keys. Connections are of the thread that gets the message.
+/// What clients are told that track keys. Connections are of the thread that gets the message, or were.
 #[derive(Debug)]
 pub(crate) enum News {
     /// All keys of a database are gone: for all who track keys.
     Flushed,
     /// The same for the one connection to which the client that tracks keys redirects it.
-    FlushedFor(u64),
+    FlushedFor(Subscriber),
     /// Keys have changed of which this connection, which tracks them or their prefixes, wants to hear.
     Changed(u64, Keys),
     /// The same for the connection to which one that tracks keys redirects it.
-    ChangedFor(u64, Keys),
+    ChangedFor(Subscriber, Keys),
 }
 
 /// News for a thread about the own primary.

@@ -121,6 +121,11 @@ impl SimulatedServer {
         self.0.0.observed.sum(|stats| &stats.lent)
     }
 
+    /// How often a connection went from one thread to another.
+    pub fn moved(&self) -> u64 {
+        self.0.0.observed.sum(|stats| &stats.connections_moved)
+    }
+
     /// Memory that the process uses, the simulation included.
     pub fn used_bytes(&self) -> u64 {
         heap::allocated_bytes()

@@ -13,12 +13,13 @@ use observe::Monitors;
 use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
+use shard::Subscriber;
 
 use crate::connections::Connections;
 use crate::mailroom::Mailroom;
 use crate::message::{Message, News};
 use crate::thread::ThreadHost;
-use clients::Registry;
+use clients::{Moves, Registry, Whereabouts};
 
 /// What clients are told that they did not ask for just now, and what that made of their outputs.
 #[derive(Default)]
@@ -35,6 +36,7 @@ pub(crate) struct Around<'h> {
     pub(crate) driver: &'h mut Driver,
     pub(crate) mailroom: &'h mut Mailroom,
     pub(crate) registry: &'h Registry,
+    pub(crate) moves: &'h Moves,
 }
 
 impl Delivery {
@@ -87,13 +89,11 @@ impl Delivery {
                     self.tell_tracker(conn, None, around);
                 }
             }
-            News::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None, around),
+            News::FlushedFor(target) => self.tell_target(target, None, around),
             News::Changed(connection, keys) => {
                 self.tell_tracker(ConnId::from_bits(connection), Some(&keys), around);
             }
-            News::ChangedFor(connection, keys) => {
-                self.tell_of(ConnId::from_bits(connection), Some(&keys), around);
-            }
+            News::ChangedFor(target, keys) => self.tell_target(target, Some(&keys), around),
         }
     }
 
@@ -115,20 +115,25 @@ impl Delivery {
         let Some(tracking) = &mut session.tracking else { return };
         match tracking.way(|id| around.registry.place(id)) {
             Way::Itself => self.tell_of(conn, keys, around),
-            Way::To(target) if target.thread == around.mailroom.thread() => {
-                self.tell_of(ConnId::from_bits(target.connection), keys, around);
-            }
-            Way::To(target) => {
-                let news = keys.map_or(News::FlushedFor(target.connection), |keys| {
-                    News::ChangedFor(target.connection, keys.clone())
-                });
-                around.mailroom.send(target.thread, Message::News(news));
-            }
+            Way::To(target) => self.tell_target(target, keys, around),
             Way::Broken(redirect) if session.client.proto == Proto::Resp3 => {
                 self.push(conn, around, |reply| pubsub::write_broken_redirect(reply, redirect));
             }
             Way::Broken(_) => {}
         }
+    }
+
+    /// Tells a client to which another redirects, on whichever thread it is.
+    fn tell_target(&mut self, target: Subscriber, keys: Option<&Keys>, around: &mut Around<'_>) {
+        let here = around.mailroom.thread();
+        let thread = match around.moves.find(target, here) {
+            Whereabouts::Here(conn) => return self.tell_of(conn, keys, around),
+            Whereabouts::WentTo(thread) => thread,
+            Whereabouts::Nowhere if target.thread == here => return,
+            Whereabouts::Nowhere => target.thread,
+        };
+        let news = keys.map_or(News::FlushedFor(target), |keys| News::ChangedFor(target, keys.clone()));
+        around.mailroom.send(thread, Message::News(news));
     }
 
     /// Tells a client that `keys` have changed; `None`: all keys.
@@ -201,8 +206,9 @@ impl ThreadHost {
 impl ThreadHost {
     /// What it delivers, and what for that is needed.
     pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Around<'_>) {
-        let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, .. } = self;
-        (delivery, monitors, Around { connections, driver, mailroom, registry: &shared.registry })
+        let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, moves, .. } = self;
+        let registry = &shared.registry;
+        (delivery, monitors, Around { connections, driver, mailroom, registry, moves })
     }
 }
 
@@ -277,7 +283,8 @@ mod tests {
         ) -> (Vec<String>, Vec<ConnId>) {
             let World { connections, driver, mailroom, registry, .. } = self;
             let mut delivery = Delivery::default();
-            deliver(&mut delivery, &mut Around { connections, driver, mailroom, registry });
+            let moves = &Moves::default();
+            deliver(&mut delivery, &mut Around { connections, driver, mailroom, registry, moves });
             let written = std::iter::from_fn(|| delivery.pop_written()).collect();
             let output = |conn: &ConnId| self.driver.output_mut(*conn).expect("it is open").to_vec();
             let outputs = self.conns.iter().map(output);

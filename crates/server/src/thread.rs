@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clients::{Dealer, Watchlist};
+use clients::{Dealer, Moves, Watchlist, Workload};
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
 use proactor::{CloseMode, ConnId, Driver, Event};
@@ -101,6 +101,10 @@ pub(crate) struct ThreadHost {
     pub(crate) serving_ticks_max: u64,
     /// The accepting thread's.
     pub(crate) dealer: Dealer,
+    /// Connections that go to other threads, and those that went.
+    pub(crate) moves: Moves,
+    /// How busy it is.
+    pub(crate) workload: Workload,
     /// The monotonic clock at the beginning of this turn.
     pub(crate) now_ms: u64,
 }
@@ -142,12 +146,6 @@ impl ThreadHost {
         self.current.as_deref_mut().expect("a command runs for a client")
     }
 
-    /// Gives a new connection to the thread whose turn it is.
-    pub(crate) fn deal(&mut self, socket: proactor::Socket, listener: usize) {
-        let (thread, entrance) = self.dealer.deal(listener, self.shared.threads.len());
-        self.mailroom.send(thread, Message::Adopt(socket, entrance));
-    }
-
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
@@ -166,6 +164,7 @@ impl Thread {
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         let stats = &shared.observed.threads()[usize::from(id)];
         let clock = driver.clock().clone();
+        let workload = Workload::new(&clock);
         let serving_ticks_max = clock.ns_to_ticks(shared.machine.tuning.serving_ns_max);
         let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
         tx.record = shared.journal.take_recorder(id);
@@ -207,6 +206,8 @@ impl Thread {
                 unserved: VecDeque::new(),
                 serving_ticks_max,
                 dealer: Dealer::default(),
+                moves: Moves::default(),
+                workload,
                 now_ms,
             },
             run_length: 0,
@@ -281,6 +282,7 @@ impl Thread {
                 Event::Data { conn } if has_to_wait(&mut self.host, conn) => {}
                 Event::Data { conn } => self.serve(conn),
                 Event::Closed { conn, error } => self.hang_up(conn, error),
+                Event::Detached { conn } => self.host.mailroom.send(self.host.id, Message::Depart(conn)),
                 Event::Wake => {}
             }
         }

@@ -14,6 +14,8 @@ pub(crate) struct Tuning {
     pub(crate) keys_min: usize,
     /// How long the commands of one client may run before others get their turn.
     pub(crate) serving_ns_max: u64,
+    /// In one turn of so many any connection goes to any thread; 0: only those that are to.
+    pub(crate) moves_one_in: u64,
 }
 
 impl Tuning {
@@ -23,6 +25,7 @@ impl Tuning {
         slice_records_max: 1000,
         keys_min: 512,
         serving_ns_max: 1_000_000,
+        moves_one_in: 0,
     };
     /// But for the journal, whose segments are files that users see.
     const SMALL: Tuning = Tuning {
@@ -55,6 +58,7 @@ impl Tuning {
             journal: segments(entropy),
             // No time passes while commands run in a simulation: one command, or any number.
             serving_ns_max: [0, large.serving_ns_max][entropy.below(2) as usize],
+            moves_one_in: [0, 5, 100][entropy.below(3) as usize],
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct Question {
     pub asker: Client,
     /// What it is about.
     pub subject: Subject,
+    /// It follows clients who may have been on their way when all threads were asked.
+    pub is_again: bool,
 }
 
 /// What is asked.
@@ -35,6 +37,13 @@ pub enum Subject {
     },
     /// Nothing: commands wait no longer.
     EndPause,
+    /// Whether this client sets out for that thread.
+    Move {
+        /// Which.
+        id: u64,
+        /// Where to.
+        thread: u16,
+    },
     /// Nothing: memory that is kept is given back.
     Purge,
 }
@@ -46,12 +55,16 @@ pub struct Answer {
     pub asker: Client,
     /// What this thread has to say.
     pub part: Part,
+    /// To what: the question to all threads, or one that [followed](Question::is_again) clients.
+    pub is_again: bool,
+    /// How many threads clients were followed to.
+    pub followed: usize,
 }
 
 impl Answer {
     /// One that says nothing.
     pub fn to(asker: Client) -> Answer {
-        Answer { asker, part: Part::Count(0) }
+        Answer { asker, part: Part::Count(0), is_again: false, followed: 0 }
     }
 }
 

@@ -10,7 +10,7 @@ use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
 use queues::Progress;
 use replication::Peer;
-use shard::WatchFlag;
+use shard::{Subscriber, WatchFlag};
 use tls::Handshake;
 use upkeep::timers::Alarm;
 
@@ -130,6 +130,12 @@ pub struct Session {
     pub has_to_wait: bool,
     /// When it was served last, that took long.
     pub takes_long: bool,
+    /// What its connection was called on other threads, and on this one before.
+    pub former_names: Vec<Subscriber>,
+    /// Until then it is served apart from others, because a command of it was slow.
+    pub apart_until_ms: u64,
+    /// What it has cost its thread since that was last looked at, in ticks of the clock.
+    pub cost: u64,
 }
 
 impl Session {
@@ -172,6 +178,9 @@ impl Session {
             is_reading_paused: false,
             has_to_wait: false,
             takes_long: false,
+            former_names: Vec::new(),
+            apart_until_ms: 0,
+            cost: 0,
         }
     }
 

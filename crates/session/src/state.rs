@@ -46,6 +46,7 @@ use proactor::CloseMode;
 use replication::Awaited;
 use resp::Reply;
 
+use crate::question::Answer;
 use crate::transaction::Executing;
 
 /// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
@@ -142,8 +143,10 @@ pub type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 pub struct Gathering {
     /// The answers so far.
     pub parts: Vec<Part>,
-    /// How many there will be.
+    /// How many threads have not answered what all were asked.
     pub expected: usize,
+    /// How many answers are to come of those to which clients were followed; it may be known later.
+    pub owed: isize,
     /// What makes the reply.
     pub finish: Finish,
     /// The EXEC that goes on then.
@@ -281,7 +284,13 @@ impl State {
 
     /// The command waits for answers, which come in so many parts.
     pub fn gather(&mut self, expected: usize, finish: Finish) {
-        self.change_to(Stage::Gathering(Gathering { parts: Vec::new(), expected, finish, then: None }));
+        self.change_to(Stage::Gathering(Gathering {
+            parts: Vec::new(),
+            expected,
+            owed: 0,
+            finish,
+            then: None,
+        }));
     }
 
     /// If the command waits for answers: this EXEC, which ran it, goes on then. Else it comes back.
@@ -311,10 +320,12 @@ impl State {
     }
 
     /// Takes an answer; returns all of them, with what makes the reply, if it is the last.
-    pub fn take_answer(&mut self, part: Part) -> Option<Gathering> {
+    pub fn take_answer(&mut self, answer: Answer) -> Option<Gathering> {
         let Stage::Gathering(gathering) = &mut self.stage else { return None };
-        gathering.parts.push(part);
-        if gathering.parts.len() < gathering.expected {
+        gathering.parts.push(answer.part);
+        gathering.expected -= usize::from(!answer.is_again);
+        gathering.owed += answer.followed as isize - isize::from(answer.is_again);
+        if gathering.expected > 0 || gathering.owed > 0 {
             return None;
         }
         let Stage::Gathering(gathering) = self.change_to(Stage::Ready) else {
@@ -422,6 +433,8 @@ impl Part {
             })
             .collect();
         lines.sort_by_key(|(number, _)| *number);
+        // A client that moved from thread to thread may be in two parts.
+        lines.dedup_by_key(|(number, _)| *number);
         lines
     }
 
@@ -433,7 +446,7 @@ impl Part {
 
 impl std::fmt::Debug for Gathering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gathering({} of {})", self.parts.len(), self.expected)
+        write!(f, "Gathering({}, {} to come)", self.parts.len(), self.expected)
     }
 }
 
@@ -479,6 +492,7 @@ mod tests {
             Stage::Gathering(Gathering {
                 parts: Vec::new(),
                 expected: 1,
+                owed: 0,
                 finish: Box::new(|_, _| {}),
                 then: None,
             }),

@@ -271,6 +271,13 @@ settings! {
         doc: "If it is given and `proactor_threads` is not: threads that serve clients, which do more here than input and output",
         ..Setting::of(group::THREADS)
     };
+    THREADS_ELASTIC = Setting {
+        name: "threads-elastic",
+        kind: SettingKind::Switch,
+        default: "yes",
+        doc: "Connections are served on as many threads as their load needs, and move to where there is time for them; no: each stays on the thread that it was dealt to in turn",
+        ..Setting::of(group::THREADS)
+    };
     NUM_SHARDS = Setting {
         name: "num_shards",
         kind: SettingKind::Integer { min: 0, max: 32767 },

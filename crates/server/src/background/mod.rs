@@ -19,6 +19,7 @@ use upkeep::defrag::{self, CREDIT_NS, Surroundings};
 use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
+use crate::connections::{balancing, moving};
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::thread::Thread;
 use clients::Sizes;
@@ -67,6 +68,7 @@ impl Thread {
             }
         }
         free_backlog(self);
+        balancing::shuffle(&mut self.host);
         self.save_slice();
         let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
         if self.host.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
@@ -81,6 +83,8 @@ impl Thread {
         if !due.is_round {
             return;
         }
+        balancing::look(&mut self.host);
+        moving::stop_overdue(&mut self.host);
         self.look_at_unread();
         // So that deleted libraries go also where no function is called any more.
         self.host.lua.renew_libraries();

@@ -11,10 +11,19 @@ use session::{Parser, Protocol, Session};
 use settings::MAXCLIENTS_PER_USER;
 use shard::Subscriber;
 
+use crate::connections::balancing::threads_in_use;
+use crate::connections::moving::forget_names;
+use crate::message::Message;
 use crate::replication::note_closed;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
+    /// Gives a new connection to the thread whose turn it is.
+    pub(crate) fn deal(&mut self, socket: Socket, listener: usize) {
+        let (thread, entrance) = self.dealer.deal(listener, threads_in_use(self));
+        self.mailroom.send(thread, Message::Adopt(socket, entrance));
+    }
+
     /// Takes a new connection, or sends it away.
     pub(crate) fn adopt(
         &mut self,
@@ -140,6 +149,7 @@ impl Thread {
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.registry.leave(Some(session.client.id));
         session.seat = None;
+        forget_names(&mut self.host, &session.former_names);
         if session.replica.is_some() {
             let conn = ConnId::from_bits(session.client.connection);
             self.host.replicas.remove(conn);

@@ -4,9 +4,11 @@
 //! Not here: what a session is (crate `session`), all clients of the server (crate `clients`), users (`users/`), and what becomes of
 //! the commands that clients send (`life/`).
 
+pub(crate) mod balancing;
 pub(crate) mod bounds;
 mod door;
 pub(crate) mod lifecycle;
+pub(crate) mod moving;
 
 use proactor::ConnId;
 use session::{Parser, Session};
@@ -64,6 +66,11 @@ impl Connections {
             return None;
         }
         slot.take().and_then(|slot| slot.occupant).map(|(_, session)| session)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.iter().flatten().count()
     }
 
     /// Every connection that is not being served just now.

@@ -5,7 +5,7 @@ mod populate;
 
 use std::sync::atomic::Ordering;
 
-use command::{CommandError, Store, Tx};
+use command::{CommandError, CommandResult, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use control::{Door, Server};
@@ -13,7 +13,7 @@ use persistence::save_settings;
 use process::shutdown::How;
 use replication::{History, random_id};
 use resp::Reply;
-use session::Part;
+use session::{Part, Subject};
 
 use crate::snapshot::Loader;
 use crate::thread::ThreadHost;
@@ -51,6 +51,18 @@ impl Door for ThreadHost {
 
     fn populate(&mut self, population: Population) {
         populate::begin(self, population);
+    }
+
+    fn move_client(&mut self, id: u64, thread: u16) -> CommandResult {
+        if usize::from(thread) >= self.shared.threads.len() {
+            return Err(CommandError::fixed("ERR there is no such thread"));
+        }
+        let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| match Part::total(&parts) {
+            0 => reply.error("ERR there is no such client, or it cannot move"),
+            _ => reply.ok(),
+        };
+        self.ask(&Subject::Move { id, thread }, Box::new(finish));
+        Ok(())
     }
 
     fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String> {

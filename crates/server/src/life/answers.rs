@@ -5,17 +5,29 @@
 use clients::line;
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
-use session::{Class, Filter, Listed, Part, Question, Session, Subject};
+use session::{Answer, Class, Filter, Listed, Part, Question, Session, Subject};
 
+use crate::connections::moving::send_off;
+use crate::message::Message;
 use crate::thread::Thread;
 
 impl Thread {
     /// Does what it is asked, and answers.
     pub(crate) fn answer(&mut self, question: Question) {
-        let Question { asker, subject } = question;
+        let Question { asker, subject, is_again } = question;
+        // Whoever went there just now may not have been there when that thread was asked.
+        let mut followed = 0;
+        for thread in self.host.moves.under_way() {
+            let subject = subject.clone();
+            self.host.mailroom.send(thread, Message::Ask(Question { asker, subject, is_again: true }));
+            followed += 1;
+        }
         let part = match subject {
             Subject::List(listed) => Part::Lines(list(self, &listed, asker.id)),
             Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id)),
+            Subject::Move { id, thread } => Part::Count(u64::from(
+                find(self, id).is_some_and(|conn| send_off(&mut self.host, conn, thread)),
+            )),
             Subject::Unblock(id, error) => Part::Count(u64::from(unblock(self, id, error.as_ref()))),
             Subject::Pause { pause_ms, all } => {
                 let now_ms = self.host.driver.clock().monotonic_ms();
@@ -32,7 +44,8 @@ impl Thread {
                 Part::Count(0)
             }
         };
-        self.host.mailroom.answer(asker, part);
+        let answer = Answer { asker, part, is_again, followed };
+        self.host.mailroom.send(asker.thread, Message::Answer(answer));
     }
 }
 
@@ -75,9 +88,13 @@ fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
 
 /// Ends the wait of this client, if it waits here.
 fn unblock(thread: &mut Thread, id: u64, error: Option<&CommandError>) -> bool {
+    find(thread, id).is_some_and(|conn| thread.time_out(conn, error))
+}
+
+/// The connection of this client, if it is here.
+fn find(thread: &mut Thread, id: u64) -> Option<ConnId> {
     let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
-    let conn = thread.host.connections.iter_mut().find_map(is_it);
-    conn.is_some_and(|conn| thread.time_out(conn, error))
+    thread.host.connections.iter_mut().find_map(is_it)
 }
 
 /// Frees what it has yet to free, and gives back what it keeps.

@@ -13,6 +13,7 @@ use session::{Parser, Part};
 use shard::Delegated;
 
 use crate::connections::lifecycle::visit;
+use crate::connections::moving::arrive;
 use crate::life::admit::Admission;
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -30,7 +31,7 @@ impl ThreadHost {
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
                 Event::Accepted { socket, listener } => self.deal(socket, listener),
-                Event::Closed { .. } => self.events.push_back(event),
+                Event::Closed { .. } | Event::Detached { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
         }
@@ -39,6 +40,7 @@ impl ThreadHost {
             let Some(message) = self.mailroom.pop() else { break };
             match message {
                 Message::Adopt(socket, entrance) => _ = self.adopt(socket, entrance),
+                Message::Arrive(mover) => arrive(self, *mover),
                 Message::Visit(socket, access) => visit(self, socket, *access),
                 Message::ComeBy => self.shared.shutdown.hear(self.id),
                 Message::PassScript(asker) => self.mailroom.answer(asker, Part::Count(0)),

@@ -12,7 +12,10 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
     pub(crate) fn ask(&mut self, subject: &Subject, finish: Finish) {
-        self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone() }), finish);
+        self.gather(
+            |asker| Message::Ask(Question { asker, subject: subject.clone(), is_again: false }),
+            finish,
+        );
     }
 
     /// Sends all threads a message that they answer with a part.
@@ -21,6 +24,7 @@ impl ThreadHost {
         let session = self.session();
         let asker = session.client;
         session.state.gather(expected, finish);
+        let _nobody_sets_out = self.shared.registry.block_road();
         self.mailroom.send_all(|| message(asker));
     }
 

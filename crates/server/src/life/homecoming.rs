@@ -9,7 +9,9 @@ use resp::{Output, Reply};
 use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
+use crate::connections::balancing::share;
 use crate::connections::lifecycle::visit;
+use crate::connections::moving::{arrive, depart};
 use crate::life::admit::refusal_of_replica;
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
@@ -25,6 +27,11 @@ impl Thread {
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
             Message::Adopt(socket, entrance) => _ = self.host.adopt(socket, entrance),
+            Message::Arrive(mover) => arrive(&mut self.host, *mover),
+            Message::Depart(conn) => depart(&mut self.host, conn),
+            Message::Share(order) => share(&mut self.host, order),
+            Message::Arrived(thread) => self.host.moves.note_arrival(thread),
+            Message::Forget(names) => self.host.moves.forget(&names),
             Message::Visit(socket, access) => visit(&mut self.host, socket, *access),
             Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),
             Message::Hop(node) => self.take_hop(node),
@@ -273,11 +280,10 @@ impl Thread {
     pub(crate) fn take_answer(&mut self, answer: Answer) {
         let conn = ConnId::from_bits(answer.asker.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
-        let Some(Gathering { parts, finish, then, .. }) = session.state.take_answer(answer.part) else {
-            return;
-        };
+        let proto = answer.asker.proto;
+        let Some(Gathering { parts, finish, then, .. }) = session.state.take_answer(answer) else { return };
         let mut out = Output::new();
-        finish(parts, &mut Reply::new(&mut out, answer.asker.proto));
+        finish(parts, &mut Reply::new(&mut out, proto));
         match then {
             Some(executing) => go_on_executing(self, conn, executing, out),
             None => self.reply_and_go_on(conn, &mut out),

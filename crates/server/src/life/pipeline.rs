@@ -13,6 +13,7 @@ use session::Parser;
 use settings::EntryMode;
 use smallvec::SmallVec;
 
+use crate::connections::balancing::set_apart;
 use crate::connections::bounds::{has_had_its_turn, read_on};
 use crate::replication::serve_link;
 use crate::shared::Shared;
@@ -109,6 +110,7 @@ impl Thread {
         let is_replica = session.follows();
         self.host.current = Some(session);
         self.host.accounting.begin_serving(self.host.driver.clock(), self.host.serving_ticks_max);
+        let began = self.host.accounting.lap();
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
         self.tx.seen = 0;
         let (input, output) = (io.input.as_slice(), &mut io.output);
@@ -123,6 +125,8 @@ impl Thread {
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
         let mut session = self.host.current.take().expect("the session is put back where it was");
+        let took = self.host.accounting.lap().wrapping_sub(began);
+        session.cost += self.host.workload.cost(took);
         session.takes_long = self.host.accounting.is_time_over();
         if is_replica && io.output.len() > output_bytes {
             // A reply would stand in the stream.
@@ -141,6 +145,9 @@ impl Thread {
             self.settle(conn);
         }
         self.post_all();
+        if self.host.workload.is_slow(took) {
+            set_apart(&mut self.host, conn);
+        }
     }
 
     /// Runs the commands at the front of `input`; returns the bytes that they took.

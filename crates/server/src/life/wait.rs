@@ -11,11 +11,12 @@
 
 use std::sync::Arc;
 
+use clients::Whereabouts;
 use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use session::Wait;
-use shard::{Ready, ShardId, Waiter};
+use shard::{Ready, ShardId, Subscriber, Waiter};
 
 use crate::life::syncing::end_sync;
 use crate::message::Message;
@@ -46,8 +47,17 @@ impl Thread {
         ticket: (ShardId, u64),
         mut parcel: Box<Parcel>,
     ) {
-        let conn = ConnId::from_bits(waiter.wait.client.connection);
-        let Some(session) = self.host.connections.session(conn) else {
+        let Client { thread, connection, .. } = waiter.wait.client;
+        let found = match self.host.moves.find(Subscriber { thread, connection }, self.host.id) {
+            Whereabouts::Here(conn) => Some(conn),
+            Whereabouts::Nowhere => None,
+            Whereabouts::WentTo(thread) => {
+                let served = Post::Served { waiter, ticket, parcel };
+                return self.host.mailroom.send(thread, Message::Post(served));
+            }
+        };
+        let session = found.and_then(|conn| Some((conn, self.host.connections.session(conn)?)));
+        let Some((conn, session)) = session else {
             return self.put_back_unclaimed(waiter.wait.client, parcel.restore);
         };
         if session.state.is_away() {

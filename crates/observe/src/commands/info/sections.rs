@@ -37,6 +37,7 @@ pub(super) fn server(report: &mut Report) {
     report.text("config_file", &server.config_file);
     report.number("io_threads_active", 0);
     report.number("threads", server.thread_count as u64);
+    report.number("threads_in_use", report.facts.observed().now(|stats| &stats.threads_in_use));
     report.number("shards", report.facts.shards().len() as u64);
     report.text("shard_entry", server.shard_entry);
     for (number, listener) in server.listeners.iter().enumerate() {
@@ -187,6 +188,7 @@ pub(super) fn stats(report: &mut Report) {
     report.ratio("instantaneous_output_kbps", rate.output_bytes as f64 / 1024.0);
     report.ratio("instantaneous_input_repl_kbps", 0.0);
     report.ratio("instantaneous_output_repl_kbps", 0.0);
+    report.number("connections_moved", report.sum(|stats| &stats.connections_moved));
     report.number("rejected_connections", report.sum(|stats| &stats.rejected_connections));
     let syncs = report.facts.replication().syncs;
     for (name, count) in ["sync_full", "sync_partial_ok", "sync_partial_err"].iter().zip(syncs) {

@@ -1,0 +1,255 @@
+//! On how many threads connections are served, and which thread gives some of its load to which.
+//!
+//! One thread serves as cheaply as it can be done: what it runs meets no other thread, and nobody has to be woken. So further
+//! threads are used only when those in use are busy and processors are idle that could run them, and are given up when
+//! fewer would do. In between lies a wide band in which nothing changes.
+//!
+//! ```text
+//!   load of the threads in use:   0 ─────────── 55 % of one thread less ──────────── 75 % on average, one 85 % ─────▶
+//!                                      give one up         nothing changes            use one more, up to twice as many
+//! ```
+//!
+//! Busy is a thread by the processor time that it takes, without what it polls. Where its clients need the processors as much as it
+//! does, it never comes to much, and no processor is idle: one more thread would only take the clients' time.
+//!
+//! Not here: what a connection costs, and which ones go (`connections/balancing.rs` of the server).
+
+/// All of a thread's time.
+const WHOLE: u32 = 1000;
+/// The threads in use are busy: on average, and the busiest of them.
+const BUSY_MEAN: u32 = 750;
+const BUSY_MOST: u32 = 850;
+/// So much of one processor must be idle, for each thread that is to be used.
+const IDLE_MIN: u32 = 250;
+/// With one thread less, those in use would not be busier than this.
+const QUIET_MEAN: u32 = 550;
+/// The busiest thread gives to the idlest if they are so far apart.
+const UNEVEN_MIN: u32 = 300;
+/// For so many rounds in a row it has to be so.
+const BUSY_ROUNDS: u32 = 3;
+const QUIET_ROUNDS: u32 = 10;
+const UNEVEN_ROUNDS: u32 = 5;
+/// What a thread does by itself, without clients, comes to less than this.
+const IDLE_THREAD: u32 = 5;
+
+/// What a thread had to do in a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// How busy it was, in thousandths.
+    pub busy: u32,
+    /// How many connections it has.
+    pub connections: u64,
+}
+
+/// What the threads in use look like, over some rounds.
+#[derive(Debug)]
+pub struct Balance {
+    in_use: usize,
+    busy_rounds: u32,
+    quiet_rounds: u32,
+    uneven_rounds: u32,
+    stray_rounds: u32,
+}
+
+/// A thread is to give connections to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Which thread.
+    pub from: u16,
+    /// To which.
+    pub to: u16,
+    /// How much of its load, in thousandths; all of it: all connections.
+    pub share: u32,
+}
+
+impl Order {
+    /// Whether nothing is to stay.
+    pub fn is_all(self) -> bool {
+        self.share >= WHOLE
+    }
+}
+
+impl Default for Balance {
+    fn default() -> Self {
+        Balance { in_use: 1, busy_rounds: 0, quiet_rounds: 0, uneven_rounds: 0, stray_rounds: 0 }
+    }
+}
+
+impl Balance {
+    /// How many threads serve connections: the first ones.
+    pub fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// What is to be done after a round in which the threads had these loads, and so much of processors was idle, in thousandths of
+    /// one; `None`: that is not known.
+    pub fn plan(&mut self, loads: &[Load], idle: Option<u32>) -> Vec<Order> {
+        let (used, rest) = loads.split_at(self.in_use);
+        let busy = || used.iter().map(|load| load.busy);
+        let (sum, most, least) = (busy().sum::<u32>(), busy().max().unwrap_or(0), busy().min().unwrap_or(0));
+        let count = self.in_use as u32;
+        let is_busy = most >= BUSY_MOST && sum >= BUSY_MEAN * count && !rest.is_empty();
+        let is_quiet = count > 1 && sum <= QUIET_MEAN * (count - 1);
+        let is_stray = |load: &Load| load.connections > 0 && load.busy >= IDLE_THREAD;
+        count_round(&mut self.busy_rounds, is_busy && idle.is_some_and(|idle| idle >= IDLE_MIN));
+        count_round(&mut self.quiet_rounds, is_quiet);
+        count_round(&mut self.uneven_rounds, most - least >= UNEVEN_MIN);
+        count_round(&mut self.stray_rounds, rest.iter().any(is_stray));
+        if self.busy_rounds >= BUSY_ROUNDS {
+            let idle = idle.unwrap_or(0);
+            self.widen(loads.len().min(self.in_use * 2).min(self.in_use + (idle / WHOLE).max(1) as usize))
+        } else if self.quiet_rounds >= QUIET_ROUNDS {
+            *self = Balance { in_use: self.in_use - 1, ..Balance::default() };
+            self.gather(loads)
+        } else if self.uneven_rounds >= UNEVEN_ROUNDS {
+            self.uneven_rounds = 0;
+            even_out(used)
+        } else if self.stray_rounds >= QUIET_ROUNDS {
+            self.stray_rounds = 0;
+            self.gather(loads)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Uses all of so many threads from here on.
+    pub fn use_all(&mut self, count: usize) -> Vec<Order> {
+        if self.in_use < count { self.widen(count) } else { Vec::new() }
+    }
+
+    /// Uses so many threads, more than before.
+    fn widen(&mut self, count: usize) -> Vec<Order> {
+        let before = self.in_use;
+        *self = Balance { in_use: count, ..Balance::default() };
+        // Each of the new ones gets an equal part from each of the others.
+        let share = WHOLE / count as u32;
+        let order = |from, to| Order { from: from as u16, to: to as u16, share };
+        (0..before).flat_map(|from| (before..count).map(move |to| order(from, to))).collect()
+    }
+
+    /// Empties the threads that are not in use.
+    fn gather(&self, loads: &[Load]) -> Vec<Order> {
+        let to = idlest(&loads[..self.in_use]) as u16;
+        let rest = (self.in_use..loads.len()).filter(|from| loads[*from].connections > 0);
+        rest.map(|from| Order { from: from as u16, to, share: WHOLE }).collect()
+    }
+}
+
+fn idlest(loads: &[Load]) -> usize {
+    (0..loads.len()).min_by_key(|thread| loads[*thread].busy).unwrap_or(0)
+}
+
+/// The busiest gives half of what it does more to the idlest.
+fn even_out(loads: &[Load]) -> Vec<Order> {
+    let Some(from) = (0..loads.len()).max_by_key(|thread| loads[*thread].busy) else { return Vec::new() };
+    let to = idlest(loads);
+    let share = (loads[from].busy - loads[to].busy) * WHOLE / 2 / loads[from].busy.max(1);
+    vec![Order { from: from as u16, to: to as u16, share }]
+}
+
+fn count_round(rounds: &mut u32, is_so: bool) {
+    *rounds = if is_so { *rounds + 1 } else { 0 };
+}
+
+/// Which connections to give away that cost so much: their indices. Together they are at most `share` thousandths of all. The
+/// dearest first, since a few are soon moved.
+pub fn choose(costs: &[u64], share: u32) -> Vec<usize> {
+    let sum: u64 = costs.iter().sum();
+    let mut left = u128::from(sum) * u128::from(share) / u128::from(WHOLE);
+    let mut by_cost: Vec<usize> = (0..costs.len()).filter(|index| costs[*index] > 0).collect();
+    by_cost.sort_unstable_by_key(|index| std::cmp::Reverse(costs[*index]));
+    by_cost.retain(|index| {
+        let cost = u128::from(costs[*index]);
+        let goes = cost <= left;
+        left -= if goes { cost } else { 0 };
+        goes
+    });
+    by_cost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The orders of so many rounds, all alike.
+    fn rounds(balance: &mut Balance, count: u32, busy: &[u32], idle: u32) -> Vec<Order> {
+        (0..count).flat_map(|_| balance.plan(&loads(busy), Some(idle))).collect()
+    }
+
+    /// Threads that were so busy, all of which have connections.
+    fn loads(busy: &[u32]) -> Vec<Load> {
+        busy.iter().map(|busy| Load { busy: *busy, connections: 7 }).collect()
+    }
+
+    fn order(from: u16, to: u16, share: u32) -> Order {
+        Order { from, to, share }
+    }
+
+    #[test]
+    fn more_threads_are_used_when_those_in_use_are_busy_and_processors_idle() {
+        let mut balance = Balance::default();
+        assert_eq!(rounds(&mut balance, 100, &[840, 0], 1000), [], "it is not busy enough");
+        assert_eq!(rounds(&mut balance, 100, &[990, 0], 200), [], "no processor is idle");
+        assert_eq!((0..100).flat_map(|_| balance.plan(&loads(&[990, 0]), None)).collect::<Vec<_>>(), []);
+        assert_eq!(rounds(&mut balance, 2, &[990, 0], 900), []);
+        assert_eq!(rounds(&mut balance, 1, &[100, 0], 900), [], "a moment of calm");
+        assert_eq!(rounds(&mut balance, 3, &[990, 0], 900), [order(0, 1, 500)]);
+        assert_eq!(balance.in_use(), 2);
+        assert_eq!(rounds(&mut balance, 100, &[990, 990], 900), [], "there are no more");
+    }
+
+    #[test]
+    fn as_many_more_are_used_as_processors_are_idle_but_at_most_twice_as_many() {
+        let (mut balance, busy) = (Balance::default(), [950; 16]);
+        let mut sizes = Vec::new();
+        while balance.in_use() < 16 {
+            rounds(&mut balance, 3, &busy, 12_000);
+            sizes.push(balance.in_use());
+        }
+        assert_eq!(sizes, [2, 4, 8, 16]);
+        let mut balance = Balance { in_use: 4, ..Balance::default() };
+        let orders = rounds(&mut balance, 3, &busy, 1_900);
+        let expected = [0, 1, 2, 3].map(|from| order(from, 4, 200));
+        assert_eq!((orders, balance.in_use()), (expected.to_vec(), 5));
+    }
+
+    #[test]
+    fn a_thread_is_given_up_when_the_others_can_do_its_work_and_does_not_come_back_for_that() {
+        let mut balance = Balance { in_use: 3, ..Balance::default() };
+        assert_eq!(rounds(&mut balance, 100, &[400, 400, 310], 1000), []);
+        assert_eq!(rounds(&mut balance, 9, &[400, 390, 300], 1000), []);
+        assert_eq!(rounds(&mut balance, 1, &[400, 390, 300], 1000), [order(2, 1, 1000)]);
+        assert_eq!(rounds(&mut balance, 100, &[550, 545, 0], 1000), []);
+        // With all of it on one thread.
+        let mut balance = Balance { in_use: 2, ..Balance::default() };
+        assert_eq!(rounds(&mut balance, 10, &[300, 250], 1000), [order(1, 0, 1000)]);
+        assert_eq!(rounds(&mut balance, 100, &[550, 0], 1000), []);
+    }
+
+    #[test]
+    fn connections_on_threads_that_are_not_in_use_are_gathered() {
+        let mut balance = Balance::default();
+        assert_eq!(rounds(&mut balance, 9, &[100, 4, 60], 1000), []);
+        assert_eq!(rounds(&mut balance, 1, &[100, 4, 60], 1000), [order(1, 0, 1000), order(2, 0, 1000)]);
+        assert_eq!(rounds(&mut balance, 100, &[100, 4, 0], 1000), [], "that much it does by itself");
+        let without = [Load { busy: 100, connections: 7 }, Load { busy: 900, connections: 0 }];
+        assert_eq!((0..100).flat_map(|_| balance.plan(&without, None)).count(), 0, "it loads a snapshot");
+    }
+
+    #[test]
+    fn the_busiest_gives_to_the_idlest_what_makes_them_even() {
+        let mut balance = Balance { in_use: 3, ..Balance::default() };
+        assert_eq!(rounds(&mut balance, 5, &[800, 300, 700], 1000), [order(0, 1, 312)]);
+        assert_eq!(rounds(&mut balance, 100, &[700, 450, 700], 1000), []);
+    }
+
+    #[test]
+    fn the_dearest_connections_go_that_are_not_too_much() {
+        assert_eq!(choose(&[10, 500, 0, 90, 400], 500), [1]);
+        assert_eq!(choose(&[10, 500, 0, 90, 400], 499), [4, 3]);
+        assert_eq!(choose(&[1000, 10], 500), [1], "the one that is all of the load cannot be parted");
+        assert_eq!(choose(&[0, 0], 500), []);
+        let even = choose(&[7; 60], 500);
+        assert_eq!(even.len(), 30);
+    }
+}

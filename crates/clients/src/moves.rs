@@ -1,0 +1,190 @@
+//! Connections of one thread that go to others, and those that have gone.
+//!
+//! A connection has another name on each thread that it comes to. What was sent to it under a former name follows it: each thread
+//! that it was on knows where it went next, and the one that it is on knows its former names. When it ends, they are forgotten.
+//!
+//! Not here: how a connection travels (`connections/moving.rs` of the server), and which one is to go where (`balance.rs`).
+
+use std::collections::HashMap;
+
+use proactor::{ConnId, Detached};
+use session::{Parser, Session};
+use shard::Subscriber;
+
+/// How long a connection may take to leave: it may have output that its client does not read.
+const LEAVING_MS_MAX: u64 = 200;
+
+/// A connection on its way.
+#[derive(Debug)]
+pub struct Mover {
+    /// The thread that it comes from.
+    pub from: u16,
+    /// Its socket, and what has been received.
+    pub connection: Detached,
+    /// What is spoken on it, and how far its input is read.
+    pub parser: Box<Parser>,
+    /// Its client.
+    pub session: Box<Session>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Moves {
+    leaving: Vec<Leaving>,
+    /// Where connections are now that had such names.
+    here: HashMap<Subscriber, ConnId>,
+    /// To which thread they went.
+    elsewhere: HashMap<Subscriber, u16>,
+    /// Connections that went to a thread and have not arrived there, as far as is known.
+    under_way: HashMap<u16, u32>,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    conn: ConnId,
+    to: u16,
+    until_ms: u64,
+}
+
+/// Where a connection is that has or had a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whereabouts {
+    /// On this thread, if it is still there.
+    Here(ConnId),
+    /// It went to that thread.
+    WentTo(u16),
+    /// It is gone.
+    Nowhere,
+}
+
+impl Moves {
+    /// A connection is to go; false if it is about to already.
+    pub fn begin(&mut self, conn: ConnId, to: u16, now_ms: u64) -> bool {
+        let is_new = !self.leaving.iter().any(|leaving| leaving.conn == conn);
+        if is_new {
+            self.leaving.push(Leaving { conn, to, until_ms: now_ms + LEAVING_MS_MAX });
+        }
+        is_new
+    }
+
+    /// Where a connection is to go that can leave now.
+    pub fn take(&mut self, conn: ConnId) -> Option<u16> {
+        let index = self.leaving.iter().position(|leaving| leaving.conn == conn)?;
+        Some(self.leaving.swap_remove(index).to)
+    }
+
+    /// Takes out a connection that could not leave in time, and stays.
+    pub fn pop_overdue(&mut self, now_ms: u64) -> Option<ConnId> {
+        let index = self.leaving.iter().position(|leaving| leaving.until_ms <= now_ms)?;
+        Some(self.leaving.swap_remove(index).conn)
+    }
+
+    /// A connection with these names, the last of which is of this thread, goes.
+    pub fn depart(&mut self, names: &[Subscriber], to: u16) {
+        for name in names {
+            self.here.remove(name);
+            self.elsewhere.insert(*name, to);
+        }
+        *self.under_way.entry(to).or_default() += 1;
+    }
+
+    /// A connection comes that had these names before.
+    pub fn arrive(&mut self, names: &[Subscriber], conn: ConnId) {
+        for name in names {
+            self.elsewhere.remove(name);
+            self.here.insert(*name, conn);
+        }
+    }
+
+    /// One that went to `thread` has arrived there.
+    pub fn note_arrival(&mut self, thread: u16) {
+        if let Some(count) = self.under_way.get_mut(&thread) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(&thread);
+            }
+        }
+    }
+
+    /// The threads to which connections are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = u16> {
+        self.under_way.keys().copied()
+    }
+
+    /// Nothing more comes for a connection under these names.
+    pub fn forget(&mut self, names: &[Subscriber]) {
+        for name in names {
+            self.here.remove(name);
+            self.elsewhere.remove(name);
+        }
+    }
+
+    /// Where a connection is, as far as the thread of number `thread` knows, whose moves these are.
+    #[inline]
+    pub fn find(&self, name: Subscriber, thread: u16) -> Whereabouts {
+        if self.here.is_empty() && self.elsewhere.is_empty() && name.thread == thread {
+            return Whereabouts::Here(ConnId::from_bits(name.connection));
+        }
+        match (self.here.get(&name), self.elsewhere.get(&name)) {
+            (Some(conn), _) => Whereabouts::Here(*conn),
+            (None, Some(to)) => Whereabouts::WentTo(*to),
+            (None, None) if name.thread == thread => Whereabouts::Here(ConnId::from_bits(name.connection)),
+            (None, None) => Whereabouts::Nowhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(thread: u16, connection: u64) -> Subscriber {
+        Subscriber { thread, connection }
+    }
+
+    #[test]
+    fn what_is_sent_under_a_former_name_follows_the_connection() {
+        let [mut zero, mut one] = [Moves::default(), Moves::default()];
+        let [first, second, third] = [name(0, 7), name(1, 3), name(0, 9)];
+        assert_eq!(zero.find(first, 0), Whereabouts::Here(ConnId::from_bits(7)));
+        zero.depart(&[first], 1);
+        assert_eq!(zero.find(first, 0), Whereabouts::WentTo(1));
+        one.arrive(&[first], ConnId::from_bits(3));
+        assert_eq!(one.find(first, 1), Whereabouts::Here(ConnId::from_bits(3)));
+        assert_eq!(one.find(second, 1), Whereabouts::Here(ConnId::from_bits(3)));
+        // Back to where it came from, where it gets yet another name.
+        one.depart(&[first, second], 0);
+        zero.arrive(&[first, second], ConnId::from_bits(9));
+        for former in [first, second, third] {
+            assert_eq!(zero.find(former, 0), Whereabouts::Here(ConnId::from_bits(9)));
+        }
+        assert_eq!(one.find(second, 1), Whereabouts::WentTo(0));
+        // It ends.
+        zero.forget(&[first, second]);
+        one.forget(&[first, second]);
+        assert_eq!(zero.find(second, 0), Whereabouts::Nowhere);
+        assert!(one.here.is_empty() && one.elsewhere.is_empty() && zero.here.is_empty());
+    }
+
+    #[test]
+    fn who_is_under_way_is_known_until_it_arrives() {
+        let mut moves = Moves::default();
+        moves.depart(&[name(0, 1)], 2);
+        moves.depart(&[name(0, 2)], 2);
+        moves.note_arrival(2);
+        assert_eq!(moves.under_way().collect::<Vec<_>>(), [2]);
+        moves.note_arrival(2);
+        assert_eq!(moves.under_way().count(), 0);
+    }
+
+    #[test]
+    fn who_cannot_leave_in_time_stays() {
+        let (mut moves, [quick, slow]) = (Moves::default(), [1, 2].map(ConnId::from_bits));
+        assert!(moves.begin(quick, 1, 1000) && moves.begin(slow, 1, 1000));
+        assert!(!moves.begin(slow, 2, 1100), "it is on its way out");
+        assert_eq!((moves.take(quick), moves.take(quick)), (Some(1), None));
+        assert_eq!(moves.pop_overdue(1000 + LEAVING_MS_MAX - 1), None);
+        assert_eq!(moves.pop_overdue(1000 + LEAVING_MS_MAX), Some(slow));
+        assert_eq!(moves.take(slow), None);
+    }
+}

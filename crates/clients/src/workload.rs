@@ -1,0 +1,97 @@
+//! How busy one thread is, and what its clients cost.
+//!
+//! Not here: what follows from that (`balance.rs`).
+
+use proactor::Clock;
+
+use crate::balance::Balance;
+
+/// What it costs to receive something and to send the answer, beside the commands.
+const SERVING_NS: u64 = 5_000;
+/// Who holds up others for so long is served apart from them.
+const SLOW_NS: u64 = 10_000_000;
+/// For a rate: two readings must not be further apart.
+const READING_NS_MAX: u64 = 1_000_000_000;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Workload {
+    /// What the first thread knows of all of them.
+    pub balance: Balance,
+    serving_ticks: u64,
+    slow_ticks: u64,
+    /// When it was last looked at, and what the thread had taken of its processor by then.
+    taken: (u64, u64),
+    /// When it was last looked how long processors had been idle, and how long.
+    idle: Option<(u64, u64)>,
+}
+
+impl Workload {
+    /// That of a thread that begins, by this clock.
+    pub fn new(clock: &Clock) -> Workload {
+        Workload {
+            balance: Balance::default(),
+            serving_ticks: clock.ns_to_ticks(SERVING_NS),
+            slow_ticks: clock.ns_to_ticks(SLOW_NS),
+            taken: (0, 0),
+            idle: None,
+        }
+    }
+
+    /// What a client cost that was served once and whose commands took so many ticks of the clock.
+    #[inline]
+    pub fn cost(&self, ticks: u64) -> u64 {
+        ticks + self.serving_ticks
+    }
+
+    /// Whether one whose commands took so long is to be served apart from others.
+    #[inline]
+    pub fn is_slow(&self, ticks: u64) -> bool {
+        ticks >= self.slow_ticks
+    }
+
+    /// How busy the thread was since this was last asked, in thousandths, when it has taken so much of its processor by now.
+    pub fn busy(&mut self, now_ns: u64, taken_ns: u64) -> u32 {
+        let (before_ns, taken_before_ns) = std::mem::replace(&mut self.taken, (now_ns, taken_ns));
+        let past_ns = now_ns.saturating_sub(before_ns).max(1);
+        (taken_ns.saturating_sub(taken_before_ns) * 1000 / past_ns).min(1000) as u32
+    }
+
+    /// How much of processors was idle since this was last asked, in thousandths of one, when they have been so for so long by now;
+    /// `None` if that is too long ago.
+    pub fn idle(&mut self, now_ns: u64, idle_ns: u64) -> Option<u32> {
+        let (before_ns, idle_before_ns) = self.idle.replace((now_ns, idle_ns))?;
+        let past_ns = now_ns.saturating_sub(before_ns);
+        let idle = idle_ns.saturating_sub(idle_before_ns) * 1000 / past_ns.max(1);
+        (1..READING_NS_MAX).contains(&past_ns).then_some(idle as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_the_time_since_the_last_look() {
+        let mut workload = Workload::new(&Clock::real());
+        workload.busy(1_000_000_000, 70);
+        assert_eq!(workload.busy(1_100_000_000, 25_000_070), 250);
+        assert_eq!(workload.busy(1_200_000_000, 25_000_070), 0);
+        assert_eq!(workload.busy(1_200_000_000, 35_000_070), 1000, "no time has passed");
+        assert_eq!(workload.idle(1_000_000_000, 900), None);
+        assert_eq!(workload.idle(1_100_000_000, 150_000_900), Some(1500));
+        assert_eq!(workload.idle(2_100_000_000, 250_000_900), None, "that is too long ago");
+        assert_eq!(workload.idle(2_200_000_000, 250_000_900), Some(0));
+    }
+
+    #[test]
+    fn ten_milliseconds_are_slow() {
+        let clock = Clock::real();
+        let workload = Workload::new(&clock);
+        assert!(
+            workload.is_slow(clock.ns_to_ticks(SLOW_NS))
+                && !workload.is_slow(clock.ns_to_ticks(SLOW_NS - 1_000))
+        );
+        assert!(workload.cost(0) > 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! How busy a thread is, and what it gives away for that.
+//!
+//! Every thread says each round how busy it was. The first one looks at all of them and decides how many serve connections
+//! (`clients::Balance`); a thread that is to give some away chooses them by what they cost it.
+
+use clients::{Load, Order};
+use observe::ThreadStats;
+use proactor::ConnId;
+use process::processors;
+use session::Session;
+use settings::{EntryMode, THREADS_ELASTIC};
+
+use crate::connections::moving::send_off;
+use crate::message::Message;
+use crate::thread::ThreadHost;
+
+/// Connections that go at a time: more would hold up the others.
+const MOVED_MAX: usize = 256;
+/// Whether a thread may soon be too busy: then it pays to look which processors are idle.
+const RATHER_BUSY: u32 = 600;
+/// A thread that has not said for so long how busy it is does not come to that. It does so ten times a second.
+const LATE_MS: u64 = 300;
+/// Who was slow is served apart for so long.
+const APART_MS: u64 = 10_000;
+
+/// Whether connections are served on as many threads as their load needs.
+fn is_elastic(host: &ThreadHost) -> bool {
+    let shared = host.shared;
+    shared.entry_mode == EntryMode::Roam && shared.settings.is_on(THREADS_ELASTIC) && !shared.is_simulated()
+}
+
+/// On how many threads new connections are dealt.
+pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
+    if is_elastic(host) { host.workload.balance.in_use() } else { host.shared.threads.len() }
+}
+
+/// Says how busy the thread was in the last round; the first one decides what follows.
+pub(crate) fn look(host: &mut ThreadHost) {
+    let (now_ns, polled_ns) = (host.driver.clock().monotonic_ns(), host.driver.polled_ns());
+    let taken_ns = host.driver.clock().thread_cpu_ns().saturating_sub(polled_ns);
+    let busy = host.workload.busy(now_ns, taken_ns);
+    let stats = host.accounting.stats();
+    stats.busy.set(u64::from(busy));
+    stats.looked_ms.set(host.now_ms);
+    stats.connections.set(host.connections.len() as u64);
+    if host.id > 0 {
+        return;
+    }
+    let (shared, before, now_ms) = (host.shared, host.workload.balance.in_use(), host.now_ms);
+    let loads: Vec<Load> = shared.observed.threads().iter().map(|stats| load(stats, now_ms)).collect();
+    let orders = if is_elastic(host) {
+        let is_rather_busy = loads.iter().any(|load| load.busy >= RATHER_BUSY);
+        let idle_ns = is_rather_busy.then(|| processors::for_server(&shared.settings).idle_ns()).flatten();
+        let idle = idle_ns.and_then(|idle_ns| host.workload.idle(now_ns, idle_ns));
+        host.workload.balance.plan(&loads, idle)
+    } else {
+        host.workload.balance.use_all(loads.len())
+    };
+    let in_use = host.workload.balance.in_use();
+    stats.threads_in_use.set(in_use as u64);
+    if in_use != before && is_elastic(host) {
+        tracing::info!("{in_use} of {} threads serve connections now", loads.len());
+    }
+    for order in orders {
+        host.mailroom.send(order.from, Message::Share(order));
+    }
+}
+
+/// What a thread had to do. One that has not come by for long runs something slow, or has lost its processor.
+fn load(stats: &ThreadStats, now_ms: u64) -> Load {
+    let is_late = now_ms.saturating_sub(stats.looked_ms.get()) > LATE_MS;
+    Load { busy: if is_late { 1000 } else { stats.busy.get() as u32 }, connections: stats.connections.get() }
+}
+
+/// A client's command was slow: the next one is to hold up nobody else, if there is a thread that has nobody else.
+pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId) {
+    if let Some(session) = host.connections.session(conn) {
+        session.apart_until_ms = host.now_ms + APART_MS;
+    }
+    let threads = host.shared.observed.threads();
+    if is_elastic(host) && threads[0].threads_in_use.get() < threads.len() as u64 {
+        send_off(host, conn, threads.len() as u16 - 1);
+    }
+}
+
+/// Gives connections to another thread.
+pub(crate) fn share(host: &mut ThreadHost, order: Order) {
+    let (mut conns, mut costs, now_ms) = (Vec::new(), Vec::new(), host.now_ms);
+    // Who is set apart is so on a thread that may have to be emptied otherwise.
+    let may_share = |session: &Session| !order.is_all() || session.apart_until_ms <= now_ms;
+    for (conn, session) in host.connections.iter_mut().filter(|(_, session)| may_share(session)) {
+        conns.push(conn);
+        // What it has cost until now is past.
+        costs.push(std::mem::take(&mut session.cost));
+    }
+    let chosen =
+        if order.is_all() { (0..conns.len()).collect() } else { clients::choose(&costs, order.share) };
+    let mut going = 0;
+    for index in chosen {
+        going += usize::from(going < MOVED_MAX && send_off(host, conns[index], order.to));
+    }
+}
+
+/// In a simulation: sends any connection to any thread.
+pub(crate) fn shuffle(host: &mut ThreadHost) {
+    let one_in = host.shared.machine.tuning.moves_one_in;
+    if one_in == 0 {
+        return;
+    }
+    let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+    if entropy.below(one_in) > 0 {
+        return;
+    }
+    let conns: Vec<ConnId> = host.connections.iter_mut().map(|(conn, _)| conn).collect();
+    if !conns.is_empty() {
+        let conn = conns[entropy.below(conns.len() as u64) as usize];
+        let to = entropy.below(host.shared.threads.len() as u64) as u16;
+        send_off(host, conn, to);
+    }
+}

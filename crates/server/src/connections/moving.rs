@@ -1,0 +1,141 @@
+//! A connection goes from one thread to another, between two commands or while its command blocks.
+//!
+//! ```text
+//!   send_off ──▶ the driver lets go of it ──▶ depart ── Message::Arrive ──▶ arrive ── Message::Arrived ──▶ this thread
+//!        └──────── it cannot leave in time: it stays
+//! ```
+//!
+//! Not here: which connections go where (`balancing.rs`), and what is known of them under their former names (`clients::Moves`).
+
+use std::sync::Arc;
+
+use clients::Mover;
+use command::Client;
+use proactor::ConnId;
+use session::{Session, Wait};
+use shard::Subscriber;
+
+use crate::message::Message;
+use crate::thread::ThreadHost;
+
+/// Former names that a connection keeps: of more than these nothing can be on its way any more.
+const FORMER_NAMES_MAX: usize = 16;
+
+/// Begins to send a connection to another thread; false if it is none that can go.
+pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
+    let may_go = to != host.id
+        && host.connections.session(conn).is_some_and(|session| may_go(session))
+        && host.moves.begin(conn, to, host.now_ms);
+    if may_go {
+        host.driver.detach(conn);
+    }
+    may_go
+}
+
+/// Whether nothing of a client but its session, and what waits in shards for it, knows on which thread it is.
+fn may_go(session: &Session) -> bool {
+    let is_known_elsewhere = session.is_subscriber()
+        || session.tracking.is_some()
+        || session.monitor
+        || session.replica.is_some()
+        || session.is_primary
+        || session.handshake.is_some();
+    let is_ending = session.has_hung_up || session.close_after_reply;
+    let is_at_rest = session.state.is_ready() || session.state.wait().is_some();
+    is_at_rest && !is_ending && !is_known_elsewhere && !is_known_by_oldest_name(session)
+}
+
+/// Whether a client has as many former names as it may have, and waits under the first one of them.
+fn is_known_by_oldest_name(session: &Session) -> bool {
+    let name = |wait: &Wait| {
+        let Client { thread, connection, .. } = wait.blocked.waiter.wait.client;
+        Subscriber { thread, connection }
+    };
+    session.former_names.len() == FORMER_NAMES_MAX
+        && session.state.wait().map(name).as_ref() == session.former_names.first()
+}
+
+/// The driver has let go of a connection: it goes, if it still can.
+pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
+    let Some(to) = host.moves.take(conn) else { return host.driver.stop_detaching(conn) };
+    let goes = host.connections.session(conn).is_some_and(|session| may_go(session));
+    let Some(connection) = goes.then(|| host.driver.take(conn)).flatten() else {
+        return host.driver.stop_detaching(conn);
+    };
+    let Some((parser, mut session)) = host.connections.take(conn) else {
+        unreachable!("no command of it runs now");
+    };
+    host.connections.remove(conn);
+    host.timers.unset(&mut session.alarm, conn);
+    if let Some(wait) = session.state.wait() {
+        let stats = host.accounting.stats();
+        stats.blocked_clients.sub(1);
+        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+    }
+    if session.former_names.len() == FORMER_NAMES_MAX {
+        let oldest = session.former_names.remove(0);
+        forget_names(host, &[oldest]);
+    }
+    session.former_names.push(Subscriber { thread: host.id, connection: conn.to_bits() });
+    host.moves.depart(&session.former_names, to);
+    host.accounting.stats().connections_moved.add(1);
+    let mover = Box::new(Mover { from: host.id, connection, parser, session });
+    let _nobody_asks = host.shared.registry.block_road();
+    host.mailroom.send(to, Message::Arrive(mover));
+}
+
+/// A connection comes from another thread.
+pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
+    let Mover { from, connection, parser, mut session } = mover;
+    let conn = host.driver.attach(connection);
+    let place = Subscriber { thread: host.id, connection: conn.to_bits() };
+    (session.client.thread, session.client.connection) = (place.thread, place.connection);
+    session.takes_long = false;
+    // It has nothing in its output.
+    session.over_soft_limit_since_ms = None;
+    session.has_to_wait = session.state.is_ready();
+    if session.has_to_wait {
+        // What it sent may have waited for others to have their turn, or for it to read its replies.
+        session.is_reading_paused = false;
+        host.driver.resume_reading(conn);
+        host.unserved.push_back(conn);
+    }
+    if let Some(wait) = session.state.wait() {
+        let stats = host.accounting.stats();
+        stats.blocked_clients.add(1);
+        stats.clients_with_timeout.add(u64::from(wait.deadline_ms.is_some()));
+    }
+    if let Some(deadline_ms) = session.state.deadline_ms() {
+        host.timers.set(&mut session.alarm, conn, deadline_ms, host.now_ms);
+    }
+    host.moves.arrive(&session.former_names, conn);
+    host.shared.registry.move_to(session.client.id, place);
+    if session.access.has_missed_change(&host.shared.users) {
+        // It may have been on its way when all threads were told.
+        host.mailroom.send(host.id, Message::UsersChanged);
+    }
+    host.connections.add(conn, parser, session);
+    host.mailroom.send(from, Message::Arrived(host.id));
+}
+
+/// Those that could not leave in time stay.
+pub(crate) fn stop_overdue(host: &mut ThreadHost) {
+    while let Some(conn) = host.moves.pop_overdue(host.now_ms) {
+        host.driver.stop_detaching(conn);
+    }
+}
+
+/// A connection has ended: all threads that it was on forget it.
+pub(crate) fn forget_names(host: &mut ThreadHost, names: &[Subscriber]) {
+    if names.is_empty() {
+        return;
+    }
+    host.moves.forget(names);
+    let names: Arc<[Subscriber]> = names.into();
+    let mut threads: Vec<u16> = names.iter().map(|name| name.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    for thread in threads.into_iter().filter(|thread| *thread != host.id) {
+        host.mailroom.send(thread, Message::Forget(names.clone()));
+    }
+}

@@ -1,0 +1,56 @@
+//! Connections are served on as many threads as their load needs.
+
+use blackbox::{Client, Server, eventually};
+
+fn server(threads: &str, more: &[&str]) -> Server {
+    Server::darter(&[&["--proactor_threads", threads], more].concat())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn number(client: &mut Client, section: &str, field: &str) -> u64 {
+    client.info(section, field).parse().expect("it is a number")
+}
+
+#[test]
+fn few_requests_are_served_on_one_thread() {
+    let server = server("4", &[]);
+    let mut clients: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    for _ in 0..20 {
+        clients.iter_mut().for_each(|client| drop(client.call("PING")));
+    }
+    let client = &mut clients[0];
+    eventually("it has looked", || number(client, "server", "threads_in_use") == 1);
+    assert_eq!(number(client, "stats", "connections_moved"), 0);
+}
+
+#[test]
+fn it_can_be_switched_while_the_server_runs() {
+    let server = server("3", &[]);
+    let mut clients: Vec<Client> = (0..30).map(|_| server.client()).collect();
+    eventually("it has looked", || number(&mut clients[0], "server", "threads_in_use") == 1);
+    for _ in 0..10 {
+        clients.iter_mut().for_each(|client| drop(client.call("PING")));
+    }
+    clients[0].call("CONFIG SET threads-elastic no");
+    eventually("all threads are used", || number(&mut clients[0], "server", "threads_in_use") == 3);
+    eventually("they have got connections", || number(&mut clients[0], "stats", "connections_moved") >= 10);
+    clients[0].call("CONFIG SET threads-elastic yes");
+    eventually("one is enough", || number(&mut clients[0], "server", "threads_in_use") == 1);
+    clients.iter_mut().for_each(|client| assert_eq!(client.show("PING"), "PONG"));
+}
+
+#[test]
+fn whose_commands_are_slow_holds_up_nobody_else() {
+    let server = server("2", &[]);
+    let (mut slow, mut other) = (server.client(), server.client());
+    eventually("it has looked", || number(&mut other, "server", "threads_in_use") == 1);
+    slow.call("EVAL 'local n = 0 for i = 1, 5000000 do n = n + i end return n' 0");
+    eventually("it is on a thread of its own", || number(&mut other, "stats", "connections_moved") == 1);
+    slow.send("EVAL 'while true do end' 0");
+    eventually("the script runs", || !other.show("FUNCTION STATS").contains("\"running_script\"\n2) (nil)"));
+    for _ in 0..100 {
+        assert_eq!(other.show("ECHO served"), "\"served\"");
+    }
+    assert_eq!(other.show("SCRIPT KILL"), "OK");
+    assert!(slow.receive().to_string().contains("killed"));
+}

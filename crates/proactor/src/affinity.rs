@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
 
+/// The unit of times in `/proc`, on every machine that Linux runs on today.
+const USER_HZ: u64 = 100;
+
 /// Processors, by number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuSet(Vec<usize>);
@@ -75,7 +78,7 @@ impl CpuSet {
     /// How long these have had nothing to do since the machine started, added up; None where the system does not tell.
     pub fn idle_ns(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
-        Some(self.idle_ticks(&text)? * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+        Some(self.idle_ticks(&text)? * (1_000_000_000 / USER_HZ))
     }
 
     /// The same as the system tells it: for each processor a line with its name, and how long it was in each state. What runs at low

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::sys;
+
 /// Tells the time; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
@@ -88,10 +90,7 @@ impl Clock {
     /// Processor time that the calling thread has taken; 0 in a simulation, where there is none.
     pub fn thread_cpu_ns(&self) -> u64 {
         match &self.0 {
-            Source::Real { .. } => {
-                let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-                time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-            }
+            Source::Real { .. } => sys::thread_cpu_ns(),
             Source::Simulated { .. } => 0,
         }
     }

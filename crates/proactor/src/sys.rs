@@ -148,3 +148,11 @@ pub(crate) fn begin_write_out(file: impl AsFd, from: u64, to: u64) -> io::Result
     check(unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, flags) })?;
     Ok(())
 }
+
+/// Processor time that the calling thread has taken, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the call. It cannot fail: the clock of the thread itself is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

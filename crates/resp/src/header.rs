@@ -52,6 +52,13 @@ pub(crate) fn write_header(out: &mut Output, kind: u8, number: i64) {
     }
 }
 
+/// The line of a number below 256 in eight bytes, and its length.
+#[inline(always)]
+pub(crate) fn short_line_of(kind: u8, number: usize) -> ([u8; 8], usize) {
+    let length = 4 + usize::from(number >= 10) + usize::from(number >= 100);
+    ((SHORT_LINES[number] | u64::from(kind)).to_le_bytes(), length)
+}
+
 fn write_long(out: &mut Output, kind: u8, number: i64) {
     if (0..=SHORT_MAX).contains(&number) {
         let (line, length) = short_line(number as u32);

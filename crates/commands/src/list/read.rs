@@ -86,9 +86,7 @@ fn lrange(ctx: &mut Ctx) -> CommandResult {
     };
     let range = index_range(start, stop, list.len());
     ctx.reply.array(range.len());
-    for value in list.iter(range.start as i64, false).take(range.len()) {
-        ctx.reply.bulk(&value);
-    }
+    ctx.reply.bulks(|bulks| list.visit_ahead(range, |bytes, len| bulks.push_ahead(bytes, len)));
     Ok(())
 }
 

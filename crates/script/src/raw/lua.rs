@@ -25,6 +25,8 @@ pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int
 
 /// Lua's own choice for the collector's pause and speed.
 const GC_PERCENT: c_int = 200;
+/// The pause between runs of the collector for scripts that say nothing to it: what stays is a hundred kilobytes, which it would go over twice as often.
+const PAUSE_PERCENT: c_int = 400;
 /// The registry and the globals, as indexes.
 pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(super) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
@@ -354,10 +356,22 @@ impl Lua {
         unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
     }
 
-    /// Lets the collector run by itself, as often as it does at first.
+    /// Lets the collector run by itself, as often as our scripts need it.
     pub(super) fn reset_collector(self) {
-        let settings =
-            [(ffi::LUA_GCSETPAUSE, GC_PERCENT), (ffi::LUA_GCSETSTEPMUL, GC_PERCENT), (ffi::LUA_GCRESTART, 0)];
+        self.set_collector(PAUSE_PERCENT);
+    }
+
+    /// The same as often as Lua chooses.
+    pub(super) fn restore_collector(self) {
+        self.set_collector(GC_PERCENT);
+    }
+
+    fn set_collector(self, pause_percent: c_int) {
+        let settings = [
+            (ffi::LUA_GCSETPAUSE, pause_percent),
+            (ffi::LUA_GCSETSTEPMUL, GC_PERCENT),
+            (ffi::LUA_GCRESTART, 0),
+        ];
         for (what, value) in settings {
             // SAFETY: rules above.
             unsafe { ffi::lua_gc(self.0, what, value) };

@@ -117,6 +117,7 @@ impl State {
         lua.push_bytes(b"KEYS");
         lua.push_bytes(b"ARGV");
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
+        lua.reset_collector();
         context.heap.set_crowded_from_here();
         State { lua, context, globals, load_globals }
     }

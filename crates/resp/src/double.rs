@@ -77,7 +77,7 @@ impl DoubleBuffer {
         if let Some(point) = text.iter().position(|byte| matches!(byte, b'.' | b'e'))
             && text[point] == b'.'
             && (text.len() - point <= 7 || (1e-3..1e4).contains(&value.abs()))
-            && !text[point..].iter().any(|&byte| byte == b'e')
+            && !text[point..].contains(&b'e')
             && !text.ends_with(b"0")
         {
             self.push(text);

@@ -30,15 +30,15 @@ const fn short_lines() -> [u64; 256] {
 const fn short_line(number: u32) -> (u64, usize) {
     let (first, last_four) = (number / 10_000, number % 10_000);
     // Two numbers below 100 in halves of a word: their tens, which are 103 / 1024 of them, and what is left.
-    let pairs = last_four / 100 | (last_four % 100) << 16;
-    let tens = (pairs * 103 >> 10) & 0x000F_000F;
-    let digits = first as u64 | ((tens | (pairs - tens * 10) << 8) as u64) << 8;
+    let pairs = (last_four / 100) | ((last_four % 100) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000F_000F;
+    let digits = first as u64 | (((tens | ((pairs - tens * 10) << 8)) as u64) << 8);
     // The first digit is the lowest byte: zeros in front of the others go, but not the last one.
-    let skipped = (digits | 1 << 32).trailing_zeros() as usize / 8;
+    let skipped = (digits | (1 << 32)).trailing_zeros() as usize / 8;
     let text = (digits | 0x30_3030_3030) >> (8 * skipped);
     let count = 5 - skipped;
     let end = u16::from_le_bytes(*b"\r\n") as u64;
-    (text << 8 | end << (8 + 8 * count), count + 3)
+    ((text << 8) | (end << (8 + 8 * count)), count + 3)
 }
 
 /// Appends `<kind><number>\r\n` to `out`.

@@ -41,13 +41,11 @@ use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
 pub use extra::{Extra, Extras};
-pub use iter::Iter;
+pub use iter::{Iter, visit_ahead};
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
 use nodes::Nodes;
 pub use search::{Bookmark, Stretch};
-
-use std::ops::Range;
 
 use crate::mover::{Mover, Place};
 
@@ -253,23 +251,6 @@ impl List {
         match self.absolute(from) {
             Some(index) => Iter::new(&self.nodes, self.locate(index), self.len() - index, index + 1, reverse),
             None => Iter::default(),
-        }
-    }
-
-    /// Calls `visit` for the elements at existing indexes, from the head, with bytes that begin with the element, and its length: what
-    /// follows in them says nothing, and whoever copies small elements may copy some of it as well.
-    pub fn visit_ahead(&self, range: Range<usize>, mut visit: impl FnMut(&[u8], usize)) {
-        let mut left = range.len();
-        let (mut at, mut passed) = if left > 0 { self.locate(range.start) } else { (0, 0) };
-        while left > 0 {
-            let node = &self.nodes[at];
-            let count = left.min(node.count() - passed);
-            if node.is_compressed() {
-                node.copy_expanded(|bytes| entry::visit_ahead(bytes, passed, count, &mut visit));
-            } else {
-                entry::visit_ahead(node.bytes(), passed, count, &mut visit);
-            }
-            (left, at, passed) = (left - count, at + 1, 0);
         }
     }
 

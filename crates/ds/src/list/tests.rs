@@ -157,7 +157,7 @@ fn check_reads(list: &List, model: &VecDeque<Vec<u8>>) {
     }
     for range in [0..0, 0..model.len(), model.len() / 3..model.len() / 2, model.len() / 2..model.len()] {
         let mut visited = Vec::new();
-        list.visit_ahead(range.clone(), |bytes, len| visited.push(bytes[..len].to_vec()));
+        visit_ahead(list, range.clone(), |bytes, len| visited.push(bytes[..len].to_vec()));
         assert!(visited.iter().eq(model.range(range)));
     }
     // Elements outlive the walk over their node.

@@ -91,6 +91,12 @@ impl<K: Keyed> BlobTable<K> {
         self.table.iter()
     }
 
+    /// As [`CompactTable::for_each`].
+    #[inline]
+    pub(crate) fn for_each<'a>(&'a self, visit: impl FnMut(&'a [u8])) {
+        self.table.for_each(visit);
+    }
+
     /// As [`CompactTable::scan`].
     pub(crate) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8])) -> u64 {
         self.table.scan(cursor, count, visit)

@@ -243,6 +243,23 @@ impl<'a> HashRef<'a> {
             .filter(move |(field, _)| !self.hides(field))
     }
 
+    /// Calls `visit` for each field and then its value, in that order, with bytes that begin with it, and its length: what follows in
+    /// them says nothing, and whoever copies small items may copy some of it as well.
+    pub fn visit_ahead(self, mut visit: impl FnMut(&'a [u8], usize)) {
+        match self.form {
+            _ if self.expiries.is_some() => self.iter().for_each(|(field, value)| {
+                visit(field, field.len());
+                visit(value, value.len());
+            }),
+            FormRef::Small(pack) => pack.visit_ahead(&mut visit),
+            FormRef::Big(big) => big.for_each(|record| {
+                let (field, value) = pair(record);
+                visit(field, field.len());
+                visit(value, value.len());
+            }),
+        }
+    }
+
     /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small hash in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {

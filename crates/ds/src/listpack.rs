@@ -88,6 +88,17 @@ impl<'a> ListpackRef<'a> {
         self.ranges().map(move |range| self.item(range))
     }
 
+    /// Calls `visit` for the items in order, with the bytes from each item on, and its length.
+    #[inline]
+    pub(crate) fn visit_ahead(self, visit: &mut impl FnMut(&'a [u8], usize)) {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            let range = item_range(self.bytes, at);
+            at = range.end;
+            visit(&self.bytes[range.start..], range.len());
+        }
+    }
+
     /// The item at a range from [`ranges`](Self::ranges).
     #[inline]
     pub(crate) fn item(self, range: Range<usize>) -> &'a [u8] {

@@ -175,6 +175,9 @@ impl Checked {
         let cloned = self.table.cloned_by(|pair| Box::new(*pair));
         cloned.debug_validate(|pair| self.hashing.of(pair.0));
         assert!(cloned.iter().eq(self.table.iter()));
+        let mut visited = Vec::new();
+        self.table.for_each(|block| visited.push(block));
+        assert!(visited.into_iter().eq(self.table.iter()));
         assert_eq!(cloned.len(), self.table.len());
         self.table.debug_validate(|pair| self.hashing.of(pair.0));
         assert_eq!((self.table.len(), self.table.is_empty()), (self.model.len(), self.model.is_empty()));

@@ -71,6 +71,13 @@ fn check_all(hash: &Hash, model: &Model) {
     let entries: Model = hash.lend().iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
     assert_eq!(&entries, model);
     assert_eq!(hash.lend().iter().count(), model.len());
+    let mut visited = Vec::new();
+    hash.lend().visit_ahead(|bytes, len| visited.push(bytes[..len].to_vec()));
+    assert!(
+        visited
+            .into_iter()
+            .eq(hash.lend().iter().flat_map(|(field, value)| [field.to_vec(), value.to_vec()]))
+    );
     for number in [0, 1, 39, 599] {
         assert_eq!(hash.lend().get(&field(number)), model.get(&field(number)).map(Vec::as_slice));
     }
@@ -250,6 +257,9 @@ proptest! {
                 model.iter().filter(|(_, expiry)| expiry.is_none_or(|expiry| expiry >= at)).map(|(n, e)| (*n, *e)).collect();
             prop_assert_eq!(hiding.len(), shown.len());
             let names = |numbers: &BTreeMap<u16, Option<i64>>| numbers.keys().map(|n| field(*n)).collect::<BTreeSet<_>>();
+            let mut visited = Vec::new();
+            hiding.visit_ahead(|bytes, len| visited.push(bytes[..len].to_vec()));
+            prop_assert!(visited.into_iter().eq(hiding.iter().flat_map(|(name, value)| [name.to_vec(), value.to_vec()])));
             prop_assert_eq!(hiding.iter().map(|(name, _)| name.to_vec()).collect::<BTreeSet<_>>(), names(&shown));
             let mut scanned = BTreeSet::new();
             prop_assert_eq!(hiding.scan(0, 1000, &mut |name, _| _ = scanned.insert(name.to_vec())), 0);

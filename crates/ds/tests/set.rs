@@ -76,6 +76,9 @@ fn check_all(set: &Set, model: &Model) {
     assert_eq!((set.lend().len(), set.lend().is_empty()), (model.len(), model.is_empty()));
     assert_eq!(&set.lend().iter().map(|member| member.to_vec()).collect::<Model>(), model);
     assert_eq!(set.lend().iter().count(), model.len());
+    let mut visited = Vec::new();
+    set.lend().visit_ahead(|bytes, len| visited.push(bytes[..len].to_vec()));
+    assert!(visited.into_iter().eq(set.lend().iter().map(|member| member.to_vec())));
     for member in ["0", "-0", "01", "19", "", "one"] {
         assert_eq!(set.lend().contains(member.as_bytes()), model.contains(member.as_bytes()));
     }

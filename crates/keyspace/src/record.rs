@@ -435,7 +435,7 @@ impl<'a> RecordRef<'a> {
     }
 
     /// Whether its time has come, or that of all fields of its hash.
-    #[inline]
+    #[inline(always)]
     pub fn expired(self, now: UnixMs) -> bool {
         self.expiry().is_some_and(|expiry| expiry < now) || self.value().is_due(now)
     }

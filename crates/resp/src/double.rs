@@ -39,6 +39,11 @@ impl DoubleBuffer {
 
     /// The text of `value`.
     pub fn format(&mut self, value: f64) -> &str {
+        std::str::from_utf8(self.format_bytes(value)).expect("only ASCII was pushed")
+    }
+
+    /// The same as bytes.
+    pub(crate) fn format_bytes(&mut self, value: f64) -> &[u8] {
         self.length = 0;
         if value.is_nan() {
             self.push(b"nan");
@@ -46,12 +51,12 @@ impl DoubleBuffer {
             self.push(if value > 0.0 { b"inf" } else { b"-inf" });
         } else if value == 0.0 {
             self.push(if value.is_sign_negative() { b"-0" } else { b"0" });
-        } else if value.abs() <= INTEGER_MAX && value.trunc() == value {
+        } else if value.abs() <= INTEGER_MAX && (value as i64) as f64 == value {
             self.push(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
             self.push_shortest(value);
         }
-        std::str::from_utf8(&self.bytes[..self.length]).expect("only ASCII was pushed")
+        &self.bytes[..self.length]
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -68,10 +73,11 @@ impl DoubleBuffer {
         let mut text = zmij::Buffer::new();
         let text = text.format_finite(value).as_bytes();
         // The everyday fraction already has the form wanted.
-        if let Some(point) = memchr::memchr2(b'.', b'e', text)
+        // In so short a text a search by vectors takes longer to begin than to go over it.
+        if let Some(point) = text.iter().position(|byte| matches!(byte, b'.' | b'e'))
             && text[point] == b'.'
             && (text.len() - point <= 7 || (1e-3..1e4).contains(&value.abs()))
-            && !text.contains(&b'e')
+            && !text[point..].contains(&b'e')
             && !text.ends_with(b"0")
         {
             self.push(text);

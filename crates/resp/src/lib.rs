@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bulks;
 mod decode;
 mod double;
 mod encode;
@@ -24,6 +25,7 @@ mod reply;
 mod request;
 mod value;
 
+pub use bulks::Bulks;
 pub use decode::{DecodeError, decode, measure};
 pub use double::{DoubleBuffer, format_double};
 pub use encode::encode_request;

@@ -31,6 +31,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::header::write_header;
+
 /// The tail's first capacity: enough for most single replies.
 const TAIL_BYTES_MIN: usize = 256;
 /// The tail's last capacity, and the most that an insertion moves.
@@ -160,6 +162,27 @@ impl Output {
         } else {
             self.extend_slow(&bytes[..length]);
         }
+    }
+
+    /// Appends a bulk string.
+    #[inline]
+    pub(crate) fn extend_bulk(&mut self, bytes: &[u8]) {
+        write_header(self, b'$', bytes.len() as i64);
+        self.extend_from_slice(bytes);
+        self.extend_from_slice(b"\r\n");
+    }
+
+    /// Takes the tail out, to append to it within its capacity and [put it back](Self::put_tail).
+    #[inline]
+    pub(crate) fn take_tail(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.tail)
+    }
+
+    /// The tail that was taken out last.
+    #[inline]
+    pub(crate) fn put_tail(&mut self, tail: Vec<u8>) {
+        debug_assert!(self.tail.is_empty(), "nothing is appended meanwhile");
+        self.tail = tail;
     }
 
     #[cold]

@@ -82,10 +82,9 @@ pub(super) const HGETALL: Entry = Entry {
 fn hgetall(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.map(hash.map_or(0, HashRef::len));
-    hash.into_iter().flat_map(HashRef::iter).for_each(|(field, value)| {
-        ctx.reply.bulk(field);
-        ctx.reply.bulk(value);
-    });
+    if let Some(hash) = hash {
+        ctx.reply.bulks(|bulks| hash.visit_ahead(|bytes, len| bulks.push_ahead(bytes, len)));
+    }
     Ok(())
 }
 
@@ -109,9 +108,8 @@ pub(super) const HKEYS: Entry = Entry {
 fn hkeys(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.array(hash.map_or(0, HashRef::len));
-    for (field, _) in hash.into_iter().flat_map(HashRef::iter) {
-        ctx.reply.bulk(field);
-    }
+    let fields = hash.into_iter().flat_map(HashRef::iter).map(|(field, _)| field);
+    ctx.reply.bulks(|bulks| fields.for_each(|field| bulks.push(field)));
     Ok(())
 }
 
@@ -121,9 +119,8 @@ pub(super) const HVALS: Entry =
 fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.array(hash.map_or(0, HashRef::len));
-    for (_, value) in hash.into_iter().flat_map(HashRef::iter) {
-        ctx.reply.bulk(value);
-    }
+    let values = hash.into_iter().flat_map(HashRef::iter).map(|(_, value)| value);
+    ctx.reply.bulks(|bulks| values.for_each(|value| bulks.push(value)));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
-use ds::list::List;
+use ds::list::{List, visit_ahead};
 
 use crate::index_range::index_range;
 
@@ -86,9 +86,7 @@ fn lrange(ctx: &mut Ctx) -> CommandResult {
     };
     let range = index_range(start, stop, list.len());
     ctx.reply.array(range.len());
-    for value in list.iter(range.start as i64, false).take(range.len()) {
-        ctx.reply.bulk(&value);
-    }
+    ctx.reply.bulks(|bulks| visit_ahead(list, range, |bytes, len| bulks.push_ahead(bytes, len)));
     Ok(())
 }
 

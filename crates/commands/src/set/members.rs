@@ -207,8 +207,9 @@ pub(super) const SMEMBERS: Entry = Entry {
 fn smembers(ctx: &mut Ctx) -> CommandResult {
     let set = ctx.store.read_as::<Set>(ctx.args[1])?;
     ctx.reply.set(set.map_or(0, SetRef::len));
-    // From within: the iterator goes through every form that a set may have, with a question at each step.
-    set.into_iter().flat_map(SetRef::iter).for_each(|member| ctx.reply.bulk(&member));
+    if let Some(set) = set {
+        ctx.reply.bulks(|bulks| set.visit_ahead(|bytes, len| bulks.push_ahead(bytes, len)));
+    }
     Ok(())
 }
 

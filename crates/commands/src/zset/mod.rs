@@ -100,12 +100,25 @@ fn reply_members<'a>(
     members: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     layout: Layout,
 ) {
+    // From within: sorted sets go through their leaves so.
     match layout {
-        Layout::Members | Layout::Pairs => reply.array(members.len()),
-        Layout::Flat => reply.array(members.len() * 2),
-    }
-    for (member, score) in members {
-        reply_member(reply, member, score, layout);
+        Layout::Members => {
+            reply.array(members.len());
+            reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(member)));
+        }
+        Layout::Flat => {
+            reply.array(members.len() * 2);
+            reply.bulks(|bulks| {
+                members.for_each(|(member, score)| {
+                    bulks.push(member);
+                    bulks.push_double(score);
+                });
+            });
+        }
+        Layout::Pairs => {
+            reply.array(members.len());
+            members.for_each(|(member, score)| reply_member(reply, member, score, layout));
+        }
     }
 }
 

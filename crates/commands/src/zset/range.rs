@@ -1,7 +1,5 @@
 //! `ZRANGE`, its older forms, and `ZRANGESTORE`: one parser, one walk.
 
-use std::iter::Take;
-
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -83,7 +81,7 @@ impl<'a> Query<'a> {
     }
 
     /// The members of `zset` that it asks for.
-    fn members<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
+    fn members<'z>(&self, zset: ZSetRef<'z>) -> Iter<'z> {
         let ranks = self.span.ranks(zset, self.reverse);
         let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
@@ -93,7 +91,7 @@ impl<'a> Query<'a> {
             _ if self.reverse => ranks.end - 1 - skipped,
             _ => ranks.start + skipped,
         };
-        zset.iter_from_rank(first, self.reverse).take(count)
+        zset.iter_from_rank(first, self.reverse).limited(count)
     }
 }
 

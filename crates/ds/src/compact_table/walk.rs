@@ -47,6 +47,19 @@ impl<B: Block> CompactTable<B> {
         Positions { segment, first, count }
     }
 
+    /// Calls `visit` for all blocks, in the order of [`iter`](Self::iter), and asks for the memory of those in the next bucket meanwhile.
+    pub fn for_each<'a>(&'a self, mut visit: impl FnMut(B::Ref<'a>)) {
+        for segment in &self.segments {
+            let mut bucket = segment.bucket(0);
+            for number in 1.. {
+                let Some(slots) = bucket else { break };
+                bucket = segment.bucket(number);
+                bucket.into_iter().flatten().for_each(|slot| slot.prefetch());
+                slots.iter().filter_map(|slot| slot.get()).for_each(&mut visit);
+            }
+        }
+    }
+
     /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left, and more only where
     /// several have the last position. Returns the cursor for the next call, 0 when nothing is left; it fits in 48 bits.
     ///

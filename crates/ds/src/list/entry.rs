@@ -163,6 +163,20 @@ pub(super) fn last_range(bytes: &[u8]) -> (Range<usize>, usize) {
     (start + range.start..start + range.end, length)
 }
 
+/// Calls `visit` for so many values, behind so many that are passed over, with the bytes from each value on and its length.
+#[inline]
+pub(super) fn visit_ahead(bytes: &[u8], passed: usize, count: usize, visit: &mut impl FnMut(&[u8], usize)) {
+    let mut rest = bytes;
+    for _ in 0..passed {
+        rest = &rest[first_range(rest).1..];
+    }
+    for _ in 0..count {
+        let (range, length) = first_range(rest);
+        visit(&rest[range.start..], range.len());
+        rest = &rest[length..];
+    }
+}
+
 /// The values of a run of entries, from both ends.
 #[derive(Clone, Default)]
 pub(crate) struct Entries<'a> {

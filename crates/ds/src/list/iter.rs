@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::List;
 use super::element::Element;
 use super::entry::{self, Entries};
 use super::node::ListNode;
@@ -120,3 +121,20 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 impl ExactSizeIterator for Iter<'_> {}
+
+/// Calls `visit` for the elements at existing indexes, from the head, with bytes that begin with the element, and its length: what
+/// follows in them says nothing, and whoever copies small elements may copy some of it as well.
+pub fn visit_ahead(list: &List, range: Range<usize>, mut visit: impl FnMut(&[u8], usize)) {
+    let mut left = range.len();
+    let (mut at, mut passed) = if left > 0 { list.locate(range.start) } else { (0, 0) };
+    while left > 0 {
+        let node = &list.nodes[at];
+        let count = left.min(node.count() - passed);
+        if node.is_compressed() {
+            node.copy_expanded(|bytes| entry::visit_ahead(bytes, passed, count, &mut visit));
+        } else {
+            entry::visit_ahead(node.bytes(), passed, count, &mut visit);
+        }
+        (left, at, passed) = (left - count, at + 1, 0);
+    }
+}

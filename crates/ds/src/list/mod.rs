@@ -41,7 +41,7 @@ use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
 pub use extra::{Extra, Extras};
-pub use iter::Iter;
+pub use iter::{Iter, visit_ahead};
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
 use nodes::Nodes;

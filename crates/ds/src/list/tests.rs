@@ -155,6 +155,11 @@ fn check_reads(list: &List, model: &VecDeque<Vec<u8>>) {
         let backward = model.iter().take(expected.map_or(0, |index| index + 1)).rev();
         assert!(read(index, true).eq(backward.cloned()));
     }
+    for range in [0..0, 0..model.len(), model.len() / 3..model.len() / 2, model.len() / 2..model.len()] {
+        let mut visited = Vec::new();
+        visit_ahead(list, range.clone(), |bytes, len| visited.push(bytes[..len].to_vec()));
+        assert!(visited.iter().eq(model.range(range)));
+    }
     // Elements outlive the walk over their node.
     let all: Vec<Element<'_>> = list.iter(0, false).collect();
     assert!(all.iter().zip(model).all(|(element, expected)| *element == **expected));

@@ -158,6 +158,21 @@ impl<'a> SetRef<'a> {
         small_forms.chain(big.into_iter().flatten())
     }
 
+    /// Calls `visit` for all members in the order of [`iter`](Self::iter), with bytes that begin with the member, and its length: what
+    /// follows in them says nothing, and whoever copies small members may copy some of it as well. No [`Member`] is made, which would be
+    /// written to memory in parts, and read as one before they are there.
+    pub fn visit_ahead(self, mut visit: impl FnMut(&[u8], usize)) {
+        match self.form {
+            FormRef::Integers(integers) => integers.iter().for_each(|number| {
+                let mut buffer = itoa::Buffer::new();
+                let digits = buffer.format(number).as_bytes();
+                visit(digits, digits.len());
+            }),
+            FormRef::Small(pack) => pack.visit_ahead(&mut visit),
+            FormRef::Big(big) => big.for_each(|member| visit(member, member.len())),
+        }
+    }
+
     /// Visits members from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small set in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {

@@ -47,6 +47,13 @@ impl<'a> Iter<'a> {
         };
         Self { form, remaining, reverse }
     }
+
+    /// No more than `count` of them.
+    #[must_use]
+    pub fn limited(mut self, count: usize) -> Self {
+        self.remaining = self.remaining.min(count);
+        self
+    }
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -68,6 +75,37 @@ impl<'a> Iterator for Iter<'a> {
                 Some((large.members.member(id), score))
             }
         }
+    }
+
+    /// Goes through leaves as slices.
+    fn fold<A, F: FnMut(A, Self::Item) -> A>(self, start: A, mut visit: F) -> A {
+        let (large, mut place, mut rank) = match self.form {
+            IterForm::Large(large, place, rank) => (large, place, rank),
+            IterForm::Small(entries) if self.reverse => {
+                return entries.rev().take(self.remaining).map(split_record).fold(start, visit);
+            }
+            IterForm::Small(entries) => {
+                return entries.take(self.remaining).map(split_record).fold(start, visit);
+            }
+        };
+        let (mut result, mut remaining) = (start, self.remaining);
+        while remaining > 0 {
+            let (leaf, at) = place.take().unwrap_or_else(|| large.tree.leaf_at(rank));
+            let range = match self.reverse {
+                true => (at + 1).saturating_sub(remaining)..at + 1,
+                false => at..leaf.len().min(at + remaining),
+            };
+            let count = range.len();
+            let keys = leaf.keys(range);
+            let member = |(score, id)| (large.members.member(id), score);
+            result = match self.reverse {
+                true => keys.rev().map(member).fold(result, &mut visit),
+                false => keys.map(member).fold(result, &mut visit),
+            };
+            remaining -= count;
+            rank = if self.reverse { rank.wrapping_sub(count) } else { rank + count };
+        }
+        result
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -72,11 +72,13 @@ impl Page {
     }
 }
 
+#[inline]
 fn record_of(pages: &[Page], id: u32) -> &[u8] {
     let slot = &pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS];
     slot.as_ref().expect("numbers of members outlive no member").bytes()
 }
 
+#[inline]
 fn member_of(pages: &[Page], id: u32) -> &[u8] {
     &record_of(pages, id)[SCORE_BYTES..]
 }
@@ -113,6 +115,7 @@ impl Members {
         self.bytes + pages + self.index.memory_bytes()
     }
 
+    #[inline]
     fn record(&self, id: u32) -> &[u8] {
         record_of(&self.pages, id)
     }
@@ -122,6 +125,7 @@ impl Members {
         split_record(self.record(id))
     }
 
+    #[inline]
     pub(super) fn member(&self, id: u32) -> &[u8] {
         member_of(&self.pages, id)
     }

@@ -100,6 +100,17 @@ fn check_reads(set: &ZSet, model: &Model) {
         let expected = if rank < model.len() { rank + 1 } else { 0 };
         assert_eq!(backward.len(), expected);
         assert!(backward.eq(pairs().take(expected).rev()));
+        for (reverse, skipped) in [(false, rank.min(model.len())), (true, model.len() - expected)] {
+            for limit in [0, 1, model.len() / 2, model.len()] {
+                let mut visited = Vec::new();
+                let limited = set.lend().iter_from_rank(rank, reverse).limited(limit);
+                limited.for_each(|pair| visited.push(pair));
+                match reverse {
+                    true => assert!(visited.into_iter().eq(pairs().rev().skip(skipped).take(limit))),
+                    false => assert!(visited.into_iter().eq(pairs().skip(skipped).take(limit))),
+                }
+            }
+        }
         assert_eq!(set.lend().at(rank), pairs().nth(rank));
         if let Some((member, score)) = model.get(rank) {
             assert_eq!((set.lend().rank(member), set.lend().score(member)), (Some(rank), Some(*score)));

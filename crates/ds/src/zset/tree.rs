@@ -20,6 +20,7 @@
 use super::members::Members;
 use crate::mover::{Mover, move_box, move_vec};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Unit tests have small nodes, so that their trees are deep.
 const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 63 };
@@ -71,6 +72,11 @@ impl Leaf {
 
     pub(super) fn key(&self, at: usize) -> Key {
         (self.scores[at], self.ids[at])
+    }
+
+    /// The keys of a range of its entries.
+    pub(super) fn keys(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = Key> {
+        self.scores[range.clone()].iter().copied().zip(self.ids[range].iter().copied())
     }
 
     fn rank_where(&self, before: &impl Fn(Key) -> bool) -> usize {

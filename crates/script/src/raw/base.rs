@@ -112,10 +112,12 @@ fn raise_text(lua: Lua, text: &'static str) -> ! {
     lua.raise()
 }
 
-/// What a script says to the collector holds until it ends: others use the same state.
+/// What a script says to the collector holds until it ends: others use the same state. It finds Lua's own settings.
 unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    Context::of(lua).collector_was_set.set(true);
+    if !Context::of(lua).collector_was_set.replace(true) {
+        lua.restore_collector();
+    }
     original(lua)
 }
 

@@ -25,6 +25,8 @@ pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int
 
 /// Lua's own choice for the collector's pause and speed.
 const GC_PERCENT: c_int = 200;
+/// The pause between runs of the collector for scripts that say nothing to it: what stays is a hundred kilobytes, which it would go over twice as often.
+const PAUSE_PERCENT: c_int = 400;
 /// The registry and the globals, as indexes.
 pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(super) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
@@ -333,15 +335,43 @@ impl Lua {
         unsafe { ffi::luaL_loadbuffer(self.0, source.as_ptr().cast(), source.len(), name.as_ptr()) }
     }
 
+    /// The function on top as Lua's own precompiled chunk.
+    pub(super) fn dump(self) -> Vec<u8> {
+        let mut dump: Vec<u8> = Vec::new();
+        // SAFETY: rules above; `append_dump` gets a vector that lives until it returns.
+        let status = unsafe { ffi::lua_dump_(self.0, append_dump, std::ptr::from_mut(&mut dump).cast()) };
+        assert_eq!(status, 0, "a Lua function is on top, and appending does not fail");
+        dump
+    }
+
+    /// Makes the table on top the globals of the function at `index`.
+    pub(super) fn set_environment(self, index: c_int) {
+        // SAFETY: rules above.
+        let is_set = unsafe { ffi::lua_setfenv(self.0, index) };
+        assert_eq!(is_set, 1, "functions have one");
+    }
+
     pub(super) fn collect_garbage(self) {
         // SAFETY: rules above.
         unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
     }
 
-    /// Lets the collector run by itself, as often as it does at first.
+    /// Lets the collector run by itself, as often as our scripts need it.
     pub(super) fn reset_collector(self) {
-        let settings =
-            [(ffi::LUA_GCSETPAUSE, GC_PERCENT), (ffi::LUA_GCSETSTEPMUL, GC_PERCENT), (ffi::LUA_GCRESTART, 0)];
+        self.set_collector(PAUSE_PERCENT);
+    }
+
+    /// The same as often as Lua chooses.
+    pub(super) fn restore_collector(self) {
+        self.set_collector(GC_PERCENT);
+    }
+
+    fn set_collector(self, pause_percent: c_int) {
+        let settings = [
+            (ffi::LUA_GCSETPAUSE, pause_percent),
+            (ffi::LUA_GCSETSTEPMUL, GC_PERCENT),
+            (ffi::LUA_GCRESTART, 0),
+        ];
         for (what, value) in settings {
             // SAFETY: rules above.
             unsafe { ffi::lua_gc(self.0, what, value) };
@@ -428,4 +458,22 @@ impl Lua {
         // SAFETY: rules above.
         unsafe { ffi::lua_pushstring_(self.0, text) }
     }
+}
+
+/// Takes a piece of a dump.
+unsafe extern "C-unwind" fn append_dump(
+    _: *mut lua_State,
+    piece: *const c_void,
+    bytes: usize,
+    dump: *mut c_void,
+) -> c_int {
+    if bytes == 0 {
+        // There may be no pointer either.
+        return 0;
+    }
+    // SAFETY: Lua's piece has so many bytes.
+    let piece = unsafe { std::slice::from_raw_parts(piece.cast::<u8>(), bytes) };
+    // SAFETY: `dump` passed this vector, and nobody else uses it meanwhile.
+    unsafe { (*dump.cast::<Vec<u8>>()).extend_from_slice(piece) };
+    0
 }

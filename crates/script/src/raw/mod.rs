@@ -6,6 +6,7 @@
 //! work.
 
 mod base;
+mod chunk;
 mod command;
 mod context;
 mod guard;

@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_int};
 use mlua::ffi;
 
 use super::base;
+use super::chunk;
 use super::command;
 use super::context::{Context, Running};
 use super::guard;
@@ -116,6 +117,7 @@ impl State {
         lua.push_bytes(b"KEYS");
         lua.push_bytes(b"ARGV");
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
+        lua.reset_collector();
         context.heap.set_crowded_from_here();
         State { lua, context, globals, load_globals }
     }
@@ -135,12 +137,24 @@ impl State {
             lua.load(source, name)
         };
         let result = if status == 0 {
+            if self.load_globals.is_none() {
+                self.unguard_reads();
+            }
             Ok(Function(lua.keep()))
         } else {
             Err(lua.bytes(-1).unwrap_or(b"not enough memory").to_vec())
         };
         lua.set_top(FIXED_COUNT);
         result
+    }
+
+    /// Lets the compiled script on top read globals from the hidden table, as long as it has no instruction that assigns one: scripts have
+    /// no function that gives them the table of globals of another function, so nothing in it, and nothing that it makes, can write there.
+    fn unguard_reads(&self) {
+        if !chunk::may_set_globals(&self.lua.dump()) {
+            self.lua.push_value(HIDDEN_GLOBALS);
+            self.lua.set_environment(-2);
+        }
     }
 
     /// Lets go of a compiled script.

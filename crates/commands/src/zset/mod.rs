@@ -100,23 +100,18 @@ fn reply_members<'a>(
     members: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     layout: Layout,
 ) {
+    let values_each = if layout == Layout::Flat { 2 } else { 1 };
+    reply.array(members.len() * values_each);
     // From within: sorted sets go through their leaves so.
-    match layout {
-        Layout::Members => {
-            reply.array(members.len());
-            reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(member)));
-        }
-        Layout::Flat => {
-            reply.array(members.len() * 2);
-            reply.bulks(|bulks| {
-                members.for_each(|(member, score)| {
-                    bulks.push(member);
-                    bulks.push_double(score);
-                });
+    match (layout, reply.proto()) {
+        (Layout::Members, _) => reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(member))),
+        (Layout::Flat, Proto::Resp2) => reply.bulks(|bulks| {
+            members.for_each(|(member, score)| {
+                bulks.push(member);
+                bulks.push_double(score);
             });
-        }
-        Layout::Pairs => {
-            reply.array(members.len());
+        }),
+        (Layout::Flat, Proto::Resp3) | (Layout::Pairs, _) => {
             members.for_each(|(member, score)| reply_member(reply, member, score, layout));
         }
     }

@@ -6,7 +6,7 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -145,6 +145,9 @@ console: release ## The console in headless Chromium: with made-up data, then on
 	scripts/setup
 	gates/console/run
 	gates/run --on darter console
+
+systemd: release ## The unit file under a real systemd, in roots of Debian 12 and 13 (as root): SUITES, DARTER
+	scripts/try-unit
 
 gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached

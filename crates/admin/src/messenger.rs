@@ -24,6 +24,9 @@ const REPLY_BYTES_MAX: usize = 4 << 20;
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// How an error begins that a connection gets instead of being served: `maxclients` or `maxclients-per-user` is reached.
+const TURNED_AWAY: &str = "ERR max number of clients";
+
 /// See the head of this file.
 pub(crate) struct Messenger {
     stream: UnixStream,
@@ -66,13 +69,24 @@ impl Messenger {
         Ok(replies.pop().expect("a command has a reply"))
     }
 
+    /// As [`call`](Messenger::call), of a connection that the server may turn away: then that is the refusal.
+    pub(crate) async fn call_first(&mut self, args: &[&[u8]]) -> Result<Value, Refusal> {
+        match self.call(args).await? {
+            Value::Error(why) if why.starts_with(TURNED_AWAY.as_bytes()) => Err(refused(&why)),
+            reply => Ok(reply),
+        }
+    }
+
     /// The replies to commands, which are sent together.
     pub(crate) async fn call_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, Refusal> {
         let mut requests = Vec::new();
         commands.iter().for_each(|args| resp::encode_request(args, &mut requests));
         let talk = async {
             let (mut reader, mut writer) = self.stream.split();
-            let write = async { writer.write_all(&requests).await.map_err(|error| broken(&error)) };
+            let write = async {
+                // Where the server has closed its end it may have said why before: that is what is read then.
+                let _ = writer.write_all(&requests).await;
+            };
             let read = async {
                 let mut replies = Vec::with_capacity(commands.len());
                 while replies.len() < commands.len() {
@@ -89,19 +103,11 @@ impl Messenger {
 }
 
 /// Writes while it reads, since neither side takes everything before the other has begun.
-async fn both<T>(
-    write: impl Future<Output = Result<(), Refusal>>,
-    read: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
+async fn both<T>(write: impl Future<Output = ()>, read: impl Future<Output = T>) -> T {
     let (mut write, mut read) = (std::pin::pin!(write), std::pin::pin!(read));
     let mut is_written = false;
     std::future::poll_fn(move |cx| {
-        if !is_written && let std::task::Poll::Ready(written) = write.as_mut().poll(cx) {
-            is_written = true;
-            if let Err(refusal) = written {
-                return std::task::Poll::Ready(Err(refusal));
-            }
-        }
+        is_written = is_written || write.as_mut().poll(cx).is_ready();
         read.as_mut().poll(cx)
     })
     .await
@@ -138,8 +144,40 @@ pub(crate) fn refused(why: &[u8]) -> Refusal {
     let status = match text.split(' ').next().unwrap_or_default() {
         "NOPERM" | "NOAUTH" | "WRONGPASS" | "READONLY" => StatusCode::FORBIDDEN,
         "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF" => StatusCode::SERVICE_UNAVAILABLE,
-        _ if text.starts_with("ERR max number of clients") => StatusCode::SERVICE_UNAVAILABLE,
+        _ if text.starts_with(TURNED_AWAY) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_REQUEST,
     };
     Refusal::new(status, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// What a client is told whose server says this and closes the connection before the client has written anything.
+    fn told(said: &[u8]) -> Result<Value, (StatusCode, String)> {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        theirs.write_all(said).unwrap();
+        drop(theirs);
+        ours.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut messenger =
+                Messenger { stream: UnixStream::from_std(ours).unwrap(), received: Vec::new() };
+            let reply = messenger.call_first(&[b"PING"]).await;
+            reply.map_err(|refusal| (refusal.status, refusal.why.to_string()))
+        })
+    }
+
+    #[test]
+    fn what_the_server_said_before_it_closed_is_told() {
+        let why = "ERR max number of clients of this user reached".to_owned();
+        let said = format!("-{why}\r\n");
+        assert_eq!(told(said.as_bytes()), Err((StatusCode::SERVICE_UNAVAILABLE, why)));
+        assert_eq!(told(b"+PONG\r\n"), Ok(Value::Simple(b"PONG".to_vec())));
+        let closed = "the server closed the connection".to_owned();
+        assert_eq!(told(b""), Err((StatusCode::SERVICE_UNAVAILABLE, closed)));
+    }
 }

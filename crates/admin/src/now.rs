@@ -31,7 +31,7 @@ const BLOCKED_MAX: usize = 100;
 pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, Refusal> {
     let mut messenger = Messenger::open(state.source, visitor)?;
     let count = SLOW_MAX.to_string();
-    let slow = messenger.call(&[b"SLOWLOG", b"GET", count.as_bytes()]).await?;
+    let slow = messenger.call_first(&[b"SLOWLOG", b"GET", count.as_bytes()]).await?;
     let clients = messenger.call(&[b"CLIENT", b"LIST"]).await;
     let mut whys = Vec::new();
     let has_frequencies = state.source.settings().text(MAXMEMORY_POLICY).contains("lfu");

@@ -282,6 +282,39 @@ fn users_see_what_their_rules_allow() {
 }
 
 #[test]
+fn a_users_requests_that_run_commands_count_as_its_connections() {
+    let site = Site::start(&["--maxclients-per-user", "1"]);
+    let (mut client, mut tenant) = (site.server.client(), site.server.client());
+    check(&mut client, "ACL SETUSER reader on >pw ~* +@all", "OK");
+    check(&mut client, "QUEUE PAUSE queue:a", "(integer) 1");
+    // "reader:pw"
+    let (reader, own) = (authorization("cmVhZGVyOnB3"), site.own_headers());
+    let ask = |path: &str| site.ask("GET", path, &reader, "");
+    let resume = r#"{"args":["QUEUE","RESUME","queue:a"]}"#;
+    let command = |who: &str| site.ask("POST", "/api/command", &format!("{own}{who}"), resume);
+    // Each gives its place back.
+    for _ in 0..3 {
+        eventually("a place", || ask("/api/now").status == 200);
+    }
+    eventually("a place", || tenant.show("AUTH reader pw") == "OK");
+    let refused = client.info("stats", "rejected_connections").parse::<u64>().expect("it is a number");
+    let too_many = "ERR max number of clients of this user reached";
+    ask("/api/now").has(503, too_many);
+    ask("/api/queue?key=cXVldWU6YQ==").has(503, too_many);
+    ask("/api/peek?key=cXVldWU6YQ==").has(503, too_many);
+    command(&reader).has(503, too_many);
+    let counted = client.info("stats", "rejected_connections");
+    assert_eq!(counted, (refused + 4).to_string());
+    // What runs no command takes no place, and the default user has as many as it wants.
+    ask("/metrics").has(200, "redis_up 1");
+    ask("/queues.json").has(200, "queue:a");
+    site.get("/api/now").has(200, r#""slow":"#);
+    site.get("/readyz").has(200, "ready");
+    drop(tenant);
+    eventually("a place", || command(&reader).status == 200);
+}
+
+#[test]
 fn wrong_passwords_are_not_tried_fast() {
     let site = Site::start(&["--requirepass", "secret"]);
     let mut stream = site.connect();

@@ -187,6 +187,12 @@ fn where_there_are_users_a_client_says_who_it_is() {
     assert_eq!(redis.show("EXISTS a"), "(integer) 0");
     client.check("get t:k\r\nget k\r\n", "END\r\nSERVER_ERROR NOPERM No permissions to access a key\r\n");
     early.check("get k\r\n", "END\r\n");
+    // And as the same user there may be only so many.
+    assert_eq!(redis.show("CONFIG SET maxclients-per-user 1"), "OK");
+    let mut second = connect(port);
+    let too_many = "CLIENT_ERROR ERR max number of clients of this user reached\r\n";
+    second.check("set a 0 0 13\r\ntenant secret\r\n", too_many);
+    assert_eq!(redis.info("stats", "rejected_connections"), "1");
 }
 
 #[test]

@@ -135,6 +135,23 @@ fn a_certificate_may_name_the_http_user() {
 }
 
 #[test]
+fn the_http_user_of_a_certificate_has_only_so_many_connections() {
+    let limits = ["--tls-auth-clients-user", "CN", "--maxclients-per-user", "1"];
+    let site = site("tls-http-seats", &limits);
+    check(&mut site.secured.server.client(), "ACL SETUSER alice on nopass ~* +@all", "OK");
+    let alice = site.secured.authority.issue("alice");
+    let now = || site.get("/api/now", Some(&alice), "");
+    assert_eq!(now().0, 200);
+    let mut client = site.secured.server.client();
+    eventually("a place", || client.show("AUTH alice x") == "OK");
+    let (status, why) = now();
+    assert!(status == 503 && why.contains("ERR max number of clients of this user reached"), "{why}");
+    assert_eq!(site.get("/metrics", Some(&alice), "").0, 200);
+    drop(client);
+    eventually("a place", || now().0 == 200);
+}
+
+#[test]
 fn http_gets_new_certificates() {
     let site = site("tls-http-reload", &[]);
     let own = &site.secured.authority;

@@ -137,6 +137,33 @@ fn a_certificate_may_name_the_user() {
 }
 
 #[test]
+fn the_user_of_a_certificate_has_only_so_many_connections() {
+    let limits = ["--tls-auth-clients-user", "CN", "--maxclients-per-user", "2"];
+    let secured = secured("tls-seats", &limits);
+    let own = &secured.authority;
+    let (alice, bob) = (own.issue("alice"), own.issue("bob"));
+    let mut admin = secured.server.client();
+    check(&mut admin, "ACL SETUSER alice on nopass ~* +@all", "OK");
+    check(&mut admin, "ACL SETUSER bob on nopass ~* +@all", "OK");
+    let [mut first, mut second] = [(); 2].map(|()| secured.connect(Some(&alice)));
+    check(&mut first, "ACL WHOAMI", "\"alice\"");
+    check(&mut second, "ACL WHOAMI", "\"alice\"");
+    // One more ends unserved, whether it says so itself or not; a password takes a place of the same user.
+    assert!(!secured.serves(own.client_config(Some(&alice))));
+    assert!(secured.server.log_end().contains("the user 'alice' has too many clients for one more at"));
+    check(&mut admin, "AUTH alice x", "(error) ERR max number of clients of this user reached");
+    assert_eq!(admin.info("stats", "rejected_connections"), "2");
+    let mut other = secured.connect(Some(&bob));
+    check(&mut other, "ACL WHOAMI", "\"bob\"");
+    // Places come back from who becomes somebody else, and from who goes.
+    check(&mut first, "RESET", "RESET");
+    check(&mut secured.server.client(), "AUTH alice x", "OK");
+    eventually("a place", || secured.serves(own.client_config(Some(&alice))));
+    drop(second);
+    eventually("a place", || secured.serves(own.client_config(Some(&alice))));
+}
+
+#[test]
 fn handshakes_are_limited_in_number_and_time() {
     let limits = ["--tls-handshakes-max", "20", "--tls-handshake-timeout", "1"];
     let secured = secured("tls-handshakes", &limits);

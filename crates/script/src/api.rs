@@ -9,6 +9,8 @@ use crate::{error, register};
 const VERSION: &str = "7.2.5";
 /// The same as a number, one byte per part.
 const VERSION_NUMBER: u32 = 0x0007_0205;
+/// So many bytes are hashed in one step.
+const SHA1_STEP_BYTES: usize = 8;
 /// The most severe level of `redis.log`.
 const LOG_LEVEL_MAX: i64 = 3;
 /// `REPL_AOF` and `REPL_REPLICA` together.
@@ -117,7 +119,9 @@ fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Failure> {
         return Err(raise(stack, b"ERR wrong number of arguments"));
     }
     // A value that has no text counts as an empty one.
-    let hex = sha1_hex(stack.arg_bytes(1).unwrap_or_default());
+    let text = stack.arg_bytes(1).unwrap_or_default();
+    stack.take_steps(text.len() / SHA1_STEP_BYTES)?;
+    let hex = sha1_hex(text);
     stack.push_bytes(&hex)?;
     Ok(1)
 }

@@ -8,6 +8,7 @@
 use smallvec::SmallVec;
 
 use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
+use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
 /// A table this deep is written as nil.
 const NESTING_MAX: usize = 16;
@@ -51,11 +52,12 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
 
 /// Writes the value on top. Recurses at most [`NESTING_MAX`] deep.
 fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Failure> {
+    let before_bytes = out.len();
     match stack.kind(-1) {
         LuaKind::String => write_text(out, stack.bytes(-1).unwrap_or_default()),
         LuaKind::Boolean => out.push(if stack.boolean(-1) { 0xc3 } else { 0xc2 }),
         LuaKind::Number => write_number(out, stack.number(-1)),
-        LuaKind::Table if depth < NESTING_MAX => return write_table(stack, out, depth),
+        LuaKind::Table if depth < NESTING_MAX => write_table(stack, out, depth)?,
         LuaKind::None
         | LuaKind::Nil
         | LuaKind::Table
@@ -64,7 +66,8 @@ fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), F
         | LuaKind::Other => out.push(0xc0),
     }
     // A small table that contains others many times over makes endless text.
-    stack.claim_memory(out.len())
+    stack.claim_memory(out.len())?;
+    stack.take_steps(1 + (out.len() - before_bytes) / STEP_BYTES)
 }
 
 fn write_number(out: &mut Vec<u8>, number: f64) {
@@ -121,6 +124,7 @@ fn write_text(out: &mut Vec<u8>, text: &[u8]) {
 
 fn write_table(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Failure> {
     let table = stack.top();
+    stack.take_steps(TABLE_STEP_COUNT)?;
     let (count, is_array) = measure(stack, table)?;
     if is_array {
         let length = stack.table_length(table);
@@ -291,6 +295,7 @@ fn store(stack: &mut Stack<'_>, levels: &mut [Open]) -> Result<(), Failure> {
 
 /// Pushes a scalar, or an empty table and what is to come into it.
 fn read_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<Option<Open>, Failure> {
+    stack.take_steps(1)?;
     let marker = reader.take(1)?[0];
     let open = |stack: &mut Stack<'_>, count: u64, is_map: bool| {
         stack.push_table(0, 0)?;

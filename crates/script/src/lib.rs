@@ -20,8 +20,8 @@
 //! Functions are the same with a state of their own: a [`Library`] is code, kept for all threads in a [`LibrarySet`], and every
 //! thread has a [`FunctionEngine`] that loads libraries and runs their functions.
 //!
-//! Not here: which commands a script may use, time limits, replication, the debugger. A single
-//! call of a pattern function can take long, as in Redis: Lua gives no chance to interrupt it.
+//! Not here: which commands a script may use, time limits, replication, the debugger. Calls of native functions that can take
+//! long count what they do (`steps`) and are interrupted like loops; the compiler is not.
 
 mod answer;
 mod api;
@@ -35,11 +35,13 @@ mod flags;
 mod function_engine;
 mod host;
 mod library;
+mod pattern;
 mod random;
 mod raw;
 mod register;
 mod registry;
 mod script;
+mod steps;
 mod structure;
 mod value;
 

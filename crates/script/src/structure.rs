@@ -154,6 +154,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut packed = Vec::new();
     let mut arg = 2;
     while let Some(item) = format.next(packed.len())? {
+        stack.take_steps(1)?;
         stack.claim_memory(packed.len() + item.padding)?;
         packed.resize(packed.len() + item.padding, 0);
         match item.letter {
@@ -221,6 +222,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut position = usize::try_from(offset - 1).map_err(|_| too_short())?;
     let first_result = stack.top();
     while let Some(mut item) = format.next(position)? {
+        stack.take_steps(1)?;
         position = position.saturating_add(item.padding);
         if position.checked_add(item.size).is_none_or(|end| end > data.len()) {
             return Err(too_short());
@@ -274,6 +276,7 @@ fn size(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut format = Format::new(stack.arg_bytes(1)?);
     let mut position = 0;
     while let Some(item) = format.next(position)? {
+        stack.take_steps(1)?;
         match item.letter {
             b's' => return Err(Failure::argument(1, "option 's' has no fixed size")),
             b'c' if item.size == 0 => return Err(Failure::argument(1, "option 'c0' has no fixed size")),

@@ -13,7 +13,7 @@
 //! A primary first waits until its replicas have everything, for at most `shutdown-timeout` seconds, and commands that write wait meanwhile.
 //!
 //! A shutdown that is to save waits for scripts as long as they come by, as Redis does. After `shutdown-timeout` seconds those that have
-//! written nothing are ended. One that does not come by for so long is inside a single call of Lua's library, which nothing interrupts;
+//! written nothing are ended. One that does not come by for so long is compiling a script, which nothing interrupts;
 //! it may hold shards in the middle of its writes, so nothing consistent could be saved: a signal, or `SHUTDOWN FORCE`,
 //! ends the process without a save then and says what is lost; `SHUTDOWN` alone is refused.
 

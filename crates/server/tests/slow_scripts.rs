@@ -78,6 +78,40 @@ fn a_script_that_loops_is_killed() {
     });
 }
 
+/// One call of Lua's string functions, which would take longer than anybody waits.
+const BACKTRACKING: &str =
+    "EVAL \"return string.find(string.rep('a', 100000), string.rep('a-', 50) .. 'b')\" 1 {k}a";
+
+#[test]
+fn a_pattern_that_backtracks_is_killed() {
+    on_each_server(|server| {
+        let (mut caller, mut witness) = start_slow(server, BACKTRACKING);
+        check(&mut witness, "MSET {k}b 1 z 2", BUSY);
+        check(&mut witness, "SCRIPT KILL", "OK");
+        let error = caller.receive().to_string();
+        assert!(error.contains("Script killed by user with SCRIPT KILL"), "{error}");
+        check(&mut witness, "GET {k}b", "(nil)");
+        check(&mut caller, "GET {k}b", "(nil)");
+    });
+}
+
+#[test]
+fn a_pattern_that_backtracks_ends_by_itself_where_there_is_a_limit() {
+    for io in ["epoll", "auto"] {
+        let server = Server::start(1, io, &["--script-time-max", "50"]);
+        let (mut caller, mut witness) = (server.client(), server.client());
+        for call in ["find(s, p)", "match(s, p)", "gsub(s, p, '')", "gmatch(s, p)()"] {
+            let script = "local s, p = string.rep('a', 100000), string.rep('a-', 50) .. 'b'";
+            caller.send(&format!(
+                "EVAL \"{script} return pcall(function() return string.{call} end)\" 1 {{k}}a"
+            ));
+            let error = caller.receive().to_string();
+            assert!(error.contains("Script killed by script-time-max"), "{call}: {error}");
+            check(&mut witness, "SET {k}b served", "OK");
+        }
+    }
+}
+
 #[test]
 fn transactions_are_given_up_while_a_script_loops() {
     on_each_server(|server| {

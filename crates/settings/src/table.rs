@@ -616,7 +616,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "0",
-        doc: "After how long a script or function that has written nothing is ended with an error, but not within one call of Lua's string functions; 0: never",
+        doc: "After how long a script or function that has written nothing is ended with an error; 0: never",
         ..Setting::of(group::DATA)
     };
     SCRIPT_TRUSTED_AFTER = Setting {

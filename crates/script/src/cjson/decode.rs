@@ -248,6 +248,7 @@ impl<'b> Decoder<'_, 'b> {
 
     /// Pushes the value that begins with `token`.
     fn value(&mut self, token: Token<'b>) -> Result<(), Failure> {
+        self.stack.take_steps(1)?;
         match token.kind {
             TokenKind::Text(text) => self.stack.push_bytes(text),
             TokenKind::UnescapedText => self.stack.push_bytes(&self.unescaped),

@@ -2,6 +2,7 @@
 
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, LuaKind, Stack};
+use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
 /// The first capacity of a text: most jobs' events fit.
 const OUT_BYTES_MIN: usize = 256;
@@ -38,14 +39,15 @@ struct Encoder<'a, 'b> {
 impl Encoder<'_, '_> {
     /// Appends the value on top.
     fn value(&mut self, depth: i32) -> Result<(), Failure> {
+        self.stack.take_steps(1)?;
         match self.stack.kind(-1) {
-            LuaKind::String => self.text(-1),
-            LuaKind::Number => return self.number(-1),
+            LuaKind::String => self.text(-1)?,
+            LuaKind::Number => self.number(-1)?,
             LuaKind::Boolean if self.stack.boolean(-1) => self.out.extend_from_slice(b"true"),
             LuaKind::Boolean => self.out.extend_from_slice(b"false"),
             LuaKind::Nil => self.out.extend_from_slice(b"null"),
             LuaKind::Pointer if self.stack.is_null(-1) => self.out.extend_from_slice(b"null"),
-            LuaKind::Table => return self.table(depth + 1),
+            LuaKind::Table => self.table(depth + 1)?,
             LuaKind::None | LuaKind::Pointer | LuaKind::Function | LuaKind::Other => {
                 return Err(self.refuse(-1, "type not supported"));
             }
@@ -69,7 +71,7 @@ impl Encoder<'_, '_> {
         Ok(())
     }
 
-    fn text(&mut self, index: i32) {
+    fn text(&mut self, index: i32) -> Result<(), Failure> {
         let text = self.stack.bytes(index).unwrap_or_default();
         self.out.reserve(text.len() + 2);
         self.out.push(b'"');
@@ -89,6 +91,8 @@ impl Encoder<'_, '_> {
         }
         self.out.extend_from_slice(rest);
         self.out.push(b'"');
+        let length = text.len();
+        self.stack.take_steps(length / STEP_BYTES)
     }
 
     /// Appends the table on top.
@@ -96,6 +100,7 @@ impl Encoder<'_, '_> {
         if depth > self.settings.encode_depth_max.min(NESTING_MAX) || !self.stack.reserve(3) {
             return Err(Failure::message(format!("Cannot serialise, excessive nesting ({depth})")));
         }
+        self.stack.take_steps(TABLE_STEP_COUNT)?;
         match self.array_length()? {
             Some(length) => self.array(length, depth),
             None => self.object(depth),
@@ -162,7 +167,7 @@ impl Encoder<'_, '_> {
                     self.number(-2)?;
                     self.out.push(b'"');
                 }
-                LuaKind::String => self.text(-2),
+                LuaKind::String => self.text(-2)?,
                 _ => return Err(self.refuse(-2, "table key must be a number or string")),
             }
             self.out.push(b':');

@@ -6,8 +6,9 @@
 //! - going round guarded tables (see `guard`);
 //! - swallowing an interrupt: `pcall`, `xpcall` and `coroutine.resume` raise it again;
 //! - precompiled chunks, which Lua does not verify: they are read as text, which they are not;
-//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing, C
-//!   recursion over long patterns, collection of a chunk's name while it is read.
+//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing,
+//!   collection of a chunk's name while it is read;
+//! - calls that take long without a chance to interrupt them: they count their work in steps (see `steps`).
 //!
 //! None of these functions owns anything that would need a destructor, since all of them may raise.
 
@@ -15,15 +16,15 @@ use std::ffi::{CStr, c_int};
 
 use mlua::ffi;
 
-use super::command::raise_interrupt;
+use super::command::{raise_interrupt, take_steps};
 use super::context::Context;
 use super::guard::{self, push_hidden, refuse_guarded};
 use super::lua::{CFunction, GLOBALS, Lua, MULTIPLE, lua_State};
+use super::{patterns, tables};
+use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
-/// The lowest position at which `table.insert` inserts: far below the first one of any list, and soon reached.
-const INSERT_POSITION_MIN: c_int = -1_000_000;
-/// The longest pattern: matching recurses in C once per item of it.
-const PATTERN_BYTES_MAX: usize = 4096;
+/// So many bytes Lua's functions go over in one step.
+const TEXT_STEP_BYTES: usize = 4;
 /// The first byte of precompiled chunks.
 const CHUNK_SIGNATURE: u8 = 0x1b;
 
@@ -54,7 +55,7 @@ pub(super) const BASE_NAMES: [&str; 22] = [
 ];
 
 /// Functions of ours in place of Lua's: library ("" for the base), name, function.
-pub(super) const REPLACED: [(&str, &str, CFunction); 8] = [
+pub(super) const REPLACED: [(&str, &str, CFunction); 16] = [
     ("", "getmetatable", guard::get_metatable),
     ("", "next", next),
     ("", "pairs", pairs),
@@ -62,31 +63,38 @@ pub(super) const REPLACED: [(&str, &str, CFunction); 8] = [
     ("", "rawget", rawget),
     ("", "unpack", unpack),
     ("", "xpcall", xpcall),
+    ("string", "find", patterns::find),
+    ("string", "gfind", patterns::gmatch),
+    ("string", "gmatch", patterns::gmatch),
+    ("string", "gsub", patterns::gsub),
+    ("string", "match", patterns::match_once),
     ("string", "rep", repeat),
+    ("table", "foreach", tables::foreach),
+    ("table", "foreachi", tables::foreachi),
+    ("table", "sort", tables::sort),
 ];
 
 /// Wrappers around Lua's.
-pub(super) const WRAPPED: [(&str, &str, CFunction); 16] = [
+pub(super) const WRAPPED: [(&str, &str, CFunction); 15] = [
     ("", "collectgarbage", collect_garbage),
     ("", "load", load),
     ("", "loadstring", load_string),
     ("", "rawset", change_table),
     ("", "setmetatable", change_table),
     ("coroutine", "resume", resume),
-    ("string", "find", match_pattern),
-    ("string", "gfind", match_pattern),
-    ("string", "gmatch", match_pattern),
-    ("string", "gsub", match_pattern),
-    ("string", "match", match_pattern),
-    ("table", "foreach", read_table),
-    ("table", "insert", insert_item),
-    ("table", "remove", remove_item),
+    ("string", "format", spend_texts),
+    ("string", "lower", spend_texts),
+    ("string", "reverse", spend_texts),
+    ("string", "upper", spend_texts),
+    ("table", "concat", tables::concat),
+    ("table", "insert", tables::insert),
+    ("table", "maxn", tables::maxn),
+    ("table", "remove", tables::remove),
     ("table", "setn", change_table),
-    ("table", "sort", sort),
 ];
 
 /// Calls the function that a wrapper stands before.
-fn original(lua: Lua) -> c_int {
+pub(super) fn original(lua: Lua) -> c_int {
     let pointer = lua.to_pointer(ffi::lua_upvalueindex(1));
     // SAFETY: `wrap` put the address of a C function there, and scripts cannot reach upvalues.
     let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, CFunction>(pointer) };
@@ -102,7 +110,7 @@ pub(super) fn wrap(lua: Lua, wrapper: CFunction) {
 }
 
 /// Raises `text` with the place of the calling Lua code.
-fn raise_text(lua: Lua, text: &'static str) -> ! {
+pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
     let context = Context::of(lua);
     context.heap.set_trusting(true);
     lua.push_place(1);
@@ -124,6 +132,7 @@ unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_kind(1, ffi::LUA_TTABLE);
+    take_steps(lua, TABLE_STEP_COUNT);
     if push_hidden(lua, 1) {
         lua.replace(1);
     }
@@ -163,44 +172,11 @@ unsafe extern "C-unwind" fn change_table(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.insert`: Lua moves everything between the position and the end, what is not there too, and nothing interrupts
-/// it.
-unsafe extern "C-unwind" fn insert_item(state: *mut lua_State) -> c_int {
-    let lua = Lua(state);
-    refuse_guarded(lua);
-    if lua.top() == 3 && lua.is(1, ffi::LUA_TTABLE) && lua.check_int(2) < INSERT_POSITION_MIN {
-        raise_text(lua, "bad argument #2 to 'insert' (position out of bounds)");
-    }
-    original(lua)
-}
-
-/// `table.foreach` over a guarded table reads the hidden one; its function gets keys and values, never the
-/// table.
-unsafe extern "C-unwind" fn read_table(state: *mut lua_State) -> c_int {
-    let lua = Lua(state);
-    if push_hidden(lua, 1) {
-        lua.replace(1);
-    }
-    original(lua)
-}
-
-/// `table.remove`: a guarded table has no items, so there is nothing to refuse, nor to remove.
-unsafe extern "C-unwind" fn remove_item(state: *mut lua_State) -> c_int {
-    let lua = Lua(state);
-    if push_hidden(lua, 1) { 0 } else { original(lua) }
-}
-
-/// `table.sort`: the same.
-unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
-    let lua = Lua(state);
-    if push_hidden(lua, 1) { 0 } else { original(lua) }
-}
-
 /// `pcall` as Redis 7 has it: of an error table only the text arrives.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(1);
-    let status = lua.protected_call(lua.top() - 1, MULTIPLE, 0);
+    let status = Context::of(lua).catch(|| lua.protected_call(lua.top() - 1, MULTIPLE, 0));
     raise_interrupt(lua);
     if status != 0 && lua.is(-1, ffi::LUA_TTABLE) {
         if push_hidden(lua, -1) {
@@ -229,7 +205,7 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     lua.set_top(2);
     lua.push_function(handle_unless_interrupted, 1);
     lua.insert(1);
-    let status = lua.protected_call(0, MULTIPLE, 1);
+    let status = Context::of(lua).catch(|| lua.protected_call(0, MULTIPLE, 1));
     raise_interrupt(lua);
     lua.push_boolean(status == 0);
     lua.replace(1);
@@ -251,7 +227,7 @@ unsafe extern "C-unwind" fn handle_unless_interrupted(state: *mut lua_State) -> 
 /// `coroutine.resume`.
 unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    let count = original(lua);
+    let count = Context::of(lua).catch(|| original(lua));
     raise_interrupt(lua);
     count
 }
@@ -289,17 +265,20 @@ unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
         if !context.heap.has_room(length.saturating_mul(2)) {
             return Err(super::stack::Failure::Memory);
         }
+        stack.take_steps(length / STEP_BYTES)?;
         stack.push_bytes(&bytes.repeat(if bytes.is_empty() { 0 } else { count }))?;
         Ok(1)
     });
     super::stack::leave(lua, exit)
 }
 
-unsafe extern "C-unwind" fn match_pattern(state: *mut lua_State) -> c_int {
+/// A function that goes over its texts once.
+unsafe extern "C-unwind" fn spend_texts(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    if lua.is(2, ffi::LUA_TSTRING) && lua.length(2) > PATTERN_BYTES_MAX {
-        raise_text(lua, "pattern too complex");
-    }
+    let bytes: usize = (1..=lua.top())
+        .map(|position| if lua.is(position, ffi::LUA_TSTRING) { lua.length(position) } else { 0 })
+        .sum();
+    take_steps(lua, bytes / TEXT_STEP_BYTES);
     original(lua)
 }
 
@@ -351,7 +330,7 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     lua.push_boolean(true);
     lua.push_function(read_piece, 2);
     lua.replace(1);
-    original(lua)
+    Context::of(lua).catch(|| original(lua))
 }
 
 /// Cuts the name in slot 2 at its first zero byte, where Lua would cut it.

@@ -11,15 +11,25 @@ use resp::Output;
 use smallvec::SmallVec;
 
 use super::context::{Context, Exchange, Running};
-use super::lua::{Lua, lua_State};
+use super::lua::{self, Lua, lua_State};
 use super::stack::{self, Failure, Stack};
 use crate::host::Interrupt;
-use crate::{error, value};
+use crate::steps::{STEP_COUNT, Steps};
+use crate::{TICK_INSTRUCTION_COUNT, error, value};
 
 /// Arguments up to here need no allocation.
 const ARGS_INLINE: usize = 24;
+/// So many instructions run between two calls of the hook, and where values are large. The host is asked at every fourth of the former, and
+/// at each of the latter: a single instruction that reads a number from a hundred megabytes of digits takes a tenth of a second.
+pub(super) const HOOK_INSTRUCTION_COUNT: i32 = TICK_INSTRUCTION_COUNT / 4;
+const HOOK_LARGE_INSTRUCTION_COUNT: i32 = 64;
 /// A reply buffer larger than this is given back after the call.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// The steps that the instructions between two calls of the hook count for.
+const HOOK_STEP_COUNT: i64 = STEP_COUNT / 4;
+/// With less memory in use, no instruction takes long.
+const SMALL_VALUES_BYTES: usize = 1024 * 1024;
 
 /// Behind the text of each number.
 const NUMBER_END: u8 = b' ';
@@ -165,6 +175,23 @@ fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
     }
 }
 
+/// The same for the interrupt that there is.
+#[cold]
+pub(super) fn push_present_interrupt(stack: &mut Stack<'_>) -> Failure {
+    let interrupt = stack.context().interrupt.get().unwrap_or(Interrupt::Killed);
+    push_interrupt(stack, interrupt)
+}
+
+/// Counts so many steps of a function that owns nothing, and raises if the script must end.
+#[inline]
+pub(super) fn take_steps(lua: Lua, count: usize) {
+    let context = Context::of(lua);
+    let may_go_on = || may_go_on(lua, context);
+    if Steps::new(&context.steps_left, &may_go_on).take(count).is_err() {
+        raise_interrupt(lua);
+    }
+}
+
 /// Raises if the script must end. Called after everything that could have caught the error.
 #[inline]
 pub(super) fn raise_interrupt(lua: Lua) {
@@ -175,26 +202,53 @@ pub(super) fn raise_interrupt(lua: Lua) {
     }
 }
 
+/// Asks the host whether the script may go on, from a function that takes long. If not, whatever runs next raises.
+pub(super) fn may_go_on(lua: Lua, context: &Context) -> bool {
+    if context.interrupt.get().is_none()
+        && let Some(Err(interrupt)) = context.ask_host(|host| host.tick())
+    {
+        context.interrupt.set(Some(interrupt));
+    }
+    let may_go_on = context.interrupt.get().is_none();
+    if !may_go_on {
+        raise_everywhere(lua);
+    }
+    may_go_on
+}
+
+/// Has the hook run at every line and instruction.
+fn raise_everywhere(lua: Lua) {
+    lua.set_hook(Some(tick), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
+}
+
 /// The hook: runs every so many instructions, and once the script must end, on every line and instruction.
 pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     let lua = Lua(state);
     let context = Context::of(lua);
     if context.interrupt.get().is_none() {
+        let is_large = context.heap.used_bytes() > SMALL_VALUES_BYTES;
+        let (step_count, instruction_count) = if is_large {
+            (STEP_COUNT, HOOK_LARGE_INSTRUCTION_COUNT)
+        } else {
+            (HOOK_STEP_COUNT, HOOK_INSTRUCTION_COUNT)
+        };
+        if lua::hook_count(lua) != instruction_count {
+            lua.set_hook(Some(tick), ffi::LUA_MASKCOUNT, instruction_count);
+        }
+        let left = context.steps_left.get() - step_count;
+        context.steps_left.set(left);
+        if left > 0 {
+            return;
+        }
+        context.steps_left.set(STEP_COUNT);
         if context.heap.is_crowded() {
             lua.collect_garbage();
             context.heap.set_crowded_from_here();
         }
-        if let Some(Err(interrupt)) = context.ask_host(|host| host.tick()) {
-            context.interrupt.set(Some(interrupt));
-        }
     }
-    if context.interrupt.get().is_some() {
-        lua.set_hook(Some(tick), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
+    if !may_go_on(lua, context) {
         // The interrupted function's values are below: only what is pushed here is taken.
-        let exit = stack::enter(lua, |stack| {
-            let interrupt = context.interrupt.get().unwrap_or(Interrupt::Killed);
-            Err(push_interrupt(stack, interrupt))
-        });
+        let exit = stack::enter(lua, |stack| Err(push_present_interrupt(stack)));
         stack::leave(lua, exit);
     }
 }

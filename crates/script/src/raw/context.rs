@@ -10,8 +10,10 @@ use std::ptr::NonNull;
 use super::heap::Heap;
 use super::lua::Lua;
 use crate::host::{Host, Interrupt};
+use crate::pattern::Matcher;
 use crate::random::Random;
 use crate::registry::Registry;
+use crate::steps::STEP_COUNT;
 
 /// Buffers of `redis.call`, kept from call to call.
 #[derive(Default)]
@@ -50,6 +52,12 @@ pub(super) struct Context {
     pub(super) collector_was_set: Cell<bool>,
     pub(super) random: Random,
     pub(super) exchange: RefCell<Exchange>,
+    /// Steps of native functions until the host is asked again.
+    pub(super) steps_left: Cell<i64>,
+    pub(super) matcher: RefCell<Matcher>,
+    /// What calls of `gsub` have made so far, and how much of it belongs to calls that run. See `patterns`.
+    pub(super) replaced: RefCell<Vec<u8>>,
+    pub(super) replaced_bytes: Cell<usize>,
 }
 
 impl Context {
@@ -64,6 +72,10 @@ impl Context {
             collector_was_set: Cell::new(false),
             random: Random::default(),
             exchange: RefCell::default(),
+            steps_left: Cell::new(STEP_COUNT),
+            matcher: RefCell::default(),
+            replaced: RefCell::default(),
+            replaced_bytes: Cell::new(0),
         }
     }
 
@@ -73,6 +85,15 @@ impl Context {
         // SAFETY: every state is opened over the heap of a boxed context, which outlives it; the heap is the
         // first field.
         unsafe { &*lua.heap().cast::<Context>() }
+    }
+
+    /// Runs `body`, which catches errors of scripts: whatever was given up in it is forgotten.
+    #[inline]
+    pub(super) fn catch<R>(&self, body: impl FnOnce() -> R) -> R {
+        let before_bytes = self.replaced_bytes.get();
+        let result = body();
+        self.replaced_bytes.set(before_bytes);
+        result
     }
 
     /// Runs `body` with `host` in place for the callbacks.

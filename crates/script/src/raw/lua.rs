@@ -460,6 +460,38 @@ impl Lua {
     }
 }
 
+// What few files need of the interface.
+
+/// The argument as an integer, or `default` where there is none; raises unless it reads as a number.
+#[inline]
+pub(super) fn optional_integer(lua: Lua, position: c_int, default: i64) -> i64 {
+    if lua.kind(position) <= ffi::LUA_TNIL {
+        return default;
+    }
+    // SAFETY: rules above.
+    unsafe { ffi::luaL_checkinteger(lua.0, position) as i64 }
+}
+
+/// Replaces the key on top by its value, with metamethods; raises what they raise.
+pub(super) fn look_up(lua: Lua, table: c_int) {
+    // SAFETY: rules above.
+    unsafe { ffi::lua_gettable(lua.0, table) };
+}
+
+/// Whether one value is less than another; raises where they cannot be compared, and what metamethods raise.
+#[inline]
+pub(super) fn less_than(lua: Lua, left: c_int, right: c_int) -> bool {
+    // SAFETY: rules above.
+    unsafe { ffi::lua_lessthan(lua.0, left, right) != 0 }
+}
+
+/// After how many instructions the hook runs.
+#[inline]
+pub(super) fn hook_count(lua: Lua) -> c_int {
+    // SAFETY: rules above.
+    unsafe { ffi::lua_gethookcount(lua.0) }
+}
+
 /// Takes a piece of a dump.
 unsafe extern "C-unwind" fn append_dump(
     _: *mut lua_State,

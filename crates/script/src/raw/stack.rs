@@ -10,11 +10,13 @@ use std::ffi::c_int;
 
 use mlua::ffi;
 
+use super::command;
 use super::context::{Context, Running};
 use super::lua::{Function, Lua, lua_State};
 use crate::host::Host;
 use crate::random::Random;
 use crate::registry::Registry;
+use crate::steps::{Over, Steps};
 
 /// Slots that Lua guarantees at the start of a callback.
 const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;
@@ -24,7 +26,7 @@ const ITEM_BYTES: usize = 16;
 /// What most commands answer that answer with a status.
 const STATUS_USUAL: &[u8] = b"OK";
 /// What a script is told when its memory is used up.
-const OUT_OF_MEMORY: &str = "not enough memory";
+pub(super) const OUT_OF_MEMORY: &str = "not enough memory";
 
 /// A Rust function for scripts; returns the number of results it left on top.
 pub(crate) type Native = fn(&mut Stack<'_>) -> Result<c_int, Failure>;
@@ -248,6 +250,17 @@ impl<'a> Stack<'a> {
     #[inline]
     pub(crate) fn claim_memory(&self, bytes: usize) -> Result<(), Failure> {
         if self.context.heap.has_room(bytes) { Ok(()) } else { Err(Failure::Memory) }
+    }
+
+    /// Counts so many steps of a function that may take long.
+    #[inline]
+    pub(crate) fn take_steps(&mut self, count: usize) -> Result<(), Failure> {
+        let (lua, context) = (self.lua, self.context);
+        let may_go_on = || command::may_go_on(lua, context);
+        match Steps::new(&context.steps_left, &may_go_on).take(count) {
+            Ok(()) => Ok(()),
+            Err(Over) => Err(command::push_present_interrupt(self)),
+        }
     }
 
     #[inline]

@@ -13,10 +13,11 @@ use super::command;
 use super::context::{Context, Running};
 use super::guard;
 use super::lua::{CFunction, Function, Lua, REGISTRY, lua_State};
+use super::patterns;
 use super::stack::{self, LuaKind, Stack};
+use crate::error;
 use crate::host::{Host, Interrupt};
 use crate::registry::{Registered, Registry};
-use crate::{TICK_INSTRUCTION_COUNT, error};
 
 /// The names that error messages give to scripts and to libraries.
 const SCRIPT_NAME: &CStr = c"@user_script";
@@ -239,7 +240,7 @@ impl State {
         context.running.set(running);
         context.interrupt.set(None);
         context.is_resp3.set(false);
-        lua.set_hook(Some(command::tick), ffi::LUA_MASKCOUNT, TICK_INSTRUCTION_COUNT);
+        lua.set_hook(Some(command::tick), ffi::LUA_MASKCOUNT, command::HOOK_INSTRUCTION_COUNT);
         context.heap.set_trusting(false);
         let status = context.with_host(host, || lua.protected_call(args, results, handler));
         context.heap.set_trusting(true);
@@ -251,6 +252,7 @@ impl State {
     /// with room, and with a collector that works.
     fn tidy_up(&self, status: c_int) {
         self.lua.set_top(FIXED_COUNT);
+        patterns::give_up(&self.context);
         if self.context.collector_was_set.take() {
             self.lua.reset_collector();
         }

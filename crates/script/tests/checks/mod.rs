@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "a fuzz target uses one of the checks")]
 
+pub(crate) mod patterns;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 

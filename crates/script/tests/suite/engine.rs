@@ -59,6 +59,85 @@ fn interrupts_cannot_be_caught() {
     }
 }
 
+/// Tables that contain others many times over, and nothing else.
+#[test]
+fn small_values_make_only_so_much_text() {
+    for source in [
+        "local t = {1} for i = 1, 12 do t = {t, t, t, t, t} end return cjson.encode(t)",
+        "local t = {} for i = 1, 12 do t = {t, t, t, t, t} end return cjson.encode(t)",
+        "local t = {} for i = 1, 12 do t = {t, t, t, t, t} end return cmsgpack.pack(t)",
+    ] {
+        let reply = Bench::with_memory(SMALL_MEMORY_BYTES / 16).eval(source);
+        assert!(reply.contains("not enough memory"), "{source}: {reply:.300}");
+    }
+}
+
+/// Each of these is one call of a native function that would take minutes or hours.
+#[test]
+fn long_calls_are_interrupted() {
+    for source in [
+        "return string.find(('a'):rep(1e5), ('a-'):rep(50) .. 'b')",
+        "return string.match(('a'):rep(1e5), ('a*'):rep(50) .. 'b')",
+        "for x in string.gmatch(('a'):rep(1e5), ('a?'):rep(50) .. 'b') do end",
+        "return string.gsub(('a'):rep(1e5), ('a-'):rep(50) .. 'b', '')",
+        "return string.gsub(('a'):rep(1e5), ('a-'):rep(50) .. 'b', function() end)",
+        "return string.gsub(('a'):rep(1e5), ('a-'):rep(50) .. 'b', {})",
+        "return string.gsub(('a'):rep(1e5), '()', ('%1'):rep(1e5):gsub('%d', '2'))",
+        "return string.gsub(('a'):rep(1e5), '(b*)', ('%1'):rep(1e5))",
+        "return pcall(string.find, ('('):rep(1e6), ('%b()'):rep(3))",
+        "return pcall(string.find, ('a'):rep(1e6), '(.-)%1b')",
+        "return pcall(string.find, ('a'):rep(1e6), '[' .. ('b'):rep(1e6) .. ']')",
+        "return xpcall(function() return ('a'):rep(1e5):find(('a-'):rep(50) .. 'b') end, function() return 1 end)",
+        "return load(function() return ('a'):rep(1e5):find(('a-'):rep(50) .. 'b') end)",
+        "return string.gsub('a', 'a', function() return ('a'):rep(1e5):find(('a-'):rep(50) .. 'b') end)",
+        "local t = {} for i = 1, 1e5 do t[i] = -i end return table.foreachi(t, string.find)",
+        "local t = {} for i = 1, 1e5 do t[i] = -i end return table.sort(t, string.find)",
+        "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 1e5 do t[i] = nil end
+         t = {t, t, t, t, t, t, t, t, t, t} return cmsgpack.pack({t, t, t, t, t, t, t, t, t, t, t})",
+        "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 1e5 do t[i] = nil end
+         t = {t, t, t, t, t, t, t, t, t, t} return cjson.encode({t, t, t, t, t, t, t, t, t, t, t})",
+        "local t = {} for i = 1, 1e5 do t[i] = i * 7919 % 100003 end table.sort(t)",
+        "local s, t = ('x'):rep(1e6), {} for i = 1, 200 do t[i] = s .. i * 7919 % 211 end table.sort(t)",
+        "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 1) end",
+        "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.remove(t, 1) table.insert(t, 1) end",
+        "local s = ('x'):rep(1e6) while true do local t = s .. 'y' end",
+        "local s = ('1'):rep(12e5) while true do local t = s + 0 end",
+    ] {
+        check_interrupt(source, Interrupt::Killed);
+        check_interrupt(source, Interrupt::TimeOver);
+    }
+}
+
+/// What calls have left that an error ended is not in the way of others.
+#[test]
+fn replacements_that_are_given_up_leave_nothing() {
+    check(
+        "return string.gsub('abc', '%w', function(c) pcall(string.gsub, 'xyz', '.', function(d) if d == 'y' then error() end return '--' end) return c .. c end)",
+        "$6\r\naabbcc\r\n",
+    );
+    check(
+        "local f = function(c) return (('12'):gsub('.', function(d) return c .. d end)) end return string.gsub('ab', '.', f)",
+        "$8\r\na1a2b1b2\r\n",
+    );
+    check(
+        "local n = 0 return string.gsub('ab', '.', function(c) n = n + 1
+         local inner = coroutine.wrap(function() string.gsub('q', 'q', function() error('x') end) end)
+         pcall(inner) load(function() string.gsub('zz', 'z', error) end) return c .. n end)",
+        "$4\r\na1b2\r\n",
+    );
+    let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+    let looped = "local s = ('x'):rep(1e5) .. 'y' for i = 1, 2000 do
+        pcall(string.gsub, s, '.', function(c) if c == 'y' or i > 5 then error() end return 'zz' end) end return 1";
+    assert_eq!(bench.eval(looped), ":1\r\n");
+    assert!(
+        bench.eval("return string.gsub(('x'):rep(1e6), 'x', function(c) error('end') end)").contains("end")
+    );
+    assert_eq!(
+        bench.eval("return #string.gsub(('x'):rep(1e6), 'x', function(c) return 'zz' end)"),
+        ":2000000\r\n"
+    );
+}
+
 #[test]
 fn interrupts_of_commands_cannot_be_caught() {
     for source in [
@@ -94,6 +173,9 @@ fn memory_is_limited() {
         "local t = {} for i = 1, 5000 do t[i] = string.rep('x', 1e6) .. i end return 1",
         "local s, t = string.rep('x', 1e6), {} for i = 1, 5000 do t[i] = s end redis.log(1, unpack(t))",
         "local t = {string.rep('x', 1e6)} for i = 1, 12 do t = {t, t, t} end return cjson.encode(t)",
+        "return (string.gsub(('x'):rep(1e5), '(x*)', ('%1'):rep(1e5)))",
+        "return (string.gsub(('x'):rep(1e6), 'x', function() return ('y'):rep(1000) end))",
+        "return (('x'):rep(1e6):match(('('):rep(32) .. '.*' .. (').'):rep(32)))",
         "local f = function() end while true do local g = f f = function() return g end end",
         "return (string.rep('ab', 1e6):gsub('a', string.rep('x', 1000)))",
     ] {
@@ -178,8 +260,9 @@ fn depth_is_limited() {
         ("local function f() local ok, e = pcall(f) error(e) end f()", ""),
         ("local function f() return coroutine.wrap(f)() end return f()", "C stack overflow"),
         ("local function f() string.gsub('a', 'a', f) end f()", "C stack overflow"),
-        ("return ('a'):rep(5000):find(('a?'):rep(5000))", "pattern too complex"),
-        ("return ('a'):rep(5000):find(('a?'):rep(2000))", ":1"),
+        ("return ('a'):rep(9000):find(('a?'):rep(9000))", "pattern too complex"),
+        ("return ('a'):rep(9000):find(('a?'):rep(8000))", ":1"),
+        ("return ('a'):rep(1e6):find(('a'):rep(1e6) .. '.-')", ":1"),
         (
             "return (('('):rep(33) .. (')'):rep(33)):match(('('):rep(33) .. (')'):rep(33))",
             "too many captures",

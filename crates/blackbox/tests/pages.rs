@@ -7,11 +7,13 @@
 //!
 //! Not here: blocks in other languages (`console`, `text`), which need root, a service manager or other machines.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use blackbox::{Scratch, binary, free_port};
+use blackbox::{Scratch, Signal, binary, free_port};
+use rustix::process::{Pid, kill_process_group};
 
 /// The ports that pages name.
 const PORTS: [&str; 5] = ["26379", "6379", "6380", "7000", "8379"];
@@ -19,10 +21,8 @@ const PORTS: [&str; 5] = ["26379", "6379", "6380", "7000", "8379"];
 const FOLDERS: [&str; 3] = ["/var/", "/etc/", "/backup/"];
 /// A script that hangs is ended after so many seconds.
 const SECONDS_MAX: &str = "300";
-/// What every script begins with: it ends at the first error, and its servers end with it.
-const HEAD: &str = "set -euo pipefail
-trap 'trap - EXIT; pids=$(jobs -p); kill -9 $pids 2>/dev/null || true; wait 2>/dev/null || true' EXIT
-";
+/// What every script begins with: it ends at the first error.
+const HEAD: &str = "set -euo pipefail\n";
 
 /// A section's title, and its script.
 type Section = (String, String);
@@ -80,19 +80,22 @@ fn run(title: &str, script: &str) {
     std::os::unix::fs::symlink(darter, link).expect("the scratch directory can be written to");
     let script = folder.file("script", &format!("{HEAD}{}", moved(script, &folder)));
     let search = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("timeout")
+    let told = folder.path("told");
+    let file = File::create(&told).expect("the scratch directory can be written to");
+    let mut child = Command::new("timeout")
         .args(["-k", "5", SECONDS_MAX, "bash", "-x", &script])
         .current_dir(folder.path(""))
         .env("PATH", search)
-        .output()
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("the file can be opened twice"))
+        .stderr(file)
+        .spawn()
         .expect("there is bash");
-    assert!(
-        output.status.success(),
-        "{title}: {}\n{}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let status = child.wait().expect("it is our child");
+    // Its servers are in its process group; there may be none.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    assert!(status.success(), "{title}: {status}\n{}", fs::read_to_string(&told).unwrap_or_default());
 }
 
 fn run_all(page: &str) {
@@ -112,4 +115,9 @@ fn run_all(page: &str) {
 #[test]
 fn the_ways_from_redis_and_back_work() {
     run_all(include_str!("../../../docs/moving-from-redis.md"));
+}
+
+#[test]
+fn what_operators_do_works() {
+    run_all(include_str!("../../../docs/running.md"));
 }

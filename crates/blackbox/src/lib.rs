@@ -40,7 +40,7 @@ pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples, stream_state};
 pub use scratch::Scratch;
-pub use server::{Server, StartError, free_port, on_each_server, oracle, run};
+pub use server::{Server, StartError, binary, free_port, on_each_server, oracle, run};
 pub use shapes::Shapes;
 pub use witness::Witness;
 

@@ -329,7 +329,10 @@ pub fn free_port() -> io::Result<u16> {
 
 /// The program at `DARTER`, or `target/debug/darter` for a test in `target/debug/deps`. Cargo builds it for the tests
 /// of its own crate only.
-fn binary() -> Result<PathBuf, StartError> {
+///
+/// # Errors
+/// If it was not built.
+pub fn binary() -> Result<PathBuf, StartError> {
     if let Some(path) = std::env::var_os("DARTER") {
         return Ok(PathBuf::from(path));
     }

@@ -78,17 +78,23 @@ pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Errors {
     let outcome = write_all(stack, reply, floor, length_before + REPLY_BYTES_MAX, &mut errors);
     if let Err(failure) = outcome {
         let text = match failure {
-            Failure::Memory => "ERR not enough memory",
-            Failure::Message(_) | Failure::Argument(..) | Failure::Raise => {
-                "ERR the script's reply is too large"
-            }
+            Failure::Memory => b"ERR not enough memory".to_vec(),
+            Failure::Raise => interrupt_text(stack),
+            Failure::Message(_) | Failure::Argument(..) => b"ERR the script's reply is too large".to_vec(),
         };
         reply.rollback(start);
-        reply.error(text);
-        errors.note(text.as_bytes(), false);
+        write_line(reply, b'-', &text);
+        errors.note(&text, false);
     }
     stack.pop(stack.top() - floor);
     errors
+}
+
+/// The text of the error on top, with which a script ends that took too long.
+fn interrupt_text(stack: &mut Stack<'_>) -> Vec<u8> {
+    let is_known = stack.kind(-1) == LuaKind::Table && stack.get_field(-1, "err").is_ok();
+    let text = if is_known { stack.bytes(-1) } else { None };
+    text.unwrap_or(b"ERR the script's reply is too large").to_vec()
 }
 
 fn write_all(
@@ -101,6 +107,7 @@ fn write_all(
     let mut levels: SmallVec<[Level; 8]> = SmallVec::new();
     stack.push_copy(floor)?;
     loop {
+        stack.take_steps(1)?;
         if let Some(level) = write_value(stack, reply, errors)? {
             if reply.out().len() > length_max {
                 return Err(Failure::message("too large"));

@@ -192,8 +192,10 @@ impl State {
         let result = (context.interrupt.get() != Some(Interrupt::Retry)).then(|| {
             lua.check_stack(ffi::LUA_MINSTACK);
             let ending = if status == 0 { Ending::Returned } else { Ending::Raised };
-            finish(&mut Stack::new(lua, context), ending)
+            // A reply can be so large that the host is asked while it is written.
+            context.with_host(host, || finish(&mut Stack::new(lua, context), ending))
         });
+        lua.set_hook(None, 0, 0);
         self.tidy_up(status);
         result
     }

@@ -108,6 +108,17 @@ fn long_calls_are_interrupted() {
     }
 }
 
+/// A reply of many small values is written for minutes.
+#[test]
+fn long_replies_are_interrupted() {
+    let mut bench = Bench::new();
+    bench.host.interrupt_at = Some((3, Interrupt::TimeOver));
+    let reply = bench.eval("local t = {} for i = 1, 9 do t = {t, t, t, t, t, t, t, t, t, t} end return t");
+    assert_eq!(reply, "-ERR Script killed by script-time-max...\r\n");
+    bench.host.interrupt_at = None;
+    assert_eq!(bench.eval("return {1, {2}}"), "*2\r\n:1\r\n*1\r\n:2\r\n");
+}
+
 /// What calls have left that an error ended is not in the way of others.
 #[test]
 fn replacements_that_are_given_up_leave_nothing() {

@@ -4,9 +4,9 @@ CARGO ?= cargo
 PORT ?= 6379
 HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
-export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
+export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates deb test-packages systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -145,6 +145,12 @@ console: release ## The console in headless Chromium: with made-up data, then on
 	scripts/setup
 	gates/console/run
 	gates/run --on darter console
+
+deb: release ## The Debian package: target/packages/darter_VERSION-1_ARCH.deb; VERSION: by default that of the last tag, or of the workspace
+	packaging/deb
+
+test-packages: deb ## The package in clean roots of Debian 12 and 13 (as root): installed, upgraded, purged, beside redis-server and in its place; SUITES, PARTS
+	packaging/test-deb
 
 systemd: release ## The unit file under a real systemd, in roots of Debian 12 and 13 (as root): SUITES, DARTER
 	scripts/try-unit

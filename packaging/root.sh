@@ -97,6 +97,7 @@ finish() {
     rmdir "$work" 2>/dev/null || true
 }
 trap finish EXIT
+trap 'echo "FAIL line $LINENO: $BASH_COMMAND" >&2' ERR
 
 inside() {
     if [ -n "$systemd_pid" ]; then

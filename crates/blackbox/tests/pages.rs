@@ -121,3 +121,8 @@ fn the_ways_from_redis_and_back_work() {
 fn what_operators_do_works() {
     run_all(include_str!("../../../docs/running.md"));
 }
+
+#[test]
+fn what_users_of_job_systems_look_at_is_there() {
+    run_all(include_str!("../../../docs/for-your-job-system.md"));
+}

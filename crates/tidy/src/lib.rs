@@ -8,6 +8,7 @@
 
 mod assertions;
 mod circles;
+mod pages;
 mod sources;
 mod transcripts;
 mod types;

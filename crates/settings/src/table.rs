@@ -135,7 +135,7 @@ settings! {
         kind: SettingKind::Words,
         default: "* -::*",
         effect: Some(Consequence::Listen),
-        doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
+        doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6; an address with a - in front may be missing",
         ..Setting::of(group::NETWORK)
     };
     UNIXSOCKET = Setting {
@@ -158,7 +158,7 @@ settings! {
         unit: "connections",
         default: "511",
         change: Change::AtStart,
-        doc: "Connections that may wait to be accepted",
+        doc: "Length of the queue of connections that are not accepted yet",
         ..Setting::of(group::NETWORK)
     };
     TCP_KEEPALIVE = Setting {
@@ -191,7 +191,7 @@ settings! {
         kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        doc: "The longest request that is collected for a client",
+        doc: "The longest request that is buffered for a client",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
@@ -206,7 +206,7 @@ settings! {
         kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
+        doc: "Bytes of unread replies at which a client is no longer served until it reads them, and is disconnected after a minute",
         ..Setting::of(group::NETWORK)
     };
     MEMCACHED_PORT = Setting {
@@ -259,7 +259,7 @@ settings! {
         unit: "threads",
         default: "0",
         change: Change::AtStart,
-        doc: "Threads that serve clients; 0: one for each processor that the process may use, or as many as its CPU quota pays for",
+        doc: "Threads that serve clients; 0: one per available processor, or as many as the CPU quota pays for",
         ..Setting::of(group::THREADS)
     };
     IO_THREADS = Setting {
@@ -268,14 +268,14 @@ settings! {
         unit: "threads",
         default: "1",
         change: Change::AtStart,
-        doc: "If it is given and `proactor_threads` is not: threads that serve clients, which do more here than input and output",
+        doc: "Number of threads that serve clients (not only I/O), if `proactor_threads` is not set",
         ..Setting::of(group::THREADS)
     };
     THREADS_ELASTIC = Setting {
         name: "threads-elastic",
         kind: SettingKind::Switch,
         default: "yes",
-        doc: "Connections are served on as many threads as their load needs, and move to where there is time for them; no: each stays on the thread that it was dealt to in turn",
+        doc: "Serve connections on as many threads as the load needs, and move them to idle threads; no: each stays on the thread that it was assigned to round-robin",
         ..Setting::of(group::THREADS)
     };
     NUM_SHARDS = Setting {
@@ -284,7 +284,7 @@ settings! {
         unit: "shards",
         default: "0",
         change: Change::AtStart,
-        doc: "Parts of the keyspace that are used independently; 0: 32 per thread",
+        doc: "Independent parts of the keyspace; 0: 32 per thread",
         ..Setting::of(group::THREADS)
     };
     SHARD_ENTRY = Setting {
@@ -292,13 +292,13 @@ settings! {
         kind: SettingKind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
         change: Change::AtStart,
-        doc: "roam: the thread that has a command enters the shard of its key; home: it sends the command to the thread that the shard belongs to",
+        doc: "roam: the thread that reads a command enters the key's shard; home: it sends the command to the thread that owns the shard",
         ..Setting::of(group::THREADS)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
         name: "shard_round_robin_prefix",
         change: Change::AtStart,
-        doc: "Keys that begin like this are dealt out to the shards in turn; empty: none",
+        doc: "Keys with this prefix are assigned to shards round-robin; empty: none",
         ..Setting::of(group::THREADS)
     };
     COLOCATE = Setting {
@@ -322,7 +322,7 @@ settings! {
         kind: SettingKind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
         default: "auto",
         change: Change::AtStart,
-        doc: "How bytes are moved; auto: by io_uring where it works, otherwise by epoll",
+        doc: "I/O driver; auto: io_uring where it works, otherwise epoll",
         ..Setting::of(group::THREADS)
     };
     POLL_US = Setting {
@@ -331,7 +331,7 @@ settings! {
         unit: "microseconds",
         default: "30",
         change: Change::AtStart,
-        doc: "How long a busy thread looks for more work before it sleeps; 0: not at all",
+        doc: "How long a busy thread polls for more work before it sleeps; 0: not at all",
         ..Setting::of(group::THREADS)
     };
 
@@ -354,7 +354,7 @@ settings! {
         kind: SettingKind::Switch,
         default: "no",
         change: Change::AtStart,
-        doc: "Each thread stays on one processor, of those of server_cpulist in turn: for measurements that repeat, on a machine with nothing else to do",
+        doc: "Pin each thread to one processor of server_cpulist: for repeatable measurements on an otherwise idle machine",
         ..Setting::of(group::THREADS)
     };
     DISABLE_THP = Setting {
@@ -362,7 +362,7 @@ settings! {
         kind: SettingKind::Switch,
         default: "yes",
         change: Change::AtStart,
-        doc: "Take no huge pages from the kernel: clearing one holds a command up for more than a millisecond",
+        doc: "Do not use transparent huge pages: clearing one delays a command by more than a millisecond",
         ..Setting::of(group::THREADS)
     };
 
@@ -383,7 +383,7 @@ settings! {
         unit: "bytes",
         default: "0",
         effect: Some(Consequence::Memory),
-        doc: "Memory from which on keys are evicted, or what would need more is refused; 0: no limit",
+        doc: "Memory limit, at which keys are evicted or commands that need more memory are refused; 0: no limit",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_POLICY = Setting {
@@ -399,7 +399,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: INT },
         unit: "keys",
         default: "5",
-        doc: "Keys that are looked at to find one to evict; beyond 64 it makes no difference",
+        doc: "Keys that are sampled to find one to evict; 64 at most",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_EVICTION_TENACITY = Setting {
@@ -414,14 +414,14 @@ settings! {
         kind: SettingKind::MemoryOrPercent,
         unit: "bytes or percent",
         default: "0",
-        doc: "Memory of all clients, also in percent of maxmemory, from which on the largest are disconnected; 0: no limit",
+        doc: "Memory of all clients, in bytes or percent of maxmemory, above which the largest clients are disconnected; 0: no limit",
         ..Setting::of(group::MEMORY)
     };
     ACTIVEDEFRAG = Setting {
         name: "activedefrag",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Move what lies scattered together when much of the memory taken from the system is not in use, so that it goes back",
+        doc: "Compact fragmented memory so that unused pages go back to the system",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_IGNORE_BYTES = Setting {
@@ -429,7 +429,7 @@ settings! {
         kind: SettingKind::Memory { min: 1, max: LONG },
         unit: "bytes",
         default: "2097152",
-        doc: "Unused memory that is left alone",
+        doc: "Amount of unused memory below which nothing is compacted",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_THRESHOLD_LOWER = Setting {
@@ -437,7 +437,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 1000 },
         unit: "percent",
         default: "3",
-        doc: "Unused memory, as a part of what is used, from which on it is seen to",
+        doc: "Unused memory, relative to used memory, at which compaction starts",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_THRESHOLD_UPPER = Setting {
@@ -445,7 +445,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 1000 },
         unit: "percent",
         default: "100",
-        doc: "The same, from which on that gets the most time",
+        doc: "The same, at which compaction gets the most time",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MIN = Setting {
@@ -453,7 +453,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "1",
-        doc: "The part of each thread's time that it gets at the lower threshold, and while clients keep the thread busy",
+        doc: "Share of each thread's time for compaction at the lower threshold, and while clients keep the thread busy",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MAX = Setting {
@@ -469,7 +469,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "10",
         effect: Some(Consequence::Data),
-        doc: "How much more rarely the counter of a key grows when it is larger; with 10 it is full after a million uses",
+        doc: "How much more slowly a key's counter grows as it gets larger; with 10 it saturates after a million accesses",
         ..Setting::of(group::MEMORY)
     };
     LFU_DECAY_TIME = Setting {
@@ -487,7 +487,7 @@ settings! {
         unit: "nodes",
         default: "0",
         effect: Some(Consequence::Data),
-        doc: "A list is compressed but for so many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
+        doc: "Compress lists except this many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
         ..Setting::of(group::DATA)
     };
     LIST_COMPRESS_BYTES_MIN = Setting {
@@ -496,7 +496,7 @@ settings! {
         unit: "bytes",
         default: "131072",
         effect: Some(Consequence::Data),
-        doc: "A list of so many bytes is compressed but for a sixty-fourth, and 512 KiB at most, at either end; 0: none is",
+        doc: "Compress lists of at least this many bytes, except a sixty-fourth (512 KiB at most) at either end; 0: none",
         ..Setting::of(group::DATA)
     };
     HASH_ENTRIES = Setting {
@@ -581,7 +581,7 @@ settings! {
         unit: "keys",
         default: "1000000",
         effect: Some(Consequence::Data),
-        doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
+        doc: "Keys that CLIENT TRACKING remembers; beyond that, some are invalidated; 0: no limit",
         ..Setting::of(group::DATA)
     };
     STREAM_NODE_BYTES = Setting {
@@ -608,7 +608,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "5000",
-        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
+        doc: "Time after which a script is slow: other clients get BUSY, and it can be killed; 0: never",
         ..Setting::of(group::DATA)
     };
     SCRIPT_TIME_MAX = Setting {
@@ -624,7 +624,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "runs",
         default: "1000",
-        doc: "After how many runs within its declared keys a script may run beside those that touch others; 0: at once",
+        doc: "Runs within its declared keys after which a script may run in parallel with scripts that touch undeclared keys; 0: at once",
         ..Setting::of(group::DATA)
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
@@ -633,7 +633,7 @@ settings! {
         unit: "bytes",
         default: "268435456",
         change: Change::AtStart,
-        doc: "Memory that scripts may use on each thread, and functions beside them; one that wants more gets an error",
+        doc: "Memory limit for scripts on each thread, and separately for functions; a script that needs more gets an error",
         ..Setting::of(group::DATA)
     };
 

@@ -117,7 +117,7 @@ settings! {
         kind: special::SAVE_POINTS,
         default: "3600 1 300 100 60 10000",
         unit: "seconds, changes",
-        doc: "A snapshot is saved after so many seconds with so many changes, and when the server ends; empty: neither",
+        doc: "Save a snapshot after this many seconds with this many changes, and on shutdown; empty: neither",
         ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_CRON = Setting {
@@ -131,7 +131,7 @@ settings! {
         kind: SettingKind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
         default: "ask",
         change: Change::AtStart,
-        doc: "An append-only file of Redis in the working directory is loaded once in the place of the snapshot (yes) or left aside (no); ask: refuse to start",
+        doc: "Import Redis' append-only file from the working directory once instead of the snapshot (yes), or ignore it (no); ask: refuse to start if there is one",
         ..Setting::of(group::PROCESS)
     };
     APPENDDIRNAME = Setting {
@@ -203,7 +203,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: i64::MAX },
         default: "0",
         unit: "milliseconds",
-        doc: "When the disk has not answered for so long, PING is answered with MISCONF, so that whoever watches takes the server for down; 0: never",
+        doc: "Time without an answer from the disk after which PING returns MISCONF, so that health checks consider the server down; 0: never",
         ..Setting::of(group::PROCESS)
     };
 }

@@ -19,7 +19,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 10_000_000 },
         default: "100000",
         effect: Some(Consequence::Queues),
-        doc: "Queues of which ages, rates and waiting times are kept; further ones are lists like any other",
+        doc: "Queues whose ages, rates and waiting times are tracked; further ones are ordinary lists",
         ..Setting::of(group::WATCHING)
     };
     QUEUE_IDLE_TIMEOUT = Setting {

@@ -27,7 +27,7 @@ settings! {
     MASTERUSER = Setting {
         name: "masteruser",
         alias: Some("primaryuser"),
-        doc: "The user as whom it logs in there; empty: `default`",
+        doc: "User for authentication at the primary; empty: `default`",
         is_secret: true,
         ..Setting::of(group::REPLICATION)
     };
@@ -113,7 +113,7 @@ settings! {
         name: "repl-diskless-sync-max-replicas",
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
-        doc: "The snapshot waits no longer when so many replicas want it; 0: it does",
+        doc: "Start the snapshot early once this many replicas wait for it; 0: always wait",
         ..Setting::of(group::REPLICATION)
     };
     MIN_REPLICAS_TO_WRITE = Setting {
@@ -129,7 +129,7 @@ settings! {
         name: "repl_sync_replicas",
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
-        doc: "Replies wait until so many replicas have what they tell of, and commands that write are refused while there are fewer; 0: they do not",
+        doc: "Delay replies until this many replicas have the data they reveal, and refuse writes while fewer follow; 0: asynchronous replication",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
@@ -147,7 +147,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "10",
         unit: "seconds",
-        doc: "A replica follows closely if it has acknowledged something in the last so many seconds; 0: min-replicas-to-write has no effect",
+        doc: "A replica counts if it has acknowledged something within this many seconds; 0: min-replicas-to-write has no effect",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };

@@ -11,7 +11,7 @@ settings! {
     REQUIREPASS = Setting {
         name: "requirepass",
         effect: Some(Consequence::Password),
-        doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
+        doc: "Password of the user `default`, which clients use unless they authenticate as another; empty: none",
         is_secret: true,
         ..Setting::of(group::SECURITY)
     };
@@ -49,14 +49,14 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "clients",
         default: "0",
-        doc: "Connections that may be logged in as the same user, except the default user; further logins are refused; 0: any number",
+        doc: "Connections per user, except the default user; further logins are refused; 0: no limit",
         ..Setting::of(group::SECURITY)
     };
     PROTECTED_MODE = Setting {
         name: "protected-mode",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "While there is no password, only clients on this machine are served",
+        doc: "Serve only clients on this machine while there is no password",
         ..Setting::of(group::SECURITY)
     };
     ENABLE_DEBUG_COMMAND = Setting {
@@ -88,7 +88,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "There is no cluster mode",
+        doc: "Refused: there is no cluster mode",
         refused: "there are no clusters; `cluster-mode emulated` answers as a cluster of one node does",
         ..Setting::of(group::SECURITY)
     };

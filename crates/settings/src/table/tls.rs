@@ -77,7 +77,7 @@ settings! {
         name: "tls-auth-clients-user",
         kind: SettingKind::Choice(&[("off", 0), ("CN", 1)]),
         default: "off",
-        doc: "CN: a client acts as the user whose name is the common name of its certificate, without AUTH; if there is none, as any client does",
+        doc: "CN: the common name of a client's certificate names its user, without AUTH; if there is no such user, the client starts as `default`",
         ..Setting::of(group::TLS)
     };
     TLS_PROTOCOLS = Setting {
@@ -129,7 +129,7 @@ settings! {
         unit: "seconds",
         default: "300",
         effect: Some(Consequence::Tls),
-        doc: "How long a session may be resumed",
+        doc: "How long a session can be resumed",
         ..Setting::of(group::TLS)
     };
     TLS_REPLICATION = Setting {

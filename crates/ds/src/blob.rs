@@ -7,12 +7,12 @@
 //!
 //! A table needs the upper bits of pointers for itself; where they are free, slim blobs are shorter by the length.
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
 use std::slice;
 
 use crate::compact_table::{Block, Held};
-use crate::listpack::{PREFIX_BYTES_MAX, item_range, prefix_bytes, push_prefix};
+use crate::listpack::{PREFIX_BYTES_MAX, item_range, prefix, prefix_bytes};
 use crate::mover::Mover;
 
 /// A byte string; see the head of this file.
@@ -27,17 +27,20 @@ unsafe impl Send for Blob {}
 unsafe impl Sync for Blob {}
 
 impl Blob {
+    #[inline]
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Self::written(bytes.len(), |blob| blob.extend_from_slice(bytes))
+        Self::written(bytes.len(), |blob| blob.push(bytes))
     }
 
     /// The `len` bytes that `write` appends.
-    pub(crate) fn written(len: usize, write: impl FnOnce(&mut Vec<u8>)) -> Self {
-        let mut bytes = Vec::with_capacity(Self::memory_bytes(len));
-        push_prefix(&mut bytes, len);
-        write(&mut bytes);
-        assert_eq!(bytes.len(), Self::memory_bytes(len), "the length is what was said");
-        Self { block: NonNull::from(Box::leak(bytes.into_boxed_slice())).cast() }
+    #[inline]
+    pub(crate) fn written(len: usize, write: impl FnOnce(&mut Unwritten<'_>)) -> Self {
+        let mut block = Box::new_uninit_slice(Self::memory_bytes(len));
+        let mut unwritten = Unwritten(&mut block);
+        unwritten.push_prefix(len);
+        write(&mut unwritten);
+        assert!(unwritten.0.is_empty(), "the length is what was said");
+        Self { block: NonNull::from(Box::leak(block)).cast() }
     }
 
     /// Bytes that a blob of `len` bytes allocates.
@@ -63,6 +66,26 @@ impl Blob {
         let (bytes, len) = parts(held.raw().cast());
         // SAFETY: that many bytes of the blob follow, and who holds it is alone with it.
         unsafe { slice::from_raw_parts_mut(bytes.as_ptr(), len) }
+    }
+}
+
+/// What is to be written of a new blob.
+pub(crate) struct Unwritten<'a>(&'a mut [MaybeUninit<u8>]);
+
+impl Unwritten<'_> {
+    /// Appends bytes.
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let (place, rest) = mem::take(&mut self.0).split_at_mut(bytes.len());
+        place.write_copy_of_slice(bytes);
+        self.0 = rest;
+    }
+
+    /// Appends the prefix for so many bytes.
+    #[inline]
+    pub(crate) fn push_prefix(&mut self, len: usize) {
+        let (bytes, prefix_len) = prefix(len);
+        if prefix_len == 1 { self.push(&bytes[..1]) } else { self.push(&bytes) }
     }
 }
 
@@ -246,7 +269,7 @@ mod tests {
             let mut held = table.find_mut(7, |_| true).expect("it is there");
             Blob::bytes_mut(&mut held).fill(b'c');
             assert_eq!(held.get(), vec![b'c'; len]);
-            held.replace(|old| Blob::written(old.len() + 1, |new| new.extend(vec![b'd'; len + 1])));
+            held.replace(|old| Blob::written(old.len() + 1, |new| new.push(&vec![b'd'; len + 1])));
             assert_eq!(table.remove(7, |_| true).map(|blob| blob.len()), Some(len + 1));
         }
     }

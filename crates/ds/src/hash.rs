@@ -10,7 +10,7 @@
 use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
 use crate::hash_expiry::FieldExpiries;
-use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes, push_prefix};
+use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
@@ -71,10 +71,10 @@ enum FormRef<'a> {
 
 /// A field and its value.
 fn record(field: &[u8], value: &[u8]) -> Blob {
-    Blob::written(record_len(field, value), |bytes| {
-        push_prefix(bytes, field.len());
-        bytes.extend_from_slice(field);
-        bytes.extend_from_slice(value);
+    Blob::written(record_len(field, value), |record| {
+        record.push_prefix(field.len());
+        record.push(field);
+        record.push(value);
     })
 }
 
@@ -355,6 +355,7 @@ impl Hash {
     }
 
     /// Says that `field` does not expire; false if it did not anyway.
+    #[inline]
     pub fn persist(&mut self, field: &[u8]) -> bool {
         self.expiries.as_mut().is_some_and(|expiries| expiries.remove(field))
     }
@@ -379,6 +380,9 @@ impl Hash {
 
     /// Sets a field, which expires when it did before; true if it is new.
     pub fn set_keeping_expiry(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
+        if let Form::Big(big) = &mut self.form {
+            return big.set(field, value);
+        }
         if let Form::Small(pack) = &mut self.form {
             let found = find_pair(pack.lend(), field);
             let is_new = found.is_none();

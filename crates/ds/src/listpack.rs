@@ -23,13 +23,21 @@ const LONG: u8 = u8::MAX;
 
 /// Appends the prefix for an item of `len` bytes.
 pub(crate) fn push_prefix(bytes: &mut Vec<u8>, len: usize) {
-    match u8::try_from(len) {
-        Ok(short) if short != LONG => bytes.push(short),
-        _ => {
-            bytes.push(LONG);
-            bytes.extend_from_slice(&(len as u64).to_le_bytes());
-        }
+    let (prefix, prefix_len) = prefix(len);
+    bytes.extend_from_slice(&prefix[..prefix_len]);
+}
+
+/// The prefix for an item of `len` bytes, and how long it is.
+#[inline]
+pub(crate) fn prefix(len: usize) -> ([u8; PREFIX_BYTES_MAX], usize) {
+    let mut prefix = [LONG; PREFIX_BYTES_MAX];
+    let prefix_len = prefix_bytes(len);
+    if prefix_len == 1 {
+        prefix[0] = len as u8;
+    } else {
+        prefix[1..].copy_from_slice(&(len as u64).to_le_bytes());
     }
+    (prefix, prefix_len)
 }
 
 /// Bytes of the prefix for an item of `len` bytes.

@@ -321,6 +321,26 @@ fn an_entry_takes_ten_bytes_at_any_length() {
     assert_eq!((table.memory_bytes(), table.len()), (0, 0));
 }
 
+/// More than the counts of what goes past buckets can hold, in a segment and while one is filled.
+#[test]
+fn thousands_of_blocks_with_one_hash_come_and_go() {
+    let hash = |_: &u32| Hashing::Constant.of(0);
+    let mut table = CompactTable::new();
+    for key in 0..6000 {
+        table.insert(hash(&key), Box::new(key), hash);
+    }
+    table.debug_validate(hash);
+    for key in (0..6000).step_by(500) {
+        assert_eq!(table.find(hash(&key), |other| *other == key), Some(&key));
+    }
+    assert_eq!(table.find(hash(&0), |other| *other == 6000), None);
+    for key in 0..6000 {
+        assert_eq!(table.remove(hash(&key), |other| *other == key), Some(Box::new(key)));
+    }
+    table.debug_validate(hash);
+    assert!(table.is_empty() && table.memory_bytes() < 2000, "{}", table.memory_bytes());
+}
+
 /// Short enough for Miri, which goes over it for what is undefined.
 #[test]
 fn a_table_of_few_segments_grows_moves_and_shrinks() {

@@ -21,6 +21,18 @@ impl Band {
     const fn count(&self) -> usize {
         (self.last - self.after) / self.step
     }
+
+    /// The class of so many bytes.
+    #[inline]
+    const fn index(&self, bytes: usize) -> usize {
+        self.classes_before + (bytes - self.after - 1) / self.step
+    }
+
+    /// Bytes of the class.
+    #[inline]
+    const fn bytes(&self, index: usize) -> usize {
+        self.after + (index - self.classes_before + 1) * self.step
+    }
 }
 
 const BANDS: [Band; 3] = [
@@ -28,6 +40,17 @@ const BANDS: [Band; 3] = [
     Band { after: 1024, last: 2048, step: 32, classes_before: 128 },
     Band { after: 2048, last: 8192, step: 64, classes_before: 160 },
 ];
+
+/// Bytes of each class.
+static BYTES: [u16; CLASSES] = {
+    let (mut bytes, mut index) = ([0; CLASSES], 0);
+    while index < CLASSES {
+        let band = (index >= BANDS[1].classes_before) as usize + (index >= BANDS[2].classes_before) as usize;
+        bytes[index] = BANDS[band].bytes(index) as u16;
+        index += 1;
+    }
+    bytes
+};
 
 /// One of the sizes, below [`CLASSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +61,15 @@ impl Class {
     #[inline]
     pub(crate) fn of(bytes: usize) -> Self {
         debug_assert!(bytes <= SMALL_BYTES_MAX);
-        let band = &BANDS[usize::from(bytes > BANDS[0].last) + usize::from(bytes > BANDS[1].last)];
-        Class((band.classes_before + (bytes.max(1) - band.after - 1) / band.step) as u8)
+        // Each band by itself: so the compiler knows its step, and nothing is divided.
+        let index = if bytes <= BANDS[0].last {
+            BANDS[0].index(bytes.max(1))
+        } else if bytes <= BANDS[1].last {
+            BANDS[1].index(bytes)
+        } else {
+            BANDS[2].index(bytes)
+        };
+        Class(index as u8)
     }
 
     /// The size with this number.
@@ -63,10 +93,7 @@ impl Class {
     /// Bytes of a block.
     #[inline]
     pub(crate) fn bytes(self) -> usize {
-        let index = self.index();
-        let band = &BANDS
-            [usize::from(index >= BANDS[1].classes_before) + usize::from(index >= BANDS[2].classes_before)];
-        band.after + (index - band.classes_before + 1) * band.step
+        usize::from(BYTES[self.index()])
     }
 }
 

@@ -75,7 +75,7 @@ fn class_of(layout: Layout) -> Option<Class> {
 /// The same for the layout of a small block. Slabs are aligned, so blocks are to what their size is a multiple of.
 #[inline]
 fn fitting(layout: Layout) -> Class {
-    Class::of(layout.size().next_multiple_of(layout.align()))
+    Class::of(layout.pad_to_align().size())
 }
 
 /// The class of large blocks for this layout.
@@ -129,6 +129,12 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
         }
         return block;
     }
+    allocate_elsewhere(layout, zeroed)
+}
+
+/// A block that is not small, or of a thread without a heap.
+#[inline(never)]
+fn allocate_elsewhere(layout: Layout, zeroed: bool) -> *mut u8 {
     if let Some(class) = large_class_of(layout)
         && let Some(block) = with_local(|local| local.allocate_large(class))
         && !block.is_null()

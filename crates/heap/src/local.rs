@@ -85,12 +85,19 @@ impl Local {
         let slab = self.current[class.index()];
         let at = slab.fresh_at.load(Relaxed) as usize;
         if at + class.bytes() > SLAB_BYTES {
-            return if self.change_slab(class) { self.allocate(class) } else { ptr::null_mut() };
+            return self.allocate_in_another(class);
         }
         slab.fresh_at.store((at + class.bytes()) as u32, Relaxed);
         slab.used.store(slab.used.load(Relaxed) + 1, Relaxed);
         // SAFETY: the block lies in the slab.
         unsafe { self.region.start(self.region.number(slab)).add(at) }.as_ptr()
+    }
+
+    /// The same if the current slab is full.
+    #[cold]
+    #[inline(never)]
+    fn allocate_in_another(&mut self, class: Class) -> *mut u8 {
+        if self.change_slab(class) { self.allocate(class) } else { ptr::null_mut() }
     }
 
     /// Finds a slab with room in place of the current one, which is full; false if there is none.

@@ -26,7 +26,7 @@ mod walk;
 
 use std::mem;
 
-use segment::Segment;
+use segment::{Place, Segment};
 pub use slot::{Block, Held, Shared};
 use slot::{Slot, TAG_BITS};
 pub use walk::Sampling;
@@ -141,17 +141,36 @@ impl<B: Block> CompactTable<B> {
     /// Adds a block that the caller knows to be absent. `hash_of` gives the hash of any block of the table.
     #[inline]
     pub fn insert(&mut self, hash: u64, block: B, hash_of: impl Fn(B::Ref<'_>) -> u64) -> Held<'_, B> {
-        if self.len >= self.segments.len() * ENTRIES_PER_SEGMENT_MAX {
-            self.add_segment(&hash_of);
-        }
+        self.make_room(hash, hash_of);
         let (number, depth) = segment_of(self.segments.len(), hash);
+        self.put(number, tag_at(hash, depth), None, block)
+    }
+
+    /// Whether segments have as many blocks as they should before another is added.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.len >= self.segments.len() * ENTRIES_PER_SEGMENT_MAX
+    }
+
+    /// Sees to room for a block with this hash.
+    #[inline]
+    fn make_room(&mut self, hash: u64, hash_of: impl Fn(B::Ref<'_>) -> u64) {
+        if self.is_crowded() {
+            self.add_segment(hash_of);
+        }
+        let (number, _) = segment_of(self.segments.len(), hash);
         if self.segments[number].is_full() {
             self.change(number, Segment::grow);
         }
-        let segment = &mut self.segments[number];
-        let place = segment.insert(tag_at(hash, depth), self.turn, block);
+    }
+
+    /// Adds a block to a segment with room, into a free slot that was found for it or is found now.
+    #[inline(always)]
+    fn put(&mut self, number: usize, tag: u16, free: Option<Place>, block: B) -> Held<'_, B> {
         self.len += 1;
-        segment.slot_mut(place).get_mut(self.turn).expect("it was put there")
+        let segment = &mut self.segments[number];
+        let place = free.unwrap_or_else(|| segment.find_free(tag));
+        segment.put(place, tag, self.turn, block)
     }
 
     /// The block with this hash that `eq` accepts, or a new one from `make`; true if it is new.
@@ -163,15 +182,21 @@ impl<B: Block> CompactTable<B> {
         make: impl FnOnce() -> B,
         hash_of: impl Fn(B::Ref<'_>) -> u64,
     ) -> (Held<'_, B>, bool) {
-        let found = self.segment(hash).and_then(|(segment, tag)| segment.locate(tag, eq));
-        match found {
-            Some(place) => {
+        let (number, depth) = segment_of(self.segments.len().max(1), hash);
+        let tag = tag_at(hash, depth);
+        let free = match self.segments.get(number).map(|segment| segment.locate_or_free(tag, eq)) {
+            Some(Ok(place)) => {
                 let turn = self.turn;
-                let (segment, _) = self.segment_mut(hash).expect("it was found there");
-                (segment.slot_mut(place).get_mut(turn).expect("it was found there"), false)
+                let slot = self.segments[number].slot_mut(place);
+                return (slot.get_mut(turn).expect("it was found there"), false);
             }
-            None => (self.insert(hash, make(), hash_of), true),
+            Some(Err(free)) => free,
+            None => None,
+        };
+        if self.is_crowded() || self.segments[number].is_full() {
+            return (self.insert(hash, make(), hash_of), true);
         }
+        (self.put(number, tag, free, make()), true)
     }
 
     /// Takes the block with this hash that `eq` accepts out of the table.
@@ -208,8 +233,8 @@ impl<B: Block> CompactTable<B> {
         let segment_count = count.div_ceil(ENTRIES_PER_SEGMENT_MAX);
         let segment = |number: usize| {
             let (_, depth) = segment_of(segment_count, (number as u64) << PLACEMENT_BITS);
-            // A little less than is to be expected there: what is too much would stay.
-            Segment::with_room_for((count >> depth) * 7 / 8)
+            // A little more than is to be expected there, so that few grow.
+            Segment::with_room_for((count >> depth) * 17 / 16)
         };
         self.segments = (0..segment_count).map(segment).collect();
         self.segment_bytes = self.segments.iter().map(Segment::memory_bytes).sum();
@@ -217,7 +242,8 @@ impl<B: Block> CompactTable<B> {
 
     /// Adds the first segment, or splits one off.
     #[cold]
-    fn add_segment(&mut self, hash_of: &dyn Fn(B::Ref<'_>) -> u64) {
+    #[inline(never)]
+    fn add_segment(&mut self, hash_of: impl Fn(B::Ref<'_>) -> u64) {
         let new = self.segments.len();
         let added = if new == 0 {
             Segment::with_room_for(0)

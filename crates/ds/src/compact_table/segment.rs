@@ -4,19 +4,23 @@
 //! the next one that is not, and is counted in those that it went past. So the row is rebuilt by tags alone; only to
 //! split a segment the blocks are looked at, for the bit that each tag then needs in place of the one used up.
 
+use std::mem::ManuallyDrop;
+
 use super::bucket::{Bucket, SLOTS};
-use super::slot::{Block, Held, Slot, TAG_BITS};
+use super::slot::{Block, Glance, Held, Slot, TAG_BITS};
 use super::tag_at;
 use crate::mover::{Mover, move_slice};
 
 /// Orders of tags end here; see [`order`].
 pub(super) const ORDER_END: u64 = 1 << TAG_BITS;
-/// Blocks that are asked for before their hashes are needed.
-const AHEAD: usize = 12;
+/// Buckets whose blocks are asked for before their hashes are needed.
+const BUCKETS_AHEAD: usize = 2;
 
 pub(super) struct Segment<B: Block> {
     buckets: Box<[Bucket<B>]>,
-    len: usize,
+    len: u32,
+    /// How many blocks it holds at most before it grows.
+    capacity: u32,
 }
 
 /// Where a block lies.
@@ -26,19 +30,49 @@ pub(super) struct Place {
     slot: usize,
 }
 
-/// How many blocks so many buckets hold at most: nine tenths of their slots.
-const fn capacity(bucket_count: usize) -> usize {
-    bucket_count * SLOTS * 9 / 10
-}
+/// Buckets are filled to this part of their slots.
+const FILL: (usize, usize) = (11, 12);
+/// What grows or was split gets so much more room: it grows twice until it is split, when it has doubled and a little more.
+const ROOM: (usize, usize) = (41, 32);
+/// Sizes of segments for each doubling, as a power of two. Heaps keep blocks of each size apart, and of each size a slab that is not
+/// full: with any number of buckets that was more memory than small collections have.
+const SIZES_BITS: u32 = 2;
 
-/// The least number of buckets that is at least `count` and one of four for each doubling.
-fn rounded_up(count: usize) -> usize {
-    count.next_multiple_of(1 << (count - 1).checked_ilog2().unwrap_or(0).saturating_sub(2))
+/// How many blocks so many buckets hold at most.
+const fn capacity(bucket_count: usize) -> usize {
+    bucket_count * SLOTS * FILL.0 / FILL.1
 }
 
 /// The number of buckets for `len` blocks and one more.
 fn bucket_count(len: usize) -> usize {
-    rounded_up(((len + 1) * 10).div_ceil(SLOTS * 9))
+    rounded_up(((len + 1) * FILL.1).div_ceil(SLOTS * FILL.0))
+}
+
+/// Between two sizes as large as this number of buckets.
+fn step(count: usize) -> usize {
+    1 << count.checked_ilog2().unwrap_or(0).saturating_sub(SIZES_BITS)
+}
+
+/// The least size of at least so many buckets.
+fn rounded_up(count: usize) -> usize {
+    count.next_multiple_of(step(count - 1))
+}
+
+/// The size that is nearest to this number of buckets.
+fn rounded(count: usize) -> usize {
+    let step = step(count);
+    (count + step / 2) / step * step
+}
+
+/// The number of buckets for `len` blocks and those that come until it grows.
+fn roomy_bucket_count(len: usize) -> usize {
+    let buckets = (len * FILL.1 * ROOM.0).div_ceil(SLOTS * FILL.0 * ROOM.1);
+    rounded(buckets).max(bucket_count(len))
+}
+
+/// The number of buckets after so many.
+fn grown(count: usize) -> usize {
+    rounded(count * ROOM.0 / ROOM.1).max(rounded_up(count + 1))
 }
 
 /// Where blocks with this tag come in the order of positions: its bits read backwards.
@@ -59,12 +93,13 @@ impl<B: Block> Segment<B> {
     }
 
     fn with_buckets(count: usize) -> Self {
-        Self { buckets: (0..count).map(|_| Bucket::empty()).collect(), len: 0 }
+        let capacity = u32::try_from(capacity(count)).expect("there are less than 2^32 blocks in a segment");
+        Self { buckets: Bucket::empty_row(count), len: 0, capacity }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     #[inline]
@@ -91,11 +126,39 @@ impl<B: Block> Segment<B> {
 
     /// Where the block with this tag lies that `eq` accepts.
     #[inline]
-    pub(super) fn locate(&self, tag: u16, mut eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
+    pub(super) fn locate(&self, tag: u16, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
+        self.search(tag, eq, |_, _| {})
+    }
+
+    /// The same. If there is none, a free slot for it, if one was seen on the way.
+    #[inline]
+    pub(super) fn locate_or_free(
+        &self,
+        tag: u16,
+        eq: impl FnMut(B::Ref<'_>) -> bool,
+    ) -> Result<Place, Option<Place>> {
+        let mut free = None;
+        let found = self.search(tag, eq, |bucket, untagged| {
+            if free.is_none() && untagged != 0 {
+                let place = Place { bucket, slot: untagged.trailing_zeros() as usize % SLOTS };
+                free = self.slot(place).is_empty().then_some(place);
+            }
+        });
+        found.ok_or(free)
+    }
+
+    /// The block with this tag that `eq` accepts; `pass` is told which buckets it does not lie in, and their slots without a tag.
+    #[inline(always)]
+    fn search(
+        &self,
+        tag: u16,
+        mut eq: impl FnMut(B::Ref<'_>) -> bool,
+        mut pass: impl FnMut(usize, u8),
+    ) -> Option<Place> {
         let mut at = self.home(tag);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            let (mut matching, passed) = bucket.look_up(tag);
+            let Glance { mut matching, untagged, marked: passed } = bucket.look_up(tag);
             while matching != 0 {
                 let slot = matching.trailing_zeros() as usize % SLOTS;
                 if bucket.slots[slot].get().is_some_and(&mut eq) {
@@ -103,6 +166,7 @@ impl<B: Block> Segment<B> {
                 }
                 matching &= matching - 1;
             }
+            pass(at, untagged);
             if passed == 0 {
                 return None;
             }
@@ -137,7 +201,7 @@ impl<B: Block> Segment<B> {
     #[inline]
     pub(super) fn likely_slot(&self, tag: u16) -> Option<&Slot<B>> {
         let bucket = self.buckets.get(self.home(tag))?;
-        bucket.slots.get(bucket.look_up(tag).0.trailing_zeros() as usize)
+        bucket.slots.get(bucket.look_up(tag).matching.trailing_zeros() as usize)
     }
 
     #[inline]
@@ -172,24 +236,31 @@ impl<B: Block> Segment<B> {
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.len >= capacity(self.buckets.len())
+        self.len >= self.capacity
     }
 
-    /// Adds a block with this turn; the segment is not full.
-    #[inline]
-    pub(super) fn insert(&mut self, tag: u16, turn: bool, block: B) -> Place {
+    /// The first free slot for a block with this tag; the segment is not full.
+    #[inline(never)]
+    pub(super) fn find_free(&self, tag: u16) -> Place {
         let mut at = self.home(tag);
-        let slot = loop {
-            let bucket = &mut self.buckets[at];
-            match bucket.free_slot() {
-                Some(slot) => break slot,
-                None => bucket.count_passing(),
+        loop {
+            match self.buckets[at].free_slot() {
+                Some(slot) => return Place { bucket: at, slot },
+                None => at = self.after(at),
             }
-            at = self.after(at);
-        };
-        self.buckets[at].slots[slot].put(tag, turn, block);
+        }
+    }
+
+    /// Puts a block with this turn into a free slot that was found for it, past the buckets before.
+    #[inline(always)]
+    pub(super) fn put(&mut self, place: Place, tag: u16, turn: bool, block: B) -> Held<'_, B> {
         self.len += 1;
-        Place { bucket: at, slot }
+        let mut at = self.home(tag);
+        while at != place.bucket {
+            self.buckets[at].count_passing();
+            at = self.after(at);
+        }
+        self.slot_mut(place).put(tag, turn, block)
     }
 
     /// Takes the block at a place out.
@@ -226,55 +297,62 @@ impl<B: Block> Segment<B> {
     /// Makes room in a full segment.
     #[cold]
     pub(super) fn grow(&mut self) {
-        self.rebuild(rounded_up(self.buckets.len() + 1));
+        self.rebuild(grown(self.buckets.len()));
     }
 
     /// Whether less than half of it is in use.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
-        self.len * 2 < capacity(self.buckets.len()) && self.buckets.len() > 1
+        self.len * 2 < self.capacity && self.buckets.len() > 1
     }
 
     /// Gives memory back that is not in use.
     #[cold]
     pub(super) fn shrink(&mut self) {
-        self.rebuild(bucket_count(self.len + self.len / 4));
+        self.rebuild(roomy_bucket_count(self.len()));
     }
 
     fn rebuild(&mut self, bucket_count: usize) {
+        let old = std::mem::replace(self, Self::without_room());
         let mut rebuilt = Filling::new(Self::with_buckets(bucket_count));
-        rebuilt.absorb(std::mem::replace(self, Self::without_room()), |tag| tag);
-        *self = rebuilt.segment;
+        rebuilt.absorb(old, |tag| tag);
+        *self = rebuilt.finish();
     }
 
     /// Divides a segment of this depth by the first bit of its tags.
-    pub(super) fn split(mut self, depth: u32, hash_of: &dyn Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
-        let mut slots: Vec<&mut Slot<B>> = self.slots_mut().filter(|slot| !slot.is_empty()).collect();
-        let high_count = slots.iter().filter(|slot| slot.tag() & 1 != 0).count();
-        let mut low = Filling::new(Self::with_room_for(slots.len() - high_count));
-        let mut high = Filling::new(Self::with_room_for(high_count));
-        slots.iter().take(AHEAD).for_each(|slot| slot.prefetch());
-        for number in 0..slots.len() {
-            if let Some(ahead) = slots.get(number + AHEAD) {
-                ahead.prefetch();
+    pub(super) fn split(self, depth: u32, hash_of: impl Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
+        let len = self.len();
+        let old = left_behind(self.buckets);
+        // Empty slots have the tag 0.
+        let high_bits =
+            |bucket: &Bucket<B>| bucket.slots.iter().map(|slot| usize::from(slot.tag() & 1)).sum::<usize>();
+        let high_count = old.iter().map(|bucket| high_bits(bucket)).sum();
+        let [mut low, mut high] = [len - high_count, high_count]
+            .map(|len| Filling::new(Self::with_buckets(roomy_bucket_count(len))));
+        old.iter().take(BUCKETS_AHEAD).for_each(|bucket| bucket.prefetch_blocks());
+        for (at, bucket) in old.iter().enumerate() {
+            if let Some(ahead) = old.get(at + BUCKETS_AHEAD) {
+                ahead.prefetch_blocks();
             }
-            let slot = &mut slots[number];
-            let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
-            if let Some(block) = slot.get() {
-                let tag = tag_at(hash_of(block), depth + 1);
-                side.take_over(tag, slot);
+            for slot in &bucket.slots {
+                if let Some(block) = slot.get() {
+                    let tag = tag_at(hash_of(block), depth + 1);
+                    let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
+                    // SAFETY: each slot is left behind once.
+                    unsafe { side.take_over(tag, slot) };
+                }
             }
         }
-        (low.segment, high.segment)
+        (low.finish(), high.finish())
     }
 
     /// The segment of this one's blocks and those of its buddy, whose hashes have a 1 in the bit where they part.
     pub(super) fn merge(self, buddy: Self) -> Self {
-        let mut merged = Filling::new(Self::with_room_for(self.len + buddy.len));
+        let mut merged = Filling::new(Self::with_buckets(roomy_bucket_count(self.len() + buddy.len())));
         let one_bit_earlier = |tag: u16| tag << 1 & (u16::MAX >> (u16::BITS - TAG_BITS));
         merged.absorb(self, one_bit_earlier);
         merged.absorb(buddy, |tag| one_bit_earlier(tag) | 1);
-        merged.segment
+        merged.finish()
     }
 
     /// The same with the blocks that `clone` makes of those here.
@@ -344,8 +422,8 @@ impl<B: Block> Segment<B> {
 
     /// Panics if the segment contradicts itself; for tests.
     pub(super) fn debug_validate(&self) {
-        assert!(self.len <= capacity(self.buckets.len()));
-        assert_eq!(self.len, self.slots().filter(|slot| !slot.is_empty()).count());
+        assert!(self.len <= self.capacity && self.capacity as usize == capacity(self.buckets.len()));
+        assert_eq!(self.len(), self.slots().filter(|slot| !slot.is_empty()).count());
         let mut passed = vec![0_usize; self.buckets.len()];
         for (at, bucket) in self.buckets.iter().enumerate() {
             for slot in bucket.slots.iter().filter(|slot| !slot.is_empty()) {
@@ -366,37 +444,74 @@ impl<B: Block> Segment<B> {
     }
 }
 
-/// A new segment that is being filled. Its buckets have no gaps, so how full they are says where the next block goes.
+/// A new segment that is being filled with the blocks of others. Its buckets have no gaps, so how full they are says where the next block
+/// goes.
 struct Filling<B: Block> {
     segment: Segment<B>,
-    filled: Vec<u8>,
+    /// Of each bucket: how many slots are in use, and above [`FILLED`] how many blocks went past.
+    counts: Vec<u16>,
+}
+
+/// The bits that count slots.
+const FILLED: u16 = 0xf;
+/// One block that went past.
+const PASSED: u16 = FILLED + 1;
+
+/// The memory of buckets whose blocks go elsewhere: what has not gone when it is dropped is lost, and nothing is dropped twice.
+fn left_behind<B: Block>(buckets: Box<[Bucket<B>]>) -> Box<[ManuallyDrop<Bucket<B>>]> {
+    let buckets = Box::into_raw(buckets) as *mut [ManuallyDrop<Bucket<B>>];
+    // SAFETY: it is the memory of a box of things that have the same layout.
+    unsafe { Box::from_raw(buckets) }
 }
 
 impl<B: Block> Filling<B> {
     fn new(segment: Segment<B>) -> Self {
-        let filled = vec![0; segment.buckets.len()];
-        Self { segment, filled }
+        let counts = vec![0; segment.buckets.len()];
+        Self { segment, counts }
     }
 
-    /// Takes over the block of a slot that is not empty.
-    #[inline]
-    fn take_over(&mut self, tag: u16, from: &mut Slot<B>) {
-        let (home, turn) = (self.segment.home(tag), from.turn());
-        let filled = &mut self.filled[home];
-        if let Some(slot) = self.segment.buckets[home].slots.get_mut(usize::from(*filled)) {
-            slot.take_over(tag, from);
-            self.segment.len += 1;
-            *filled += 1;
-        } else if let Some(block) = from.take() {
-            let at = self.segment.insert(tag, turn, block).bucket;
-            self.filled[at] += 1;
+    /// Takes over the block of a slot that is not empty, with its turn.
+    ///
+    /// # Safety
+    ///
+    /// That slot is not used again, nor dropped.
+    #[inline(always)]
+    unsafe fn take_over(&mut self, tag: u16, from: &Slot<B>) {
+        let mut at = self.segment.home(tag);
+        loop {
+            let count = &mut self.counts[at];
+            let filled = usize::from(*count & FILLED);
+            if let Some(slot) = self.segment.buckets[at].slots.get_mut(filled) {
+                *count += 1;
+                // SAFETY: by what the caller promises.
+                unsafe { slot.take_over(tag, from) };
+                return;
+            }
+            *count = count.saturating_add(PASSED) & !FILLED | SLOTS as u16;
+            at = self.segment.after(at);
         }
     }
 
-    fn absorb(&mut self, mut other: Segment<B>, tag_of: impl Fn(u16) -> u16) {
-        for slot in other.slots_mut().filter(|slot| !slot.is_empty()) {
-            self.take_over(tag_of(slot.tag()), slot);
+    fn absorb(&mut self, other: Segment<B>, tag_of: impl Fn(u16) -> u16) {
+        for bucket in left_behind(other.buckets).iter() {
+            for slot in &bucket.slots {
+                if !slot.is_empty() {
+                    // SAFETY: each slot is left behind once.
+                    unsafe { self.take_over(tag_of(slot.tag()), slot) };
+                }
+            }
         }
+    }
+
+    fn finish(self) -> Segment<B> {
+        let Self { mut segment, counts } = self;
+        for (bucket, count) in segment.buckets.iter_mut().zip(counts) {
+            segment.len += u32::from(count & FILLED);
+            if count >= PASSED {
+                bucket.set_passed(0, (count / PASSED).min(u16::from(u8::MAX)) as u8);
+            }
+        }
+        segment
     }
 }
 
@@ -405,13 +520,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_counts_grow_in_steps() {
-        let mut counts: Vec<usize> = (1..=100).map(rounded_up).collect();
-        counts.dedup();
-        assert_eq!(
-            counts,
-            [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112]
-        );
+    fn segments_have_few_sizes() {
         assert!((0..5000).all(|len| capacity(bucket_count(len)) > len));
+        assert!((0..5000).all(|len| capacity(roomy_bucket_count(len)) > len));
+        let sizes = |len| [bucket_count(len), roomy_bucket_count(len), grown(roomy_bucket_count(len))];
+        let mut sizes: Vec<usize> = (0..400).flat_map(sizes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let expected = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80];
+        assert_eq!(sizes, expected);
+    }
+
+    #[test]
+    fn segments_grow_two_or_three_times_while_they_double() {
+        for len in 92..400 {
+            let mut buckets = roomy_bucket_count(len);
+            let mut grown_count = 0;
+            while capacity(buckets) < 2 * len {
+                buckets = grown(buckets);
+                grown_count += 1;
+            }
+            assert!((2..=3).contains(&grown_count), "{len}: {grown_count}");
+        }
     }
 }

@@ -194,35 +194,45 @@ impl<B: Block> Slot<B> {
         self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
     }
 
+    /// Sets the mark if there is none, otherwise takes it away; true if there is one now.
+    #[inline]
+    pub(super) fn flip_mark(&mut self) -> bool {
+        self.word = self.word.map_addr(|word| word ^ MARK);
+        self.word.addr() & MARK != 0
+    }
+
     /// Fills an empty slot.
     #[inline]
-    pub(super) fn put(&mut self, tag: u16, turn: bool, block: B) {
+    pub(super) fn put(&mut self, tag: u16, turn: bool, block: B) -> Held<'_, B> {
         assert!(self.is_empty(), "a slot has room for one block");
         let raw = block.into_raw().as_ptr();
         assert!(raw.addr() & !ADDRESS_MASK == 0, "an address has 48 bits and is even");
         let around =
             (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | self.word.addr() & MARK | usize::from(turn);
         self.word = raw.map_addr(|address| address | around);
+        Held { slot: self, turn }
     }
 
     /// A slot with the same tag, turn and mark, and the block that `clone` makes of the one here.
     pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
         let mut cloned = Self::empty();
         if let Some(block) = self.get() {
-            cloned.put(self.tag(), self.turn(), clone(block));
+            _ = cloned.put(self.tag(), self.turn(), clone(block));
         }
         cloned.set_marked(self.word.addr() & MARK != 0);
         cloned
     }
 
-    /// Fills an empty slot with the block of another and its turn; that one loses its mark with it.
+    /// Fills an empty slot that has no mark with the block of another and its turn.
+    ///
+    /// # Safety
+    ///
+    /// The other slot is not used again, nor dropped.
     #[inline]
-    pub(super) fn take_over(&mut self, tag: u16, from: &mut Self) {
-        assert!(self.is_empty(), "a slot has room for one block");
-        let word = mem::replace(&mut from.word, ptr::null_mut());
-        let mark = self.word.addr() & MARK;
-        let around = (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark;
-        self.word = word.map_addr(|word| word & (ADDRESS_MASK | TURN) | around);
+    pub(super) unsafe fn take_over(&mut self, tag: u16, from: &Self) {
+        debug_assert!(self.word.is_null());
+        let tag = (usize::from(tag) << ADDRESS_BITS) & TAG_MASK;
+        self.word = from.word.map_addr(|word| word & (ADDRESS_MASK | TURN) | tag);
     }
 
     /// Empties the slot.
@@ -254,49 +264,59 @@ impl<B: Block> Slot<B> {
     }
 }
 
-/// What the slots of a bucket say at a glance: slots with this tag, and marked slots, each a bit. Empty slots may
-/// count as having the tag 0.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
-    use std::arch::x86_64::*;
+/// What the slots of a bucket say at a glance, each slot a bit.
+pub(super) struct Glance {
+    /// Those with a tag, and empty ones if it is 0.
+    pub(super) matching: u8,
+    /// Empty ones, and few others.
+    pub(super) untagged: u8,
+    pub(super) marked: u8,
+}
 
-    #[target_feature(enable = "sse2")]
+impl Glance {
+    /// At slots of which those with this tag are looked for.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
-    fn compare(words: [i64; 8], tag: u16) -> (u8, u8) {
-        // The upper halves of the words, four to a vector: mark, tag, rest of the address.
-        let upper_halves = |at: usize| {
-            let two = |at: usize| _mm_castsi128_ps(_mm_set_epi64x(words[at + 1], words[at]));
-            _mm_shuffle_ps::<0b11_01_11_01>(two(at), two(at + 2))
-        };
-        let (low, high) = (upper_halves(0), upper_halves(4));
-        let marked = _mm_movemask_ps(low) | _mm_movemask_ps(high) << 4;
-        let tags = |halves| _mm_srli_epi32::<17>(_mm_slli_epi32::<1>(_mm_castps_si128(halves)));
-        let tags = _mm_packs_epi32(tags(low), tags(high));
-        let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag.cast_signed()));
-        let matching = _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128()));
-        (matching as u8, marked as u8)
+    pub(super) fn at<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> Self {
+        use std::arch::x86_64::*;
+
+        #[target_feature(enable = "sse2")]
+        #[inline]
+        fn compare(words: [i64; 8], tag: u16) -> Glance {
+            // The upper halves of the words, four to a vector: mark, tag, rest of the address.
+            let upper_halves = |at: usize| {
+                let two = |at: usize| _mm_castsi128_ps(_mm_set_epi64x(words[at + 1], words[at]));
+                _mm_shuffle_ps::<0b11_01_11_01>(two(at), two(at + 2))
+            };
+            let (low, high) = (upper_halves(0), upper_halves(4));
+            let marked = _mm_movemask_ps(low) | _mm_movemask_ps(high) << 4;
+            let tags = |halves| _mm_srli_epi32::<17>(_mm_slli_epi32::<1>(_mm_castps_si128(halves)));
+            let tags = _mm_packs_epi32(tags(low), tags(high));
+            let equal = |tag: u16| {
+                let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag.cast_signed()));
+                _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u8
+            };
+            Glance { matching: equal(tag), untagged: equal(0), marked: marked as u8 }
+        }
+
+        let words = slots.each_ref().map(|slot| slot.word.addr() as i64);
+        // SAFETY: SSE2 is part of every x86-64.
+        unsafe { compare(words, tag) }
     }
 
-    let words = slots.each_ref().map(|slot| slot.word.addr() as i64);
-    // SAFETY: SSE2 is part of every x86-64.
-    unsafe { compare(words, tag) }
-}
-
-/// The same, for other processors.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
-    slots.iter().rev().fold((0, 0), |(matching, marked), slot| {
-        let is_marked = slot.word.addr() & MARK != 0;
-        (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
-    })
-}
-
-/// The empty slots of a bucket, each a bit.
-#[inline]
-pub(super) fn empty<B: Block>(slots: &[Slot<B>; 8]) -> u8 {
-    slots.iter().rev().fold(0, |empty, slot| empty << 1 | u8::from(slot.is_empty()))
+    /// The same, for other processors.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline]
+    pub(super) fn at<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> Self {
+        let bits = |is_one: &dyn Fn(&Slot<B>) -> bool| {
+            slots.iter().rev().fold(0, |bits, slot| bits << 1 | u8::from(is_one(slot)))
+        };
+        Glance {
+            matching: bits(&|slot| slot.tag() == tag),
+            untagged: bits(&|slot| slot.tag() == 0),
+            marked: bits(&|slot| slot.word.addr() & MARK != 0),
+        }
+    }
 }
 
 /// A block in its slot, borrowed alone.
@@ -348,7 +368,7 @@ impl<'a, B: Block> Held<'a, B> {
     pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
         let (tag, turn) = (self.slot.tag(), self.slot.turn());
         let block = self.slot.take().expect("the slot is not empty");
-        self.slot.put(tag, turn, change(block));
+        _ = self.slot.put(tag, turn, change(block));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::mover::{Mover, Place, move_vec};
 use crate::random::Random;
 
 /// More slots than a segment of usual size has.
-const SEGMENT_SLOTS_MAX: usize = 512;
+const SEGMENT_SLOTS_MAX: usize = 576;
 /// How often a random pick may meet an empty slot before it takes the next block it sees.
 const RANDOM_TRIES_MAX: usize = 1000;
 

@@ -265,6 +265,9 @@ impl Set {
 
     /// Adds a member; true if it is new.
     pub fn insert(&mut self, member: &[u8], limits: &SetLimits) -> bool {
+        if let Form::Big(big) = &mut self.form {
+            return big.insert(member);
+        }
         if let Form::Integers(integers) = &mut self.form {
             if let Some(number) = parse_canonical(member) {
                 let is_new = integers.insert(number);

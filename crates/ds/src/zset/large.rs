@@ -41,8 +41,9 @@ impl Large {
 
     /// Adds a member or gives it another score; returns the score it had.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let Some(id) = self.members.find(member) else {
-            let id = self.members.insert(member, score);
+        let hash = self.members.hash(member);
+        let Some(id) = self.members.find_hashed(hash, member) else {
+            let id = self.members.insert(hash, member, score);
             self.tree.insert(&self.members, (score, id));
             return None;
         };

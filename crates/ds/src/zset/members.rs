@@ -130,12 +130,23 @@ impl Members {
         member_of(&self.pages, id)
     }
 
-    pub(super) fn find(&self, member: &[u8]) -> Option<u32> {
-        self.index.find(self.seed.hash(member), |id| self.member(id) == member)
+    #[inline]
+    pub(super) fn hash(&self, member: &[u8]) -> u64 {
+        self.seed.hash(member)
     }
 
-    /// Adds a member that is absent; gives its number.
-    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> u32 {
+    pub(super) fn find(&self, member: &[u8]) -> Option<u32> {
+        self.find_hashed(self.hash(member), member)
+    }
+
+    /// The same with the member's [`hash`](Self::hash).
+    #[inline(always)]
+    pub(super) fn find_hashed(&self, hash: u64, member: &[u8]) -> Option<u32> {
+        self.index.find(hash, |id| self.member(id) == member)
+    }
+
+    /// Adds a member that is absent, which has this hash; gives its number.
+    pub(super) fn insert(&mut self, hash: u64, member: &[u8], score: f64) -> u32 {
         let mut record = Vec::with_capacity(SCORE_BYTES + member.len());
         record.extend_from_slice(&score.to_le_bytes());
         record.extend_from_slice(member);
@@ -155,7 +166,7 @@ impl Members {
         let id = page_number as usize * PAGE_SLOTS + slot;
         let id = u32::try_from(id).expect("a set has less than 2^32 members");
         let hash_of = |id| self.seed.hash(member_of(&self.pages, id));
-        self.index.insert(self.seed.hash(member), id, hash_of);
+        self.index.insert(hash, id, hash_of);
         id
     }
 

@@ -2,11 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::purpose::RETRY_SECONDS;
 use crate::snapshots::Snapshots;
 use config::Schedule;
-
-/// After a save that failed the next one comes at the earliest after so many seconds.
-const RETRY_SECONDS: u64 = 5;
 
 /// Whether one of the save points is reached: so many seconds since the last save and so many changes.
 fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Option<(u64, u64)> {

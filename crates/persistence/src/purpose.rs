@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::snapshots::{Saved, lock};
 
+/// After one that failed the next one that nobody asked for comes at the earliest after so many seconds.
+pub(crate) const RETRY_SECONDS: u64 = 5;
+
 /// See the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
@@ -51,6 +54,8 @@ pub struct Checkpoints {
     pub consecutive_failures: AtomicU64,
     /// Whether the last one failed.
     pub last_failed: AtomicBool,
+    /// When the last one began, in seconds since 1970.
+    pub last_try_seconds: AtomicU64,
     /// How long the last one took; -1 if there was none.
     pub last_took_seconds: AtomicI64,
     /// The most that waited in memory to be written in the last one.
@@ -65,6 +70,7 @@ impl Default for Checkpoints {
             count: AtomicU64::new(0),
             consecutive_failures: AtomicU64::new(0),
             last_failed: AtomicBool::new(false),
+            last_try_seconds: AtomicU64::new(0),
             last_took_seconds: AtomicI64::new(-1),
             last_peak_bytes: AtomicU64::new(0),
             ended: Mutex::default(),
@@ -76,6 +82,12 @@ impl Checkpoints {
     /// How the one that ended did, once: its files are durable and have their names, or are gone. Whoever began it asks when it is told.
     pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
         lock(&self.ended).take()
+    }
+
+    /// Whether another one may begin by itself: the last one did not fail, or began a while ago.
+    pub fn may_try(&self, now_seconds: u64) -> bool {
+        let since_try = now_seconds.saturating_sub(self.last_try_seconds.load(Ordering::Relaxed));
+        since_try > RETRY_SECONDS || !self.last_failed.load(Ordering::Relaxed)
     }
 
     /// One could not be begun, or what was to be done with its files failed.
@@ -103,5 +115,20 @@ impl Checkpoints {
         self.last_took_seconds.store((took_ms / 1000) as i64, Ordering::Relaxed);
         self.last_peak_bytes.store(peak_bytes, Ordering::Relaxed);
         *lock(&self.ended) = Some(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_failed_is_not_tried_again_at_once() {
+        let checkpoints = Checkpoints::default();
+        checkpoints.last_try_seconds.store(100, Ordering::Relaxed);
+        assert!(checkpoints.may_try(100), "it did not fail");
+        checkpoints.note_failure("the disk is full");
+        assert!(!checkpoints.may_try(100) && !checkpoints.may_try(100 + RETRY_SECONDS));
+        assert!(checkpoints.may_try(101 + RETRY_SECONDS));
     }
 }

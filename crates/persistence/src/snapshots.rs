@@ -270,8 +270,12 @@ impl Snapshots {
         assert!(self.current().is_none(), "two saves would write to the same files");
         let now_ms = self.clock.now_ms();
         let purpose = settings.purpose;
-        if purpose == Purpose::Snapshot {
-            self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        match purpose {
+            Purpose::Snapshot => self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed),
+            Purpose::Checkpoint => {
+                self.checkpoints.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
+            }
+            Purpose::Replicas => {}
         }
         let form = Form::wanted(&settings, now_ms, content.thread_count);
         let head = content.head(form)?;

@@ -522,6 +522,10 @@ fn a_checkpoint_becomes_a_base_and_nothing_else() {
         let settings = world.settings(Purpose::Checkpoint, BASE, true);
         let begun = snapshots.begin(settings, &content(&there.dbs), 7, Box::new(|| ()));
         let (saving, mut writer) = begun.expect("memory takes all");
+        let now_seconds = world.clock.now_ms() / 1000;
+        assert!(now_seconds > 0, "the simulated clock has a date");
+        assert_eq!(snapshots.checkpoints.last_try_seconds.load(RELAXED), now_seconds);
+        assert_eq!(snapshots.last_try_seconds.load(RELAXED), 0, "that is the snapshot's");
         for dbs in &mut there.dbs {
             for (number, db) in (0..).zip(dbs) {
                 db.begin_cut(Box::new(Scribe::new(&saving, number, 0)));

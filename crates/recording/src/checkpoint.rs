@@ -13,9 +13,6 @@ use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACK
 use crate::journal::{Checkpoint, Files, Journal, locked};
 use crate::keeper::Keeper;
 
-/// After one that failed the next one comes at the earliest after so many seconds.
-const RETRY_SECONDS: u64 = 5;
-
 impl Journal {
     /// Whether it has grown by so much over its base that it is to get another one.
     fn has_grown(&self, settings: &Settings) -> bool {
@@ -52,8 +49,7 @@ impl Keeper {
             return false;
         }
         let checkpoints = &snapshots.checkpoints;
-        let since_try = now_seconds.saturating_sub(snapshots.last_try_seconds.load(Ordering::Relaxed));
-        let may_try = !checkpoints.last_failed.load(Ordering::Relaxed) || since_try > RETRY_SECONDS;
+        let may_try = checkpoints.may_try(now_seconds);
         let is_due = || self.journal.awaits_first_base() || self.journal.has_grown(self.settings);
         self.journal.is_scheduled.load(Ordering::Relaxed) || may_try && is_due()
     }

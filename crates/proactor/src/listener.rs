@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, To
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,9 +19,8 @@ use crate::{Error, Socket, sys};
 /// The kernel's `sun_path`, less the zero at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// How long, and how often, an address that is in use is waited for.
-const BIND_PAUSE: Duration = Duration::from_millis(10);
-const BIND_TRIES_MAX: usize = 30;
+/// How often an address that is in use is tried again, after pauses of 1, 2, 4 … ms: for a second in all.
+const BIND_TRIES_MAX: u32 = 10;
 
 /// A socket that waits for connections.
 #[derive(Debug)]
@@ -65,7 +63,9 @@ impl Stop {
 
 /// Listens on `address` (an address, a host name, `*` for all of IPv4, `::*` for all of IPv6) and `port` (0: any free one).
 pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
-    listen_with(address, port, |address| bind_patiently(address, backlog))
+    let is_in_use =
+        |bound: &io::Result<_>| matches!(bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse);
+    listen_with(address, port, |address| patiently(is_in_use, || bind_tcp(address, backlog)))
 }
 
 /// The same, without waiting for an address that is in use.
@@ -94,18 +94,18 @@ fn listen_with(
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
 }
 
-/// Waits a moment for an address that is in use: the kernel gives up the ring of a process, and with it the sockets on which
+/// Waits a moment for what is in use: the kernel gives up the ring of a process, and with it the sockets on which
 /// it accepts, a little after the process has ended. So a server can be started as soon as the one before is gone.
-fn bind_patiently(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
-    let mut bound = bind_tcp(address, backlog);
-    for _ in 0..BIND_TRIES_MAX {
-        if !bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+fn patiently<T>(is_in_use: impl Fn(&T) -> bool, attempt: impl Fn() -> T) -> T {
+    let mut outcome = attempt();
+    for number in 0..BIND_TRIES_MAX {
+        if !is_in_use(&outcome) {
             break;
         }
-        std::thread::sleep(BIND_PAUSE);
-        bound = bind_tcp(address, backlog);
+        std::thread::sleep(Duration::from_millis(1 << number));
+        outcome = attempt();
     }
-    bound
+    outcome
 }
 
 fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
@@ -145,11 +145,11 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    match patiently(|answers| matches!(answers, Ok(true)), || sys::answers(path)) {
+        Ok(false) => {
             std::fs::remove_file(path).map_err(|source| Error::listen(path.display().to_string(), source))
         }
-        Ok(_) | Err(_) => Err(in_use("another process uses this socket")),
+        Ok(true) | Err(_) => Err(in_use("another process uses this socket")),
     }
 }
 
@@ -255,8 +255,13 @@ mod tests {
     #[test]
     fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
         let path = scratch_path("stale");
-        drop(UnixListener::bind(&path).expect("the path is free"));
-        let live = listen_unix(&path, Some(0o600), 16).expect("nobody answered on it");
+        let dying = UnixListener::bind(&path).expect("the path is free");
+        let dies = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(dying);
+        });
+        let live = listen_unix(&path, Some(0o600), 16).expect("nobody answers on it for long");
+        dies.join().expect("it only sleeps");
         let mode = std::fs::metadata(&path).expect("it exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(listen_unix(&path, None, 16), Err(Error::UnixPathInUse { .. })));

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, sockopt};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -68,6 +69,22 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<Own
     }
     net::bind(&fd, &net::SocketAddrUnix::new(path)?)?;
     Ok(fd)
+}
+
+/// Whether somebody listens on the Unix socket `path`, with room for another connection or without.
+pub(crate) fn answers(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
+    match net::connect(&fd, &net::SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
+        Err(Errno::CONNREFUSED) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether it is a Unix socket.
+pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_domain(fd) == Ok(net::AddressFamily::UNIX)
 }
 
 /// Makes the next close throw away what is queued and send a reset.

@@ -373,6 +373,15 @@ fn a_unix_socket_is_served_like_any_other() {
         let mut answer = [0; 6];
         client.read_exact(&mut answer).expect("it was sent");
         assert_eq!(&answer, b"answer");
+        // The end follows so closely that the kernel wakes the driver once for both.
+        client.write_all(b"last words").expect("the socket has room");
+        client.shutdown(std::net::Shutdown::Write).expect("it is connected");
+        let (mut has_ended, before) = (false, Instant::now());
+        while !has_ended && before.elapsed() < world::PATIENCE {
+            driver.turn(Some(Duration::from_secs(1)), &mut events).expect("the driver works");
+            has_ended = events.iter().any(|event| matches!(event, Event::Closed { .. }));
+        }
+        assert!(has_ended, "{io:?} does not see the end");
         drop(driver);
         assert!(!path.exists(), "the file goes with its listener");
     }

@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, opcode};
 
@@ -150,6 +150,12 @@ impl Ring {
     /// Receives until told otherwise, into provided buffers.
     pub(super) fn receive(&mut self, fd: RawFd, tag: Tag) {
         self.push(opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build(), tag);
+    }
+
+    /// Receives once, into a provided buffer.
+    pub(super) fn receive_once(&mut self, fd: RawFd, tag: Tag) {
+        let entry = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), 0).buf_group(BUFFER_GROUP).build();
+        self.push(entry.flags(Flags::BUFFER_SELECT), tag);
     }
 
     /// Completes once the peer has hung up.

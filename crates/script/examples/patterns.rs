@@ -5,28 +5,7 @@
 use std::sync::Arc;
 
 use resp::{Output, Proto, Reply};
-use script::{Engine, Host, Interrupt, MEMORY_BYTES_DEFAULT, Script};
-
-/// A script only computes here.
-struct NoServer;
-
-impl Host for NoServer {
-    fn call(&mut self, _: &[&[u8]], _: bool, _: &mut Output) -> Result<(), Interrupt> {
-        Ok(())
-    }
-
-    fn tick(&mut self) -> Result<(), Interrupt> {
-        Ok(())
-    }
-
-    fn log(&mut self, _: i64, _: &[u8]) {}
-
-    fn set_stated(&mut self, _: bool) {}
-
-    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
-        None
-    }
-}
+use script::{Engine, MEMORY_BYTES_DEFAULT, Script};
 
 const CASES: [(&str, &str); 14] = [
     ("nothing", "f(s)"),
@@ -68,6 +47,6 @@ fn main() {
     let script = Arc::new(Script::new(source.as_bytes()).expect("a script"));
     engine.compile(&script).expect("it compiles");
     let mut out = Output::new();
-    engine.eval(script.sha(), &[], &[], &mut NoServer, &mut Reply::new(&mut out, Proto::Resp2));
+    engine.eval(script.sha(), &[], &[], &mut (), &mut Reply::new(&mut out, Proto::Resp2));
     assert_eq!(out.to_vec(), b":1\r\n");
 }

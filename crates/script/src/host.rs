@@ -37,3 +37,22 @@ pub trait Host {
     /// Whether the script's user may run this command, or `None` for a command that does not exist.
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool>;
 }
+
+/// No server: for scripts that only compute. A command does nothing and has no reply.
+impl Host for () {
+    fn call(&mut self, _: &[&[u8]], _: bool, _: &mut resp::Output) -> Result<(), Interrupt> {
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), Interrupt> {
+        Ok(())
+    }
+
+    fn log(&mut self, _: i64, _: &[u8]) {}
+
+    fn set_stated(&mut self, _: bool) {}
+
+    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+}

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use resp::{Output, Proto, Reply};
-use script::{Engine, Host, Interrupt, Script};
+use script::{Engine, Script};
 
 /// So much memory has a script: what is decoded may not take more.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -41,27 +41,6 @@ pcall(struct.pack, ARGV[1], 1, ARGV[2], 3, ARGV[2])
 if found[1] then pcall(struct.pack, ARGV[1], unpack(found, 2)) end
 return 1";
 
-/// A server on which scripts that only compute run.
-struct NoServer;
-
-impl Host for NoServer {
-    fn call(&mut self, _: &[&[u8]], _: bool, _: &mut Output) -> Result<(), Interrupt> {
-        Ok(())
-    }
-
-    fn tick(&mut self) -> Result<(), Interrupt> {
-        Ok(())
-    }
-
-    fn log(&mut self, _: i64, _: &[u8]) {}
-
-    fn set_stated(&mut self, _: bool) {}
-
-    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
-        None
-    }
-}
-
 thread_local! {
     static ENGINE: RefCell<Engine> = RefCell::new(Engine::new(MEMORY_BYTES));
 }
@@ -72,7 +51,7 @@ fn check(source: &[u8], args: &[&[u8]]) {
         let script = Arc::new(Script::new(source).expect("the script has no flags"));
         engine.compile(&script).expect("the script can be compiled");
         let mut output = Output::new();
-        engine.eval(script.sha(), &[], args, &mut NoServer, &mut Reply::new(&mut output, Proto::Resp2));
+        engine.eval(script.sha(), &[], args, &mut (), &mut Reply::new(&mut output, Proto::Resp2));
         let reply = output.to_vec();
         // A value may be larger once it is decoded than a script may have.
         let has_no_room =

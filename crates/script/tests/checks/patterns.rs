@@ -9,8 +9,6 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Script};
 
-use super::NoServer;
-
 /// Longer subjects and patterns are cut: Lua's matcher may try every way to divide the subject among the items.
 const SUBJECT_BYTES_MAX: usize = 24;
 const PATTERN_BYTES_MAX: usize = 14;
@@ -92,7 +90,7 @@ fn ours(engine: &mut Engine, args: &[&[u8]]) -> Vec<u8> {
     let script = Arc::new(Script::new(source.as_bytes()).expect("the script has no flags"));
     engine.compile(&script).expect("the script can be compiled");
     let mut output = Output::new();
-    engine.eval(script.sha(), &[], args, &mut NoServer, &mut Reply::new(&mut output, Proto::Resp2));
+    engine.eval(script.sha(), &[], args, &mut (), &mut Reply::new(&mut output, Proto::Resp2));
     let reply = output.to_vec();
     let start = reply.windows(2).position(|part| part == b"\r\n").expect("a reply has lines") + 2;
     assert!(reply.starts_with(b"$"), "{}", reply.escape_ascii());

@@ -171,7 +171,7 @@ impl Info {
             let threads = self.text("threads").unwrap_or("?");
             let (entry, api) = (self.text("shard_entry"), self.text("multiplexing_api"));
             return format!(
-                "Darter {version}, {threads} threads, shard_entry {}, {}",
+                "Darter {version}, {threads} threads, shard-entry {}, {}",
                 entry.unwrap_or("?"),
                 api.unwrap_or("?")
             );

@@ -76,7 +76,7 @@ impl Server {
     /// that.
     #[track_caller]
     pub fn start(threads: usize, io: &str, more: &[&str]) -> Server {
-        let (threads, io) = (format!("--proactor_threads={threads}"), format!("--io={io}"));
+        let (threads, io) = (format!("--proactor-threads={threads}"), format!("--io={io}"));
         let options = [more, &["--threads-elastic=no", &threads, &io]].concat();
         Server::darter(&options).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -362,5 +362,5 @@ pub fn on_each_server(test: impl Fn(&Server)) {
     for (threads, io) in [(1, "epoll"), (2, "auto"), (4, "epoll"), (4, "auto")] {
         test(&Server::start(threads, io, &[]));
     }
-    test(&Server::start(3, "epoll", &["--shard_entry=home"]));
+    test(&Server::start(3, "epoll", &["--shard-entry=home"]));
 }

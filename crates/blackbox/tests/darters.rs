@@ -304,7 +304,7 @@ fn replicas_that_want_the_same_share_a_snapshot() {
     assert!(log.contains("a snapshot begins for 1 replicas"), "{log}");
 }
 
-const NO_DISKS: &str = "(error) NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.";
+const NO_DISKS: &str = "(error) NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.";
 
 #[test]
 fn replies_wait_until_it_is_on_the_disks_of_replicas() {
@@ -312,7 +312,7 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         let scratch = Scratch::new(&format!("darters-durable-{fsync}"));
         let folder = scratch.path("");
         let primary =
-            Darter::start(threads, "auto", &["--repl_sync_replicas", "1", "--repl_sync_ack", "durable"]);
+            Darter::start(threads, "auto", &["--repl-sync-replicas", "1", "--repl-sync-ack", "durable"]);
         let journal = ["--dir", &folder, "--appendonly", "yes", "--appendfsync", fsync];
         let (without, mut with) = (Darter::start(2, "epoll", &[]), Darter::start(2, "auto", &journal));
         let mut client = primary.client();
@@ -323,10 +323,10 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         eventually("it is told why", || client.show("SET a 1") == NO_DISKS);
         assert!(primary.ask("set item 0 0 1\r\n1\r\n").contains(&NO_DISKS["(error) ".len()..]));
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "0");
-        check(&mut client, "CONFIG SET repl_sync_ack applied", "OK");
+        check(&mut client, "CONFIG SET repl-sync-ack applied", "OK");
         check(&mut client, "SET a 1", "OK");
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "1");
-        check(&mut client, "CONFIG SET repl_sync_ack durable", "OK");
+        check(&mut client, "CONFIG SET repl-sync-ack durable", "OK");
         check(&mut client, "SET a 2", NO_DISKS);
         check(&mut client, "GET a", "\"1\"");
         follow(&with, &primary);

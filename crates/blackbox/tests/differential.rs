@@ -17,12 +17,12 @@ use blackbox::{
 
 /// How Darter is started, in turn.
 const MODES: [&[&str]; 6] = [
-    &["--proactor_threads=2"],
-    &["--proactor_threads=2", "--shard_entry=home"],
-    &["--proactor_threads=2", "--shard_entry=home", "--singlehop_blocking=false"],
-    &["--proactor_threads=8", "--io=epoll"],
-    &["--proactor_threads=8", "--io=epoll", "--shard_entry=home"],
-    &["--proactor_threads=8", "--io=epoll", "--shard_entry=home", "--singlehop_blocking=false"],
+    &["--proactor-threads=2"],
+    &["--proactor-threads=2", "--shard-entry=home"],
+    &["--proactor-threads=2", "--shard-entry=home", "--singlehop-blocking=false"],
+    &["--proactor-threads=8", "--io=epoll"],
+    &["--proactor-threads=8", "--io=epoll", "--shard-entry=home"],
+    &["--proactor-threads=8", "--io=epoll", "--shard-entry=home", "--singlehop-blocking=false"],
 ];
 /// Batches of an episode.
 const STEPS: usize = 120;

@@ -127,7 +127,7 @@ fn two_darters_with_journals_hand_over_to_each_other() {
 /// Replies that wait for a replica come when it has everything, or their connection is closed.
 #[test]
 fn two_darters_that_wait_for_each_other_hand_over_to_each_other() {
-    let sync = ["--repl_sync_replicas", "1"];
+    let sync = ["--repl-sync-replicas", "1"];
     change_places(&darter(3, &sync), &darter(2, &sync), true);
 }
 

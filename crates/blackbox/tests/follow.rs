@@ -489,7 +489,7 @@ fn a_snapshot_that_does_not_fit_leaves_the_data_as_they_were() {
     let primary = replica(2, "auto", &[]);
     check(&mut primary.client(), "DEBUG POPULATE 100000 key 4000", "OK");
     // `prlimit` is in util-linux.
-    let options = ["--repl-diskless-sync-delay", "0", "--proactor_threads=1", "--io=epoll"];
+    let options = ["--repl-diskless-sync-delay", "0", "--proactor-threads=1", "--io=epoll"];
     let small = Server::launch(&["/usr/bin/prlimit", "--data=300000000"], &options);
     let small = small.unwrap_or_else(|error| panic!("{error}"));
     let mut client = small.client();

@@ -89,7 +89,7 @@ impl SmallDisk {
         // Where the log thread is slow, as in a build for debugging, what waits for it would fill the room that is made later.
         let bounds = ["--auto-aof-rewrite-percentage", "0", "--journal-pending-max", "2mb"];
         let words = [&["--appendonly", "yes", "--appendfsync", policy], &bounds[..]].concat();
-        let options = [&words[..], &["--proactor_threads=2", "--dir", &self.folder]].concat();
+        let options = [&words[..], &["--proactor-threads=2", "--dir", &self.folder]].concat();
         Server::launch(&self.launcher.iter().map(String::as_str).collect::<Vec<_>>(), &options)
     }
 }
@@ -282,7 +282,7 @@ fn runs_full_and_goes_on(policy: &str) {
 fn a_full_disk_of_a_replica() {
     let Some(disk) = SmallDisk::mount("journal-full-replica") else { return };
     let options =
-        ["--repl_sync_replicas", "1", "--repl_sync_ack", "durable", "--repl-diskless-sync-delay", "0"];
+        ["--repl-sync-replicas", "1", "--repl-sync-ack", "durable", "--repl-diskless-sync-delay", "0"];
     let primary = Server::start(2, "auto", &options);
     let replica = disk.start("always").unwrap_or_else(|error| panic!("{error}"));
     // What is copied gets a journal of its own.
@@ -291,7 +291,7 @@ fn a_full_disk_of_a_replica() {
     assert_eq!(replica.client().show(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "OK");
     expect_writes(&primary);
     let mut writer = primary.connect().expect("it listens");
-    let refusal = "(error) NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable";
+    let refusal = "(error) NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable";
     let (mut acknowledged, mut held) = (0, false);
     for number in 1..WRITES_MAX {
         writer.send(&[vec![b"SET".to_vec(), b"key".to_vec(), value(number)]]).expect("it listens");

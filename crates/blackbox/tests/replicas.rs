@@ -520,7 +520,7 @@ fn replies_wait_for_replicas() {
         let folder = scratch.path("");
         let journal = if fsync == "always" { "yes" } else { "no" };
         let args = ["--dir", &folder, "--appendonly", journal, "--appendfsync", fsync];
-        let primary = primary(3, "auto", &[&args[..], &["--repl_sync_replicas", "1"]].concat());
+        let primary = primary(3, "auto", &[&args[..], &["--repl-sync-replicas", "1"]].concat());
         let other = &mut primary.client();
         let refused = "(error) NOREPLICAS Not enough good replicas to write.";
         check(other, "SET a 1", refused);
@@ -561,7 +561,7 @@ fn replies_wait_for_replicas() {
         drop(replica);
         eventually("it is gone", || other.info("replication", "connected_slaves") == "0");
         check(other, "SET b 1", refused);
-        check(other, "CONFIG SET repl_sync_replicas 0", "OK");
+        check(other, "CONFIG SET repl-sync-replicas 0", "OK");
         assert_eq!(writer.receive().to_string(), "OK");
         check(other, "INCR a", "(integer) 3");
     }
@@ -570,7 +570,7 @@ fn replies_wait_for_replicas() {
 #[test]
 fn what_tells_only_of_channels_waits_for_no_replicas() {
     // One thread: what is answered later has been sent later.
-    let primary = primary(1, "auto", &["--repl_sync_replicas", "1"]);
+    let primary = primary(1, "auto", &["--repl-sync-replicas", "1"]);
     let mut replica = silent_replica(&primary);
     let other = &mut primary.client();
     eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
@@ -618,7 +618,7 @@ fn what_tells_only_of_channels_waits_for_no_replicas() {
 
 #[test]
 fn who_waits_for_replicas_of_a_server_that_is_one_by_now_is_told_nothing() {
-    let primary = primary(3, "auto", &["--repl_sync_replicas", "1"]);
+    let primary = primary(3, "auto", &["--repl-sync-replicas", "1"]);
     let _replica = silent_replica(&primary);
     let other = &mut primary.client();
     eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
@@ -633,7 +633,7 @@ fn who_waits_for_replicas_of_a_server_that_is_one_by_now_is_told_nothing() {
 
 #[test]
 fn what_was_acknowledged_is_on_as_many_replicas() {
-    let mut primary = primary(3, "auto", &["--repl_sync_replicas", "2"]);
+    let mut primary = primary(3, "auto", &["--repl-sync-replicas", "2"]);
     let replicas = [redis(&[]), redis(&[])];
     let [Some(first), Some(second)] = replicas else { return };
     follow(&first, &primary);

@@ -74,51 +74,51 @@ fn is_refused(log: &str) -> bool {
 
 #[test]
 fn one_thread() {
-    play_on_darter(&["--proactor_threads=1"]);
+    play_on_darter(&["--proactor-threads=1"]);
 }
 
 #[test]
 fn two_threads() {
-    play_on_darter(&["--proactor_threads=2"]);
+    play_on_darter(&["--proactor-threads=2"]);
 }
 
 #[test]
 fn eight_threads() {
-    play_on_darter(&["--proactor_threads=8"]);
+    play_on_darter(&["--proactor-threads=8"]);
 }
 
 #[test]
 fn epoll() {
-    play_on_darter(&["--proactor_threads=2", "--io=epoll"]);
+    play_on_darter(&["--proactor-threads=2", "--io=epoll"]);
 }
 
 #[test]
 fn uring() {
-    play_on_darter(&["--proactor_threads=2", "--io=uring"]);
+    play_on_darter(&["--proactor-threads=2", "--io=uring"]);
 }
 
 #[test]
 fn home_two_threads() {
-    play_on_darter(&["--proactor_threads=2", "--shard_entry=home"]);
+    play_on_darter(&["--proactor-threads=2", "--shard-entry=home"]);
 }
 
 #[test]
 fn home_eight_threads() {
-    play_on_darter(&["--proactor_threads=8", "--io=epoll", "--shard_entry=home"]);
+    play_on_darter(&["--proactor-threads=8", "--io=epoll", "--shard-entry=home"]);
 }
 
 #[test]
 fn two_hops_two_threads() {
-    play_on_darter(&["--proactor_threads=2", "--shard_entry=home", "--singlehop_blocking=false"]);
+    play_on_darter(&["--proactor-threads=2", "--shard-entry=home", "--singlehop-blocking=false"]);
 }
 
 #[test]
 fn two_hops_eight_threads() {
     play_on_darter(&[
-        "--proactor_threads=8",
+        "--proactor-threads=8",
         "--io=epoll",
-        "--shard_entry=home",
-        "--singlehop_blocking=false",
+        "--shard-entry=home",
+        "--singlehop-blocking=false",
     ]);
 }
 

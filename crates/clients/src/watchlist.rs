@@ -9,7 +9,7 @@ use proactor::ConnId;
 use settings::OutputLimit;
 use tls::Handshake;
 
-/// How long as many replies as `client_unread_bytes_max` may lie unread.
+/// How long as many replies as `client-unread-bytes-max` may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
 
 /// See the head of this file.

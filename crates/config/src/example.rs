@@ -63,7 +63,7 @@ pub(crate) static TABLE: Table<Consequence> = Table {
         },
         Setting { name: "requirepass", doc: "The password", is_secret: true, ..Setting::of("Process") },
         Setting {
-            name: "proactor_threads",
+            name: "proactor-threads",
             kind: NUMBER,
             default: "0",
             change: Change::AtStart,

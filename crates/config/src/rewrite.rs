@@ -135,6 +135,13 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_an_old_spelling_gets_the_new_one() {
+        let old = "proactor_threads 3\nsave-points 5\nproactor-threads 4\n";
+        let new = loaded(old).rewritten(old.as_bytes(), "user", &[]);
+        assert_eq!(String::from_utf8(new).unwrap(), "proactor-threads 4\nsave 5\n");
+    }
+
+    #[test]
     fn rewriting_keeps_what_people_wrote() {
         let old = "# head\nport 7000\n\nsave 3600 1\n# between\nsave 60 5\ninclude other.conf\nuser x on\nhz 10\n\
                    rename-command a b\nuser y on\n";

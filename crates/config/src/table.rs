@@ -132,7 +132,8 @@ mod tests {
         TABLE.assert_valid();
         let name = |written: &str| TABLE.find(written).map(|id| TABLE.setting(id).name);
         assert_eq!(name("PORT"), Some("port"));
-        assert_eq!(name("proactor-threads"), Some("proactor_threads"));
+        assert_eq!(name("proactor-threads"), Some("proactor-threads"));
+        assert_eq!(name("proactor_threads"), Some("proactor-threads"), "its old spelling");
         assert_eq!(name("save_points"), Some("save"));
         assert_eq!(name("HZ"), Some("hz"));
         assert_eq!(name("user"), None, "a directive is no setting");
@@ -142,7 +143,7 @@ mod tests {
     fn names_are_suggested() {
         for (name, expected) in [
             ("prot", "'prot' here; did you mean 'port'?"),
-            ("threads", "'threads' here; did you mean 'proactor_threads'?"),
+            ("threads", "'threads' here; did you mean 'proactor-threads'?"),
             ("--timeou", "'--timeou' here; did you mean '--timeout'?"),
             ("xyzzy-plugh", "'xyzzy-plugh' here"),
         ] {

@@ -186,7 +186,7 @@ mod tests {
         check(
             &values,
             &[("timeout", "9"), ("proactor-threads", "3")],
-            Err("'proactor_threads': can't set immutable config"),
+            Err("'proactor-threads': can't set immutable config"),
         );
         check(&values, &[("dir", "/")], Err("'dir': can't set protected config"));
         check(&values, &[("timeout", "9"), ("nope", "3")], Err("unknown setting 'nope'"));

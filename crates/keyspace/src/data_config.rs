@@ -14,7 +14,7 @@ pub type UnixMs = i64;
 /// The settings of the data path, with the names and defaults of `redis.conf`.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `list-compress-depth`, `list_compress_bytes_min`.
+    /// `list-compress-depth`, `list-compress-bytes-min`.
     pub list: ListLimits,
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
     pub hash: CollectionLimits,

@@ -79,7 +79,7 @@ pub struct Replication {
     pub replicas: Vec<String>,
     /// How many of them follow closely, if `min-replicas-to-write` asks for some.
     pub close_count: Option<u64>,
-    /// For how many of them replies may wait, if `repl_sync_replicas` has them wait for some.
+    /// For how many of them replies may wait, if `repl-sync-replicas` has them wait for some.
     pub synced_count: Option<u64>,
     /// Full and partial synchronisations, and those that could not be partial.
     pub syncs: [u64; 3],

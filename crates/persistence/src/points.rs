@@ -1,4 +1,4 @@
-//! When snapshots are saved unasked: `save` points, `snapshot_cron`, and what `BGSAVE` put off.
+//! When snapshots are saved unasked: `save` points, `snapshot-cron`, and what `BGSAVE` put off.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Opti
 pub struct Plan<'a> {
     /// `save`: seconds and changes, in pairs.
     pub points: &'a str,
-    /// `snapshot_cron`.
+    /// `snapshot-cron`.
     pub cron: &'a str,
 }
 

@@ -1,6 +1,6 @@
 //! What the journal is to a turn of a thread: replies wait for it.
 //!
-//! With `appendfsync always` nobody sees what a power failure could undo, and with `repl_sync_replicas` nobody sees what a failover could. While commands run, `Tx::seen` gathers the last slice of which
+//! With `appendfsync always` nobody sees what a power failure could undo, and with `repl-sync-replicas` nobody sees what a failover could. While commands run, `Tx::seen` gathers the last slice of which
 //! something was seen or changed. What they reply to one client, in one go, waits for that slice as a whole: a mark for each
 //! reply would let go only what the slice before it made durable a moment earlier. Everything else goes on: the thread, other
 //! clients, and other commands of the same client.

@@ -1,9 +1,9 @@
-//! `min-replicas-to-write` and `repl_sync_replicas`: whether so many replicas follow that commands that write are run.
+//! `min-replicas-to-write` and `repl-sync-replicas`: whether so many replicas follow that commands that write are run.
 //!
 //! Every such command asks, so the answer is one relaxed load; it is found anew each second and whenever something changes that
 //! it depends on.
 //!
-//! With `repl_sync_ack durable` only those replicas count that say what is on their disks. One says nothing of that as long as it has no journal, that has no
+//! With `repl-sync-ack durable` only those replicas count that say what is on their disks. One says nothing of that as long as it has no journal, that has no
 //! base yet or is never synced, or its disk takes nothing: nobody is to wait for what will not come.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,7 +21,7 @@ use crate::primary::Primary;
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
 /// The same while enough of them would follow, and too few say what is on their disks.
 const NO_DISKS: CommandError = CommandError::fixed(
-    "NOREPLICAS Not enough good replicas to write: repl_sync_ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.",
+    "NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.",
 );
 
 /// What is lacking.

@@ -1,4 +1,4 @@
-//! `repl_sync_replicas`: how far so many replicas have the stream, or have it on their disks (`repl_sync_ack`). Replies wait for that as they wait for the
+//! `repl-sync-replicas`: how far so many replicas have the stream, or have it on their disks (`repl-sync-ack`). Replies wait for that as they wait for the
 //! own disk.
 //!
 //! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
@@ -171,11 +171,11 @@ mod tests {
         ack(2, 40, Some(10));
         let slice = |wanted, how| {
             let settings = Settings::default();
-            settings.change(&[("repl_sync_ack", how)], false).expect("it can be set");
+            settings.change(&[("repl-sync-ack", how)], false).expect("it can be set");
             let synced = Synced::new(wanted, 1);
             synced.update(&settings, &primary, &backlog);
             let lacks = |wanted: &str| {
-                let pairs = [("repl_sync_replicas", wanted), ("repl_sync_ack", how)];
+                let pairs = [("repl-sync-replicas", wanted), ("repl-sync-ack", how)];
                 settings.change(&pairs, false).expect("it can be set");
                 let quorum = Quorum::new(&settings);
                 quorum.judge(&settings, &primary, &Following::default(), 0);
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!([&durable[0], &durable[1]], [&(2, None), &(1, None)]);
         let (none, error) = &durable[2];
         assert_eq!(*none, 0, "one of them has no disk");
-        assert!(error.as_ref().is_some_and(|error| error.contains("repl_sync_ack is durable")), "{error:?}");
+        assert!(error.as_ref().is_some_and(|error| error.contains("repl-sync-ack is durable")), "{error:?}");
         // One whose disk takes nothing any more keeps what it has, and does not count for what comes.
         ack(1, 40, None);
         let (kept, error) = slice(2, "durable");

@@ -249,8 +249,8 @@ fn a_job_that_is_handed_over_allocates_nothing() {
         format!("--port={port}"),
         format!("--dir={}", dir.path("")),
         "--save=".to_owned(),
-        "--proactor_threads=2".to_owned(),
-        "--num_shards=8".to_owned(),
+        "--proactor-threads=2".to_owned(),
+        "--num-shards=8".to_owned(),
     ];
     std::thread::spawn(move || server::run(&args));
     let [mut worker, mut of_other, mut of_same] = [(); 3].map(|()| Client::connect(port));

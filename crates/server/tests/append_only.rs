@@ -14,7 +14,7 @@ fn options<'a>(directory: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn start(scratch: &Scratch, more: &[&str]) -> Result<Server, String> {
-    match Server::darter(&options(&scratch.path(""), &[&["--proactor_threads=2"], more].concat())) {
+    match Server::darter(&options(&scratch.path(""), &[&["--proactor-threads=2"], more].concat())) {
         Ok(server) => Ok(server),
         Err(StartError::Failed { log, .. }) => Err(log),
         Err(error) => panic!("{error}"),
@@ -172,7 +172,7 @@ fn the_single_file_of_older_versions_is_loaded() {
         [("1", [part(".base."), part(".incr.")].concat()), ("3", [part(".base."), part(".incr.")].concat())]
     {
         fs::write(scratch.path("old.aof"), &whole).unwrap();
-        let more = ["--import-aof", "yes", "--appendfilename", "old.aof", "--proactor_threads", threads];
+        let more = ["--import-aof", "yes", "--appendfilename", "old.aof", "--proactor-threads", threads];
         let server = start(&scratch, &more).unwrap_or_else(|log| panic!("{log}"));
         assert_eq!(state(&mut server.client()), expected);
         stop(server);

@@ -360,7 +360,7 @@ fn save_points_save_unasked() {
 fn schedules_and_names_with_times() {
     let scratch = Scratch::new("names");
     fs::write(scratch.path("temp-4194305.0.rdb"), "left").unwrap();
-    let options = ["--dbfilename", "of-{timestamp}.rdb", "--snapshot_cron", "* * * * *"];
+    let options = ["--dbfilename", "of-{timestamp}.rdb", "--snapshot-cron", "* * * * *"];
     let server = start(&scratch, &options);
     let mut client = server.client();
     assert!(!Path::new(&scratch.path("temp-4194305.0.rdb")).exists(), "what a dead server left is removed");
@@ -378,6 +378,6 @@ fn schedules_and_names_with_times() {
     let server = start(&scratch, &[]);
     let mut client = server.client();
     check(&mut client, "DBSIZE", "(integer) 0");
-    let refused = client.show("CONFIG SET snapshot_cron x");
+    let refused = client.show("CONFIG SET snapshot-cron x");
     assert!(refused.contains("five fields are needed"), "{refused}");
 }

@@ -390,7 +390,7 @@ fn a_change_that_fails_leaves_the_folder_as_it_was() {
 }
 
 fn check_listening(io: &str, threads: usize) {
-    let Ok(server) = Server::darter(&["--io", io, "--proactor_threads", &threads.to_string()]) else {
+    let Ok(server) = Server::darter(&["--io", io, "--proactor-threads", &threads.to_string()]) else {
         assert_eq!(io, "uring", "epoll is everywhere");
         return;
     };

@@ -177,7 +177,7 @@ fn a_list_of_processors_that_is_none_is_refused() {
 fn threads_after(script: &str) -> Option<(String, String)> {
     let script = format!("set -e; {script}; exec \"$@\"");
     let server =
-        Server::launch(&["unshare", "--mount", "sh", "-c", &script, "sh"], &["--proactor_threads=0"]);
+        Server::launch(&["unshare", "--mount", "sh", "-c", &script, "sh"], &["--proactor-threads=0"]);
     match server {
         Ok(server) => Some((server.client().info("server", "threads"), server.log_end())),
         Err(error) if std::env::var("CI").as_deref() != Ok("true") => {

@@ -512,7 +512,7 @@ fn a_server_that_loads_lives_but_is_not_ready() {
     assert!(Command::new("mkfifo").arg(&dump).status().expect("mkfifo is there").success());
     let port = free_port().expect("there are free ports");
     let http = format!("--http-port={port}");
-    let options = [&place[..], &["--proactor_threads=2", &http]].concat();
+    let options = [&place[..], &["--proactor-threads=2", &http]].concat();
     let site = Site { server: Server::loading(&options).expect("it starts"), port };
     let mut pipe = File::options().write(true).open(dump).expect("the server opens it, too");
     site.get("/healthz").has(200, "ok");

@@ -74,7 +74,7 @@ fn the_limit_of_open_files_limits_the_clients() {
         // Whoever may raise the limit raises it.
         launcher.splice(0..0, ["setpriv", "--bounding-set", "-sys_resource"]);
     }
-    let server = Server::launch(&launcher, &["--proactor_threads", "2"]).unwrap();
+    let server = Server::launch(&launcher, &["--proactor-threads", "2"]).unwrap();
     assert!(server.log_end().contains("the system allows no more open files"), "{}", server.log_end());
     let mut witness = Witness::new(&server);
     let clients_max: usize = witness.client().info("clients", "maxclients").parse().unwrap();

@@ -3,7 +3,7 @@
 use blackbox::{Client, Server, eventually};
 
 fn server(threads: &str, more: &[&str]) -> Server {
-    Server::darter(&[&["--proactor_threads", threads], more].concat())
+    Server::darter(&[&["--proactor-threads", threads], more].concat())
         .unwrap_or_else(|error| panic!("{error}"))
 }
 

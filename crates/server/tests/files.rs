@@ -36,7 +36,7 @@ fn all_that_is_written_is_private() {
     fs::set_permissions(&users, fs::Permissions::from_mode(0o640)).expect("it is ours");
     for format in ["rdb", "darter"] {
         let server =
-            start(&scratch, &["--appendonly", "yes", "--aclfile", &users, "--snapshot_format", format]);
+            start(&scratch, &["--appendonly", "yes", "--aclfile", &users, "--snapshot-format", format]);
         let client = &mut server.client();
         for (request, expected) in [("SET k v", "OK"), ("SAVE", "OK"), ("ACL SAVE", "OK")] {
             check(client, request, expected);

@@ -226,7 +226,7 @@ fn info_counts_libraries() {
 
 #[test]
 fn libraries_get_only_so_much_memory() {
-    let server = Server::start(2, "auto", &["--script_memory_bytes_max", "8mb"]);
+    let server = Server::start(2, "auto", &["--script-memory-bytes-max", "8mb"]);
     let mut client = server.client();
     load(&mut client, &version(1));
     let filler = "-".repeat(1 << 20);

@@ -42,7 +42,7 @@ fn check_unharmed(server: &Server, auth: Option<&str>) {
 /// Darter with commands that run at home and that are delegated, with both drivers; and redis-server.
 fn servers() -> Vec<Server> {
     let kinds: [(usize, &str, &[&str]); 3] =
-        [(1, "epoll", &[]), (4, "auto", &[]), (4, "epoll", &["--shard_entry=home"])];
+        [(1, "epoll", &[]), (4, "auto", &[]), (4, "epoll", &["--shard-entry=home"])];
     let darters = kinds.map(|(threads, io, options)| Server::start(threads, io, options));
     darters.into_iter().chain(oracle()).collect()
 }

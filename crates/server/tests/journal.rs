@@ -11,7 +11,7 @@ fn start(scratch: &Scratch, more: &[&str]) -> Server {
 
 fn attempt(scratch: &Scratch, more: &[&str]) -> Result<Server, String> {
     let directory = scratch.path("");
-    let own = ["--dir", &directory, "--dbfilename", "dump.rdb", "--proactor_threads", "2"];
+    let own = ["--dir", &directory, "--dbfilename", "dump.rdb", "--proactor-threads", "2"];
     match Server::darter(&[&own, more].concat()) {
         Ok(server) => Ok(server),
         Err(StartError::Failed { log, .. }) => Err(log),

@@ -23,7 +23,7 @@ const ASKED: &str = "PING; ECHO a; GET a; SELECT 1; DBSIZE; NOTHING; GET; MULTI;
 const LOADING: &str = "(error) LOADING Redis is loading the dataset in memory";
 
 fn options<'a>(directory: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&["--proactor_threads=3", "--dir", directory, "--dbfilename", "dump.rdb"], more].concat()
+    [&["--proactor-threads=3", "--dir", directory, "--dbfilename", "dump.rdb"], more].concat()
 }
 
 /// A server that loads what is written to the pipe.

@@ -75,7 +75,7 @@ fn a_pipeline_is_answered_in_order_however_it_comes() {
 
 #[test]
 fn clients_on_all_threads_count_without_losing_one() {
-    let (_server, port) = start(4, "auto", &["--shard_entry=home"]);
+    let (_server, port) = start(4, "auto", &["--shard-entry=home"]);
     connect(port).check("set n 0 0 1\r\n0\r\n", "STORED\r\n");
     let count = || {
         let mut client = connect(port);
@@ -295,7 +295,7 @@ fn flags_and_cas_numbers_survive_a_restart() {
     for (format, save) in [("rdb", "SAVE"), ("rdb", "BGSAVE"), ("darter", "SAVE"), ("darter", "BGSAVE")] {
         let scratch = Scratch::new(&format!("marks-{format}-{save}"));
         let directory = scratch.path("");
-        let options = ["--dir", &directory, "--dbfilename", "dump.rdb", "--snapshot_format", format];
+        let options = ["--dir", &directory, "--dbfilename", "dump.rdb", "--snapshot-format", format];
         let (server, port) = start(2, "auto", &options);
         let mut client = connect(port);
         let large = "x".repeat(100_000);

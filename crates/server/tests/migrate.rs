@@ -32,7 +32,7 @@ fn digest(client: &mut Client) -> String {
 #[test]
 fn keys_of_every_type_go_to_another_server_and_come_back() {
     let Some(redis) = oracle() else { return };
-    for darter in [Server::start(4, "auto", &[]), Server::start(2, "epoll", &["--shard_entry=home"])] {
+    for darter in [Server::start(4, "auto", &[]), Server::start(2, "epoll", &["--shard-entry=home"])] {
         let other = Server::start(1, "auto", &[]);
         for target in [&redis, &other] {
             let (ours, theirs) = (&mut darter.client(), &mut target.client());

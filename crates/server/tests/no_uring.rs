@@ -21,7 +21,7 @@ fn start(errno: i32, io: &'static str) -> Result<Server, StartError> {
     // The filter is of this thread and of what it starts.
     let forbidden = std::thread::spawn(move || {
         apply_filter(&filter).expect("filters may be set");
-        Server::darter(&["--proactor_threads=2", "--io", io])
+        Server::darter(&["--proactor-threads=2", "--io", io])
     });
     forbidden.join().expect("no assertion failed")
 }

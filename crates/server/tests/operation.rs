@@ -143,11 +143,12 @@ fn version_and_help_are_printed() {
 
 #[test]
 fn settings_are_read_and_changed() {
-    let server = Server::start(2, "auto", &["--timeout", "7", "--shard-entry", "home"]);
+    let server = Server::start(2, "auto", &["--timeout", "7", "--shard_entry", "home"]);
     let mut client = server.client();
     for (request, reply) in [
         (&["CONFIG", "GET", "timeout"] as &[_], "[timeout 7]"),
         (&["CONFIG", "GET", "SHARD_entry", "shard_entry"], "[SHARD_entry home]"),
+        (&["CONFIG", "GET", "shard?entry"], "[shard-entry home]"),
         (&["CONFIG", "GET", "nothing"], "[]"),
         (
             &["CONFIG", "GET", "hash-max-*-entries"],
@@ -282,7 +283,7 @@ fn statistics_start_anew() {
 
 #[test]
 fn the_transaction_section_counts_how_commands_came_to_their_shards() {
-    let server = Server::start(2, "auto", &["--num_shards", "8"]);
+    let server = Server::start(2, "auto", &["--num-shards", "8"]);
     let mut client = server.client();
     for number in 0..20 {
         ask(&mut client, &["SET", &format!("k{number}"), "v"]);

@@ -91,7 +91,7 @@ fn files(scratch: &Scratch) -> Vec<String> {
 fn what_is_saved_is_there_whatever_the_number_of_threads() {
     for (threads, others, command) in [(3, 1, "SAVE"), (1, 4, "BGSAVE"), (2, 2, SHUTDOWN)] {
         let scratch = Scratch::new(&format!("own-{threads}"));
-        let server = start(&scratch, threads, &["--num_shards=5"]);
+        let server = start(&scratch, threads, &["--num-shards=5"]);
         let mut client = server.client();
         fill(&mut client);
         let saved = state(&mut client);
@@ -205,7 +205,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
 
 /// What the server says that does not start with the files as they are.
 fn refused(scratch: &Scratch) -> String {
-    match Server::darter(&["--dir", &scratch.path(""), "--dbfilename", "dump.rdb", "--proactor_threads=3"]) {
+    match Server::darter(&["--dir", &scratch.path(""), "--dbfilename", "dump.rdb", "--proactor-threads=3"]) {
         Err(StartError::Failed { log, .. }) => log,
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it starts"),

@@ -21,7 +21,7 @@ fn job(number: usize) -> String {
 
 #[test]
 fn replies_keep_their_order_and_no_job_is_lost() {
-    for options in [&["--num_shards=4"][..], &["--num_shards=4", "--shard_entry=home"]] {
+    for options in [&["--num-shards=4"][..], &["--num-shards=4", "--shard-entry=home"]] {
         let server = Server::start(2, "auto", options);
         let (mut client, mut other) = (server.client(), server.client());
         fill(&mut client);
@@ -56,7 +56,7 @@ fn replies_keep_their_order_and_no_job_is_lost() {
 
 #[test]
 fn others_are_served_while_a_queue_is_searched() {
-    let server = Server::start(1, "auto", &["--num_shards=1"]);
+    let server = Server::start(1, "auto", &["--num-shards=1"]);
     let (mut client, mut other) = (server.client(), server.client());
     fill(&mut client);
     client.send("QUEUE REMOVE q TEXT mail:");
@@ -76,7 +76,7 @@ fn others_are_served_while_a_queue_is_searched() {
 
 #[test]
 fn a_search_ends_with_its_client() {
-    let server = Server::start(1, "auto", &["--num_shards=1"]);
+    let server = Server::start(1, "auto", &["--num-shards=1"]);
     let mut other = server.client();
     eventually("the search is still under way when its client is killed", || {
         let mut client = server.client();

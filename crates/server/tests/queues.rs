@@ -10,7 +10,7 @@ const COUNT: usize = 2000;
 
 #[test]
 fn every_job_is_popped_once() {
-    for options in [&["--num_shards=8"][..], &["--num_shards=8", "--shard_entry=home"]] {
+    for options in [&["--num-shards=8"][..], &["--num-shards=8", "--shard-entry=home"]] {
         let server = Server::start(4, "auto", options);
         let mut producers: Vec<Client> = (0..4).map(|_| server.client()).collect();
         let mut consumers: Vec<Client> = (0..4).map(|_| server.client()).collect();

@@ -12,7 +12,7 @@ fn on_each_server(test: impl Fn(&Server)) {
     for (threads, io, entry) in
         [(1, "epoll", "roam"), (3, "auto", "roam"), (3, "epoll", "roam"), (3, "auto", "home")]
     {
-        test(&Server::start(threads, io, &["--lua-time-limit", "20", "--shard_entry", entry]));
+        test(&Server::start(threads, io, &["--lua-time-limit", "20", "--shard-entry", entry]));
     }
 }
 

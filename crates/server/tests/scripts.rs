@@ -99,9 +99,9 @@ fn none_ends_half_applied_where_cores_are_scarce() {
     let seconds = std::env::var("DARTER_SECONDS").ok().map(|text| text.parse().expect("a number"));
     let _busy = [Busy::start(), Busy::start()];
     for (entry, trusted_after) in [("roam", "0"), ("roam", "1000"), ("home", "1000")] {
-        let entry = format!("--shard_entry={entry}");
-        let trust = format!("--script_trusted_after={trusted_after}");
-        let server = Server::start(8, "auto", &["--num_shards=64", &entry, &trust]);
+        let entry = format!("--shard-entry={entry}");
+        let trust = format!("--script-trusted-after={trusted_after}");
+        let server = Server::start(8, "auto", &["--num-shards=64", &entry, &trust]);
         let mut first = server.client();
         for token in 0..TOKENS {
             first.call(&format!("LPUSH ring:{} {token}", token % SPOTS));
@@ -136,7 +136,7 @@ fn none_ends_half_applied_where_cores_are_scarce() {
 fn a_pipeline_with_scripts_runs_in_its_order() {
     const APPEND: &str = "redis.call('APPEND', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])";
     for threads in [1, 2] {
-        let server = Server::start(threads, "auto", &["--script_trusted_after=1"]);
+        let server = Server::start(threads, "auto", &["--script-trusted-after=1"]);
         let mut client = server.client();
         let name = text(&client.call(&format!("SCRIPT LOAD \"{APPEND}\"")));
         let (mut pipeline, mut expected, mut values) = (Vec::new(), Vec::new(), vec![String::new(); 9]);
@@ -230,13 +230,13 @@ fn what_roamed_is_remembered() {
     let folder = scratch.path("");
     let start = || {
         let options = [
-            "--script_trusted_after",
+            "--script-trusted-after",
             "0",
             "--dir",
             &folder,
             "--dbfilename",
             "dump.rdb",
-            "--num_shards",
+            "--num-shards",
             "8",
         ];
         Server::start(2, "epoll", &options)
@@ -281,15 +281,15 @@ fn scripts_that_build_names_of_one_queue_need_one_shard() {
         let first = run();
         (1..10).map(|_| run()).last().expect("it ran") - first
     };
-    let by_default = Server::start(2, "epoll", &["--num_shards", "8"]);
+    let by_default = Server::start(2, "epoll", &["--num-shards", "8"]);
     for (key, prefix) in [("bull:a:wait", "bull:a:"), ("bq:a:jobs", "bq:a:")] {
         assert_eq!(wide(&by_default, key, prefix), 0, "{key}");
         check(&mut by_default.client(), "SCRIPT FLUSH", "OK");
     }
-    let trusting = Server::start(2, "epoll", &["--num_shards", "8", "--script_trusted_after", "1"]);
+    let trusting = Server::start(2, "epoll", &["--num-shards", "8", "--script-trusted-after", "1"]);
     assert_eq!(wide(&trusting, "dramatiq", "dramatiq:a."), 0, "the key that is declared is only a name");
     assert_eq!(wide(&by_default, "mine:a:wait", "mine:a:"), 9, "no rule fits");
-    let own = Server::start(2, "epoll", &["--num_shards", "8", "--colocate", "mine:{*}:"]);
+    let own = Server::start(2, "epoll", &["--num-shards", "8", "--colocate", "mine:{*}:"]);
     assert_eq!(wide(&own, "mine:a:wait", "mine:a:"), 0);
     check(&mut own.client(), "SCRIPT FLUSH", "OK");
     assert_eq!(wide(&own, "bull:a:wait", "bull:a:"), 9, "its rule was replaced");

@@ -218,7 +218,7 @@ fn floods_wait_while_a_script_loops() {
         let options = [
             "--lua-time-limit",
             "20",
-            "--client_unread_bytes_max",
+            "--client-unread-bytes-max",
             "2mb",
             "--client-query-buffer-limit",
             "1mb",
@@ -291,7 +291,7 @@ fn a_signal_ends_a_server_with_a_slow_script() {
 
 #[test]
 fn a_script_gets_only_so_much_memory() {
-    let server = Server::start(2, "auto", &["--script_memory_bytes_max", "8mb"]);
+    let server = Server::start(2, "auto", &["--script-memory-bytes-max", "8mb"]);
     let (client, other) = (&mut server.client(), &mut server.client());
     check(other, "SET kept here", "OK");
     for script in [
@@ -306,7 +306,7 @@ fn a_script_gets_only_so_much_memory() {
         check(other, "GET kept", "\"here\"");
         check(client, "EVAL \"return 1 + 1\" 0", "(integer) 2");
     }
-    check(client, "CONFIG GET script_memory_bytes_max", "1) \"script_memory_bytes_max\"\n2) \"8388608\"");
+    check(client, "CONFIG GET script-memory-bytes-max", "1) \"script-memory-bytes-max\"\n2) \"8388608\"");
     assert!(server.resident_bytes() < 100 << 20, "{}", server.resident_bytes());
 }
 

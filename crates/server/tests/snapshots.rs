@@ -90,7 +90,7 @@ fn what_is_saved_is_there_after_a_restart() {
     let saved = state(&mut client);
     check(&mut client, "SET not-saved 1", "OK");
     kill(server);
-    for (threads, more) in [(1, &[][..]), (4, &["--num_shards=3"])] {
+    for (threads, more) in [(1, &[][..]), (4, &["--num-shards=3"])] {
         let server = start(&scratch, threads, more);
         let mut client = server.client();
         assert_eq!(state(&mut client), saved);
@@ -368,7 +368,7 @@ fn a_file_that_cannot_grow_leaves_the_old_snapshot() {
 
 /// The files that `launcher` lets a server write to hold less than 400 kB.
 fn leaves_the_old_snapshot(launcher: &[&str], scratch: &Scratch, format: &str, why: &str) {
-    let options = ["--proactor_threads=2", "--snapshot-format", format, "--dir", &scratch.path("")];
+    let options = ["--proactor-threads=2", "--snapshot-format", format, "--dir", &scratch.path("")];
     let server = Server::launch(launcher, &options).unwrap_or_else(|error| panic!("{error}"));
     let mut client = server.client();
     check(&mut client, "SET key old", "OK");

@@ -104,7 +104,7 @@ fn a_subscriber_that_is_slow_for_long_is_disconnected() {
 #[test]
 fn without_a_limit_a_client_is_served_when_it_reads() {
     for io in ["epoll", "auto"] {
-        let server = Server::start(2, io, &["--client_unread_bytes_max", "4mb"]);
+        let server = Server::start(2, io, &["--client-unread-bytes-max", "4mb"]);
         let mut witness = Witness::new(&server);
         let (value, count) = (vec![b'x'; 1 << 20], 60);
         witness.client().send_args(&[b"SET", b"large", &value]);

@@ -276,7 +276,7 @@ fn what_is_denied_is_logged_by_all_threads() {
 
 #[test]
 fn scripts_of_restricted_users_see_their_user_wherever_the_keys_lie() {
-    for options in [&["--shard_entry=home"][..], &[]] {
+    for options in [&["--shard-entry=home"][..], &[]] {
         let server = Server::start(4, "epoll", options);
         let (admin, client) = (&mut server.client(), &mut server.client());
         set(admin, "x on nopass ~a* +@all -del");

@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn flags_are_directives() {
-        let found = settings("--port 7000 --proactor_threads=3 --num-shards 9 --bind 127.0.0.1 -::1 --save");
+        let found = settings("--port 7000 --proactor-threads=3 --num-shards 9 --bind 127.0.0.1 -::1 --save");
         assert_eq!(found.number(PORT), 7000);
-        assert_eq!(found.thread_count(), Some((3, "proactor_threads")));
+        assert_eq!(found.thread_count(), Some((3, "proactor-threads")));
         assert_eq!(found.shard_count(3), 9);
         assert_eq!(&*found.text(BIND), "127.0.0.1 -::1");
-        let found = settings("--save 3600 1 --save 60 5 --singlehop_blocking=false --SHARD_ENTRY home");
+        let found = settings("--save 3600 1 --save 60 5 --singlehop-blocking=false --SHARD_ENTRY home");
         assert_eq!(&*found.text(SAVE), "3600 1 60 5");
         assert!(!found.singlehop_blocking());
         let found = settings("--slowlog-log-slower-than -1 --appendfsync always --singlehop_blocking");
@@ -152,10 +152,10 @@ mod tests {
         assert_eq!(settings("--io-threads 3").thread_count(), Some((3, "io-threads")));
         assert_eq!(settings("--io-threads 1").thread_count(), Some((1, "io-threads")));
         assert_eq!(
-            settings("--io-threads 3 --proactor_threads 2").thread_count(),
-            Some((2, "proactor_threads"))
+            settings("--io-threads 3 --proactor-threads 2").thread_count(),
+            Some((2, "proactor-threads"))
         );
-        assert_eq!(settings("--io-threads 3 --proactor_threads 0").thread_count(), Some((3, "io-threads")));
+        assert_eq!(settings("--io-threads 3 --proactor-threads 0").thread_count(), Some((3, "io-threads")));
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         check_error("--prot 1", "unknown setting 'prot' on the command line; did you mean 'port'?");
         check_error(
             "--threads 4",
-            "unknown setting 'threads' on the command line; did you mean 'proactor_threads'?",
+            "unknown setting 'threads' on the command line; did you mean 'proactor-threads'?",
         );
         check_error(
             "--maxclient 1",

@@ -202,7 +202,7 @@ settings! {
         ..Setting::of(group::NETWORK)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
-        name: "client_unread_bytes_max",
+        name: "client-unread-bytes-max",
         kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
@@ -254,7 +254,7 @@ settings! {
     // ---- threads and shards -------------------------------------------------------------------------------
 
     PROACTOR_THREADS = Setting {
-        name: "proactor_threads",
+        name: "proactor-threads",
         kind: SettingKind::Integer { min: 0, max: 1024 },
         unit: "threads",
         default: "0",
@@ -268,7 +268,7 @@ settings! {
         unit: "threads",
         default: "1",
         change: Change::AtStart,
-        doc: "Number of threads that serve clients (not only I/O), if `proactor_threads` is not set",
+        doc: "Number of threads that serve clients (not only I/O), if `proactor-threads` is not set",
         ..Setting::of(group::THREADS)
     };
     THREADS_ELASTIC = Setting {
@@ -279,7 +279,7 @@ settings! {
         ..Setting::of(group::THREADS)
     };
     NUM_SHARDS = Setting {
-        name: "num_shards",
+        name: "num-shards",
         kind: SettingKind::Integer { min: 0, max: 32767 },
         unit: "shards",
         default: "0",
@@ -288,7 +288,7 @@ settings! {
         ..Setting::of(group::THREADS)
     };
     SHARD_ENTRY = Setting {
-        name: "shard_entry",
+        name: "shard-entry",
         kind: SettingKind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
         change: Change::AtStart,
@@ -296,7 +296,7 @@ settings! {
         ..Setting::of(group::THREADS)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
-        name: "shard_round_robin_prefix",
+        name: "shard-round-robin-prefix",
         change: Change::AtStart,
         doc: "Keys with this prefix are assigned to shards round-robin; empty: none",
         ..Setting::of(group::THREADS)
@@ -310,11 +310,11 @@ settings! {
         ..Setting::of(group::THREADS)
     };
     SINGLEHOP_BLOCKING = Setting {
-        name: "singlehop_blocking",
+        name: "singlehop-blocking",
         kind: SettingKind::Switch,
         default: "yes",
         change: Change::AtStart,
-        doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
+        doc: "With shard-entry home: a blocking pop looks and pops in one hop rather than two",
         ..Setting::of(group::THREADS)
     };
     IO = Setting {
@@ -326,7 +326,7 @@ settings! {
         ..Setting::of(group::THREADS)
     };
     POLL_US = Setting {
-        name: "poll_us",
+        name: "poll-us",
         kind: SettingKind::Integer { min: 0, max: 1_000_000 },
         unit: "microseconds",
         default: "30",
@@ -487,11 +487,11 @@ settings! {
         unit: "nodes",
         default: "0",
         effect: Some(Consequence::Data),
-        doc: "Compress lists except this many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
+        doc: "Compress lists except this many runs of 8 KiB at either end; 0: as `list-compress-bytes-min` says",
         ..Setting::of(group::DATA)
     };
     LIST_COMPRESS_BYTES_MIN = Setting {
-        name: "list_compress_bytes_min",
+        name: "list-compress-bytes-min",
         kind: SettingKind::Memory { min: 0, max: 1 << 40 },
         unit: "bytes",
         default: "131072",
@@ -620,7 +620,7 @@ settings! {
         ..Setting::of(group::DATA)
     };
     SCRIPT_TRUSTED_AFTER = Setting {
-        name: "script_trusted_after",
+        name: "script-trusted-after",
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "runs",
         default: "1000",
@@ -628,7 +628,7 @@ settings! {
         ..Setting::of(group::DATA)
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
-        name: "script_memory_bytes_max",
+        name: "script-memory-bytes-max",
         kind: SettingKind::Memory { min: 1 << 20, max: 2 << 30 },
         unit: "bytes",
         default: "268435456",

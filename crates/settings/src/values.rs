@@ -267,7 +267,7 @@ impl Settings {
         match self.number(PROACTOR_THREADS) {
             0 if self.has_io_threads => Some((self.number(IO_THREADS) as usize, "io-threads")),
             0 => None,
-            count => Some((count as usize, "proactor_threads")),
+            count => Some((count as usize, "proactor-threads")),
         }
     }
 
@@ -338,6 +338,17 @@ mod tests {
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 }
         );
         TABLE.assert_valid();
+    }
+
+    #[test]
+    fn names_have_dashes_and_are_found_by_their_old_spelling() {
+        // Redis 7.2 itself spells these so.
+        const OF_REDIS: [&str; 2] = ["server_cpulist", "bgsave_cpulist"];
+        for (id, setting) in TABLE.all().filter(|(_, setting)| !OF_REDIS.contains(&setting.name)) {
+            let is_ours = TABLE.settings.iter().any(|ours| ours.name == setting.name);
+            assert!(!is_ours || !setting.name.contains('_'), "{}", setting.name);
+            assert_eq!(TABLE.find(&setting.name.replace('-', "_")), Some(id), "{}", setting.name);
+        }
     }
 
     #[test]

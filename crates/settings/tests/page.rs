@@ -8,7 +8,8 @@ fn page() -> String {
     format!(
         "# Settings\n\nMade from `crates/settings/src/table.rs` by a test; do not edit.\n\n\
          Each is a line `name value` of the configuration file, a flag `--name value` of the command line, and a parameter \
-         of `CONFIG GET`; those marked *start* cannot be changed by `CONFIG SET`.\n\
+         of `CONFIG GET`. In names, `-` and `_` are alike, so the older spelling `proactor_threads` still works. Settings \
+         marked *start* cannot be changed by `CONFIG SET`.\n\
          {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
          them: {}.\n\
          \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \

@@ -6,11 +6,11 @@ use proactor::{Entropy, SimConfig};
 /// How commands come to their shards, as the server's settings say it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// `--shard_entry=roam`
+    /// `--shard-entry=roam`
     Roam,
-    /// `--shard_entry=home --singlehop_blocking=true`
+    /// `--shard-entry=home --singlehop-blocking=true`
     HomeOneHop,
-    /// `--shard_entry=home --singlehop_blocking=false`
+    /// `--shard-entry=home --singlehop-blocking=false`
     HomeTwoHops,
 }
 
@@ -152,12 +152,12 @@ impl Setup {
             "--databases=16".to_owned(),
             "--save=".to_owned(),
             "--enable-debug-command=yes".to_owned(),
-            format!("--snapshot_format={}", if self.has_own_format { "darter" } else { "rdb" }),
-            format!("--proactor_threads={}", self.threads),
-            format!("--num_shards={}", self.shards),
-            format!("--shard_entry={entry}"),
-            format!("--singlehop_blocking={is_single_hop}"),
-            format!("--script_trusted_after={}", self.script_trusted_after),
+            format!("--snapshot-format={}", if self.has_own_format { "darter" } else { "rdb" }),
+            format!("--proactor-threads={}", self.threads),
+            format!("--num-shards={}", self.shards),
+            format!("--shard-entry={entry}"),
+            format!("--singlehop-blocking={is_single_hop}"),
+            format!("--script-trusted-after={}", self.script_trusted_after),
         ];
         let journal = self.journal.iter().flat_map(Journal::args);
         args.into_iter().chain(journal).chain(self.more.iter().cloned()).collect()

@@ -4,7 +4,7 @@
 //! * **A prefix**: whatever a server has is what the stream of its primary made up to some place. Clients write `x:<n>` and then `y:<n>`, one after the other,
 //!   and `a:<n>` and `b:<n>` in one transaction: nowhere may the second be ahead of the first, and nowhere may one of the two be without the other.
 //! * **One stream**: two servers that know the stream by the same id have the same data at the same offset, and in the end all have the same.
-//! * **Nothing acknowledged is lost** (`repl_sync_replicas` as large as the number of replicas that may be promoted): each element of a queue that
+//! * **Nothing acknowledged is lost** (`repl-sync-replicas` as large as the number of replicas that may be promoted): each element of a queue that
 //!   was acknowledged is there, or one worker got it, or was about to. None is given to two.
 //!
 //! Who is promoted is chosen as Sentinel does it: a replica that says of itself that it may be (`slave_priority`).
@@ -163,7 +163,7 @@ impl Fleet {
             let sync = syncs[entropy.below(syncs.len() as u64) as usize];
             setup.journal = (is_durable || entropy.one_in(2)).then(|| Journal::any(&mut entropy, sync));
             setup.more = more(&mut entropy, keeps_all, count);
-            setup.more.extend(is_durable.then(|| "--repl_sync_ack=durable".to_owned()));
+            setup.more.extend(is_durable.then(|| "--repl-sync-ack=durable".to_owned()));
             setup.more.push(format!("--replica-announce-ip={}", Machine::host_of(number)));
             if number > 0 {
                 setup.more.push(format!("--replicaof={} 6379", Machine::host_of(0)));
@@ -452,7 +452,7 @@ fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
     let sync = if keeps_all { count - 1 } else { 0 };
     vec![
         format!("--repl-backlog-size={backlog}"),
-        format!("--repl_sync_replicas={sync}"),
+        format!("--repl-sync-replicas={sync}"),
         format!("--repl-diskless-sync={}", pick(&["yes", "no"])),
         "--repl-diskless-sync-delay=0".to_owned(),
         "--repl-ping-replica-period=1".to_owned(),

@@ -156,7 +156,7 @@ fn replication(page: &mut Exposition, facts: &dyn Facts) {
         ),
         (
             "darter_replicas_synced",
-            "Replicas for which replies may wait (repl_sync_replicas).",
+            "Replicas for which replies may wait (repl-sync-replicas).",
             counted(replication.synced_count),
         ),
     ] {

@@ -62,7 +62,7 @@ fn a_unix_socket_a_password_and_a_database() {
 #[test]
 fn memory_of_keys_and_jobs() {
     // Compressed, the jobs would take less than what they hold.
-    let server = Server::start(2, "auto", &["--list_compress_bytes_min", "0"]);
+    let server = Server::start(2, "auto", &["--list-compress-bytes-min", "0"]);
     for with in ["keys", "jobs"] {
         let said = good(&server, &format!("memory --with {with} --count 20000 -d 500 --around 0"));
         assert_eq!(said.number("/operations"), 20_000);

@@ -3,7 +3,7 @@
 //! - Input: nothing is read from a client whose command waits, or that is far ahead with its requests, and one that sends a request longer than
 //!   `client-query-buffer-limit` is disconnected.
 //! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
-//!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
+//!   that lets `client-unread-bytes-max` of replies lie is not served until it reads, and is disconnected if it does not.
 //! - Number: `timeout`. (`maxclients` and protected mode: crate `clients`, `refusal.rs`.)
 //!
 //! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`life/admit.rs`).

@@ -5,7 +5,7 @@
 //! share one sync.
 //!
 //! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question. So they are where
-//! replies wait for them (`repl_sync_replicas`).
+//! replies wait for them (`repl-sync-replicas`).
 //!
 //! Not here: replies that wait by themselves (`recording`, `turn.rs`), and the commands (`replication`).
 

@@ -85,14 +85,14 @@ settings! {
         ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_FORMAT = Setting {
-        name: "snapshot_format",
+        name: "snapshot-format",
         kind: SettingKind::Choice(&[("rdb", 0), ("darter", 1)]),
         default: "rdb",
         doc: "How snapshots are saved: rdb: one file that Redis loads; darter: one file for each thread, which are loaded in parallel, and dbfilename names them",
         ..Setting::of(group::PROCESS)
     };
     RDB_VERSION = Setting {
-        name: "rdb_version",
+        name: "rdb-version",
         kind: SettingKind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
         default: "10",
         doc: "Version of the format of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
@@ -121,7 +121,7 @@ settings! {
         ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_CRON = Setting {
-        name: "snapshot_cron",
+        name: "snapshot-cron",
         kind: special::SCHEDULE,
         doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
         ..Setting::of(group::PROCESS)

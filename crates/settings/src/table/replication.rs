@@ -126,7 +126,7 @@ settings! {
         ..Setting::of(group::REPLICATION)
     };
     REPL_SYNC_REPLICAS = Setting {
-        name: "repl_sync_replicas",
+        name: "repl-sync-replicas",
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
         doc: "Delay replies until this many replicas have the data they reveal, and refuse writes while fewer follow; 0: asynchronous replication",
@@ -134,7 +134,7 @@ settings! {
         ..Setting::of(group::REPLICATION)
     };
     REPL_SYNC_ACK = Setting {
-        name: "repl_sync_ack",
+        name: "repl-sync-ack",
         kind: SettingKind::Choice(&[("applied", 0), ("durable", SYNC_ACK_DURABLE)]),
         default: "applied",
         doc: "Those replicas have it when they have applied it, or when it is on their disks: then replicas without a journal do not count",
@@ -177,5 +177,5 @@ settings! {
     };
 }
 
-/// `repl_sync_ack`: what counts is what is on the disks of replicas.
+/// `repl-sync-ack`: what counts is what is on the disks of replicas.
 pub const SYNC_ACK_DURABLE: i64 = 1;

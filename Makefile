@@ -6,7 +6,7 @@ HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates deb test-packages systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates deb test-packages test-adopt systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -151,6 +151,9 @@ deb: release ## The Debian package: target/packages/darter_VERSION-1_ARCH.deb; V
 
 test-packages: deb ## The package in clean roots of Debian 12 and 13 (as root): installed, upgraded, purged, beside redis-server and in its place; SUITES, PARTS
 	packaging/test-deb
+
+test-adopt: release ## darter-adopt-redis against Redis in its states (stopped, ACL file, TLS only, Unix socket only) and Valkey, in seconds (as root)
+	packaging/test-adopt
 
 systemd: release ## The unit file under a real systemd, in roots of Debian 12 and 13 (as root): SUITES, DARTER
 	scripts/try-unit

@@ -6,10 +6,13 @@
 //! ```
 //!
 //! A flag takes all words up to the next one that begins with `--`. What stands on the command line comes after the file and
-//! wins.
+//! the environment, and wins.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use crate::environment;
 use crate::error::Error;
 use crate::folder_task::FolderTask;
 use crate::source::{Directive, Reading};
@@ -30,10 +33,11 @@ pub enum Invocation {
     Serve(Arguments),
 }
 
-/// What the command line says about the server's settings.
+/// What the command line, and the environment if it is asked, say about the server's settings.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Arguments {
     source: Source,
+    variables: Vec<(String, Vec<u8>)>,
     directives: Vec<(String, Vec<String>)>,
 }
 
@@ -108,7 +112,13 @@ impl Invocation {
 }
 
 impl Arguments {
-    /// Reads the configuration that they name, with their own directives last.
+    /// Has the variables of the environment count as well, those whose names begin with [`environment::ENVIRONMENT_PREFIX`].
+    pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_vec()));
+        self.variables = variables.into_iter().filter_map(named).collect();
+    }
+
+    /// Reads the configuration that they name, then the environment, with their own directives last.
     ///
     /// # Errors
     /// If something cannot be read, or is not made of lines of words. What the lines mean is not judged.
@@ -126,6 +136,9 @@ impl Arguments {
                 Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
             }
         };
+        for directive in environment::directives(table, &self.variables)? {
+            reading.add(directive)?;
+        }
         for (name, words) in &self.directives {
             let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
             reading.add(Directive { name: name.clone(), words, place: "on the command line".to_owned() })?;
@@ -166,6 +179,15 @@ mod tests {
         check("--test-config --a b --a c", "a(b) a(c)");
         check("", "");
         assert!(matches!(parse("--test-config"), Ok(Invocation::Test(_))));
+    }
+
+    #[test]
+    fn flags_win_over_the_environment() {
+        let Ok(Invocation::Serve(mut arguments)) = parse("--port 3") else { panic!("a server is started") };
+        arguments.note_environment([("DARTER_SET_PORT".into(), "2".into()), ("HOME".into(), "/".into())]);
+        let directives = arguments.read(&TABLE).unwrap().directives;
+        let words: Vec<_> = directives.iter().map(|directive| directive.words[0].as_slice()).collect();
+        assert_eq!(words, [b"2", b"3"]);
     }
 
     #[test]

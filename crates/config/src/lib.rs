@@ -5,7 +5,8 @@
 //! ```text
 //!   Table { settings, foreign, groups, others }           declared once, in constants; E: what a change entails
 //!   Invocation::parse(table, args)       ─▶ help, version, work on a folder, or arguments that lead to a configuration
-//!   arguments.read(table)                ─▶ directives: files, what they include, the command line last
+//!   arguments.note_environment(vars)     ─▶ variables count as well
+//!   arguments.read(table)                ─▶ directives: files, what they include, the environment, the command line last
 //!   Values::new(table)                   ─▶ the defaults
 //!   values.apply(directives, other)      ─▶ what has no effect and what is wrong; directives that are no settings go to `other`
 //!   values.number(id), is_on, text       ─▶ an atomic for the hot path; a text for CONFIG GET
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod command_line;
+mod environment;
 mod error;
 #[cfg(test)]
 mod example;
@@ -36,6 +38,7 @@ mod table;
 mod values;
 
 pub use command_line::{Arguments, Configuration, Invocation};
+pub use environment::ENVIRONMENT_PREFIX;
 pub use error::{Error, Refusal, shown};
 pub use folder_task::{Export, FolderTask};
 pub use foreign::Foreign;

@@ -1,7 +1,7 @@
-//! Where directives come from: the command line, standard input, files and the files that those include.
+//! Where directives come from: the command line, the environment, standard input, files and the files that those include.
 //!
-//! All of them are collected before any is understood, the command line's last, so that what it says goes before what a
-//! file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.
+//! All of them are collected before any is understood, the command line's last, so that what it says goes before what the
+//! environment says, and that before what a file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.
 //!
 //! A line is a directive and its words, quoted as in redis-cli, or a comment, whose bytes may be any. As in Redis,
 //! `include` takes patterns: one with `*`, `?` or `[` that no file matches includes nothing.

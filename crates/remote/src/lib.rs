@@ -1,9 +1,11 @@
-//! What an operator asks a running server for on the terminal: `darter --queues` shows its queues, once or again and again.
+//! What an operator asks a running server for on the terminal: `darter --queues` shows its queues, once or again and again, and
+//! `darter --check-health` says whether it lives.
 //!
 //! | file | what |
 //! |---|---|
 //! | `command_line` | the flags, which are those of redis-cli |
 //! | `connection` | a client of a server that may be anything: every wait and every reply has a limit |
+//! | `health` | whether a server's HTTP says that it is healthy |
 //! | `queue` | a queue as QUEUE LIST has it |
 //! | `screen` | what standard output is: how wide, how high, whether it shows colours |
 //! | `table` | the table of queues |
@@ -16,6 +18,7 @@ mod command_line;
 mod connection;
 mod error;
 mod figures;
+mod health;
 mod queue;
 mod screen;
 mod table;
@@ -40,16 +43,26 @@ The queues of a running server
     --pass TEXT    The password; -a is the same. In REDISCLI_AUTH nobody else sees it
     -n DB          The database [default: 0]
     -i SECONDS     Show them again and again, so many seconds apart
+
+The health of a running server
+  --check-health   Ask for its /healthz, as the health check of a container does. Exit status: 0: it is healthy; 1: it is not, or the
+                   flags are wrong; 2: it cannot be reached
+    -h HOST        With --check-health: the server's host [default: 127.0.0.1]
+    -p PORT        Its http-port [default: 8379]
 ";
 
 /// Does what the command line (without the program's name) asks for; `None` if that is nothing of this crate's.
 pub fn run(args: &[String]) -> Option<ExitCode> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    if !has("--queues") || has("--help") {
+    if has("--help") || !(has("--queues") || has(health::FLAG)) {
         return None;
     }
-    let password = std::env::var("REDISCLI_AUTH").ok();
-    let outcome = Task::parse(args, password).and_then(|task| show(&task, &Limits::default()));
+    let outcome = if has("--queues") {
+        let password = std::env::var("REDISCLI_AUTH").ok();
+        Task::parse(args, password).and_then(|task| show(&task, &Limits::default()))
+    } else {
+        health::check(args)
+    };
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

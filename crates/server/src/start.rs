@@ -39,7 +39,7 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(Invocation::Help) => print(&settings::help(&[FOLDER_TASKS, remote::HELP].concat())),
         Ok(Invocation::Version) => print(&(version::line() + "\n")),
         Ok(Invocation::Test(arguments)) => {
-            read(&arguments).and_then(|(settings, found)| judge(&settings, &found))
+            read(arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
         Ok(Invocation::Folder(task)) => match run_offline(&task) {
             Ok(status) => return status,
@@ -47,7 +47,7 @@ pub fn run(args: &[String]) -> ExitCode {
         },
         Ok(Invocation::Serve(arguments)) => {
             let hidden = arguments::hide(args, &config::secret_arguments(&TABLE, &[USER], args));
-            read(&arguments).and_then(|(settings, found)| serve(settings, found, hidden))
+            read(arguments).and_then(|(settings, found)| serve(settings, found, hidden))
         }
         Err(error) => Err(settings::Error::from(error).into()),
     };
@@ -76,8 +76,9 @@ fn end_on_panic() {
     }));
 }
 
-fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
-    Ok(Settings::read(arguments)?)
+fn read(mut arguments: Arguments) -> Result<(Settings, Found), Error> {
+    arguments.note_environment(std::env::vars_os());
+    Ok(Settings::read(&arguments)?)
 }
 
 pub(crate) fn print(text: &str) -> Result<(), Error> {

@@ -2,8 +2,8 @@
 
 /// The Redis version whose behaviour it has: what clients look at to see what they may use.
 pub(crate) const REDIS_VERSION: &str = "7.2.7";
-/// Darter's own version.
-pub(crate) const DARTER_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Darter's own version, by the last tag (`build.rs`).
+pub(crate) const DARTER_VERSION: &str = env!("DARTER_VERSION");
 /// The first digits of the commit that it was built from (`build.rs`).
 pub(crate) const GIT_SHA: &str = env!("DARTER_GIT_SHA");
 /// How many files differed from that commit.

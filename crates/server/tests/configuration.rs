@@ -85,6 +85,22 @@ fn the_file_of_debian_starts_with_the_command_line_of_debian() {
 }
 
 #[test]
+fn the_environment_goes_before_the_file_and_after_flags() {
+    let scratch = Scratch::new("environment");
+    let path = scratch.file("redis.conf", "maxmemory 1mb\nmaxclients 11\ntimeout 5\n");
+    let launcher =
+        ["env", "DARTER_SET_MAXMEMORY=2mb", "DARTER_SET_MAXCLIENTS=12", "DARTER_PORT=tcp://10.0.0.1:6379"];
+    let server = Server::launch(&launcher, &[&path, "--maxclients", "13", "--save", ""]).unwrap();
+    for (name, value) in [("maxmemory", "2097152"), ("maxclients", "13"), ("timeout", "5")] {
+        let expected = format!("1) \"{name}\"\n2) \"{value}\"");
+        assert_eq!(server.client().show(&format!("CONFIG GET {name}")), expected);
+    }
+    let output = run(&["env", "DARTER_SET_PROT=7000"], &["--test-config"]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.contains("unknown setting 'prot' in the environment, DARTER_SET_PROT"), "{errors}");
+}
+
+#[test]
 fn a_line_whose_one_word_has_spaces_keeps_its_quotes_when_it_is_rewritten() {
     let scratch = Scratch::new("rewritten");
     let line = "proc-title-template \"{title} {listen-addr} {server-mode}\"";

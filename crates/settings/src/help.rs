@@ -10,8 +10,10 @@ pub fn help(tasks: &str) -> String {
          \x20      darter --check-journal DIR [--journal-repair truncate]\n\
          \x20      darter --copy-journal DIR --to NEW [--journal-until MS]\n\
          \x20      darter --export-aof DIR --to NEW [--journal-until MS]\n\
-         \x20      darter --queues [-h HOST] [-p PORT] [--user NAME] [--pass TEXT] [-n DB] [-i SECONDS]\n\n\
-         Every directive of redis.conf is a flag; - and _ are alike. Flags win over the file.\n\
+         \x20      darter --queues [-h HOST] [-p PORT] [--user NAME] [--pass TEXT] [-n DB] [-i SECONDS]\n\
+         \x20      darter --check-health [-h HOST] [-p PORT]\n\n\
+         Every directive of redis.conf is a flag; - and _ are alike. It may also be an environment variable, as in\n\
+         DARTER_SET_MAXMEMORY_POLICY=noeviction. Flags win over the environment, and that over the file.\n\
          {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
          no effect, and what is refused\n{tasks}\n\
          Memory may have a unit: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g, gb.\n\

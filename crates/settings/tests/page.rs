@@ -9,7 +9,9 @@ fn page() -> String {
         "# Settings\n\nMade from `crates/settings/src/table.rs` by a test; do not edit.\n\n\
          Each is a line `name value` of the configuration file, a flag `--name value` of the command line, and a parameter \
          of `CONFIG GET`. In names, `-` and `_` are alike, so the older spelling `proactor_threads` still works. Settings \
-         marked *start* cannot be changed by `CONFIG SET`.\n\
+         marked *start* cannot be changed by `CONFIG SET`. In a container, set the environment variable `DARTER_SET_` and the name in \
+         capitals with `_` for `-`, as in `DARTER_SET_MAXMEMORY_POLICY=noeviction`; its value is what `CONFIG SET` takes. Flags win \
+         over the environment, and that over the file.\n\
          {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
          them: {}.\n\
          \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \

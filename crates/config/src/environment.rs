@@ -1,0 +1,97 @@
+//! Settings from the environment, as containers are given them.
+//!
+//! `DARTER_SET_MAXMEMORY_POLICY=noeviction` says what `CONFIG SET maxmemory-policy noeviction` says: `_` stands for `-`, and the value is
+//! one word whatever it has in it, so a password needs no quotes. A directive that is no setting, such as `user`, has its words as in
+//! a file.
+//!
+//! Variables go before files and after the command line. The prefix is longer than `DARTER_` because Kubernetes itself sets
+//! `DARTER_PORT` and more for a service that is called darter.
+
+use crate::error::Error;
+use crate::source::{Directive, words_of};
+use crate::table::Table;
+
+/// What the names of variables begin with.
+pub const ENVIRONMENT_PREFIX: &str = "DARTER_SET_";
+
+/// The directives that variables stand for, in the order of their names. Variables with other names are left alone.
+///
+/// # Errors
+/// If the quotes of a directive that is no setting do not match.
+pub(crate) fn directives<E: Copy>(
+    table: &Table<E>,
+    variables: &[(String, Vec<u8>)],
+) -> Result<Vec<Directive>, Error> {
+    let mut found = Vec::new();
+    for (variable, value) in variables {
+        let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let place = format!("in the environment, {variable}");
+        let words = if table.others.contains(&name.as_str()) {
+            words_of(value).ok_or_else(|| Error::UnbalancedQuotes { place: place.clone() })?
+        } else {
+            vec![value.clone()]
+        };
+        found.push(Directive { name, words, place });
+    }
+    // The system has them in any order.
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{BIND, COUNT, PORT, REQUIREPASS, TABLE};
+    use crate::values::Values;
+
+    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn variables_are_directives() {
+        let given = variables(&[
+            ("PATH", "/bin"),
+            ("DARTER_PORT", "tcp://10.0.0.1:6379"),
+            ("DARTER_SET_REQUIREPASS", "a \"b"),
+            ("DARTER_SET_PORT", "7000"),
+            ("DARTER_SET_BIND", "127.0.0.1 -::1"),
+            ("DARTER_SET_USER", "x \"on off\""),
+        ]);
+        let (mut values, mut others) = (Values::<_, COUNT>::new(&TABLE), Vec::new());
+        let found = values.apply::<Error>(directives(&TABLE, &given).unwrap(), |other| {
+            others.push(other);
+            Ok(())
+        });
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+        assert_eq!(values.number(PORT), 7000);
+        assert_eq!((&*values.text(REQUIREPASS), &*values.text(BIND)), ("a \"b", "127.0.0.1 -::1"));
+        assert_eq!(others[0].words, [b"x".to_vec(), b"on off".to_vec()]);
+    }
+
+    #[test]
+    fn errors_name_the_variable() {
+        let check = |name: &str, value: &str, expected: &str| {
+            let mut values = Values::<_, COUNT>::new(&TABLE);
+            let directives = directives(&TABLE, &variables(&[(name, value)]));
+            let error = match directives {
+                Ok(directives) => values.apply::<Error>(directives, |_| Ok(())).errors.remove(0),
+                Err(error) => error,
+            };
+            assert_eq!(error.to_string(), expected);
+        };
+        check(
+            "DARTER_SET_PROT",
+            "1",
+            "unknown setting 'prot' in the environment, DARTER_SET_PROT; did you mean 'port'?",
+        );
+        check(
+            "DARTER_SET_PORT",
+            "x",
+            "bad value 'x' for 'port' in the environment, DARTER_SET_PORT: argument couldn't be parsed into an integer \
+             (Where to listen)",
+        );
+        check("DARTER_SET_USER", "\"x", "unbalanced quotes in the environment, DARTER_SET_USER");
+    }
+}

@@ -1,0 +1,117 @@
+//! `darter --check-health` asks a server's `/healthz`, for a container that has no other program in it.
+//!
+//! ```text
+//!   darter --check-health [-h host] [-p port]
+//! ```
+//!
+//! The port is that of HTTP. Connecting and every read have a limit, and so has what is read: the first line is enough.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::figures::shown;
+
+/// The flag.
+pub(crate) const FLAG: &str = "--check-health";
+/// How long a server may take to accept, and to send something.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The first line of an answer is shorter.
+const LINE_BYTES_MAX: usize = 256;
+/// Letters of words that are shown.
+const SHOWN_LETTERS_MAX: usize = 64;
+
+/// Does what the arguments ask for.
+pub(crate) fn check(args: &[String]) -> Result<(), Error> {
+    let (mut host, mut port) = ("127.0.0.1", 8379);
+    let mut args = args.iter().filter(|arg| *arg != FLAG);
+    while let Some(flag) = args.next() {
+        let flag_shown = shown(flag.as_bytes(), SHOWN_LETTERS_MAX);
+        if !["-h", "-p"].contains(&flag.as_str()) {
+            return Err(Error::Usage(format!("'{flag_shown}' does not go with {FLAG}: see --help")));
+        }
+        let value = args.next().ok_or_else(|| Error::Usage(format!("{flag} needs a value")))?;
+        if flag == "-h" {
+            host = value;
+        } else {
+            let shown = shown(value.as_bytes(), SHOWN_LETTERS_MAX);
+            port = value.parse().map_err(|_| Error::Usage(format!("-p is a port, not '{shown}'")))?;
+        }
+    }
+    let address = format!("{}:{port}", shown(host.as_bytes(), SHOWN_LETTERS_MAX));
+    let line =
+        first_line(host, port).map_err(|source| Error::Unreachable { address: address.clone(), source })?;
+    match line.starts_with("HTTP/1.1 200 ") {
+        true => Ok(()),
+        false => Err(Error::Reply { address, reply: shown(line.as_bytes(), SHOWN_LETTERS_MAX) }),
+    }
+}
+
+/// The first line of what the server answers.
+fn first_line(host: &str, port: u16) -> io::Result<String> {
+    let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    for candidate in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&candidate, SILENCE) {
+            Ok(stream) => return ask(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn ask(mut stream: TcpStream) -> io::Result<String> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.len() < LINE_BYTES_MAX && stream.read(&mut byte)? == 1 && byte[0] != b'\r' {
+        line.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is said of a server that answers like this.
+    fn check_server(answer: &'static str) -> Result<(), String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 16];
+            stream.read_exact(&mut request).unwrap();
+            assert_eq!(&request, b"GET /healthz HTT");
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let args = [FLAG, "-p", &port].map(str::to_owned);
+        let outcome = check(&args).map_err(|error| error.to_string().replace(&port, "PORT"));
+        server.join().unwrap();
+        outcome
+    }
+
+    #[test]
+    fn a_server_is_healthy_if_it_says_so() {
+        assert_eq!(check_server("HTTP/1.1 200 OK\r\n\r\nok"), Ok(()));
+        let unhealthy = "127.0.0.1:PORT answers with an error: HTTP/1.1 503 Service Unavailable";
+        assert_eq!(check_server("HTTP/1.1 503 Service Unavailable\r\n"), Err(unhealthy.to_owned()));
+        let no_http = "127.0.0.1:PORT answers with an error: -ERR unknown command 'GET'";
+        assert_eq!(check_server("-ERR unknown command 'GET'\r\n"), Err(no_http.to_owned()));
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        for (line, expected) in [
+            ("--check-health -x", "'-x' does not go with --check-health: see --help"),
+            ("--check-health -p", "-p needs a value"),
+            ("-p 70000 --check-health", "-p is a port, not '70000'"),
+        ] {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(check(&args).expect_err(line).to_string(), expected);
+        }
+    }
+}

@@ -104,11 +104,12 @@ fn learning_and_dictionaries_have_limits() {
     let mut random = Random::new(1);
     let mut dictionary = Dictionary::new();
     for _ in 0..20 {
-        let alike: Vec<u8> = (0..2000).map(|_| random.next_u64() as u8).collect();
+        let mut alike: Vec<u8> = (0..2000).map(|_| random.next_u64() as u8).collect();
         let mut learner = Learner::new();
         for number in 0..2 * SAMPLES {
             assert_eq!(learner.has_seen_enough(), number >= SAMPLES);
-            learner.look_at(&alike);
+            alike[0] = number as u8;
+            (0..2).for_each(|_| learner.look_at(&alike));
         }
         let mut decisions = 1;
         let added_bytes = loop {

@@ -58,17 +58,23 @@ impl Learner {
         Self { runs, samples: Vec::with_capacity(SAMPLES), decided: 0, added_bytes: 0 }
     }
 
+    /// Bytes it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let samples = self.samples.iter().map(|sample| sample.len()).sum::<usize>();
+        size_of_val(&*self.runs) + self.samples.capacity() * size_of::<Box<[u8]>>() + samples
+    }
+
     /// Whether it has seen as many samples as it wants to.
     pub fn has_seen_enough(&self) -> bool {
         self.samples.len() == SAMPLES
     }
 
-    /// Looks at a sample, unless it has seen enough.
+    /// Looks at a sample, unless it has seen enough, or the same.
     pub fn look_at(&mut self, sample: &[u8]) {
-        if self.has_seen_enough() {
+        let sample = &sample[..sample.len().min(SAMPLE_BYTES_MAX)];
+        if self.has_seen_enough() || self.samples.iter().any(|other| **other == *sample) {
             return;
         }
-        let sample = &sample[..sample.len().min(SAMPLE_BYTES_MAX)];
         let number = self.samples.len() as u8 + 1;
         for (slot, tag) in hashes(sample) {
             let run = &mut self.runs[slot];

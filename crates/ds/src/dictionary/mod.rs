@@ -28,6 +28,9 @@ mod pack;
 mod unpack;
 
 pub use learn::{Learner, SAMPLE_BYTES_MAX, SAMPLES};
+pub use unpack::unpacked_len;
+
+use crate::mover::{Mover, move_slice, move_vec};
 
 /// Bytes of a dictionary at most.
 pub const TEXT_BYTES_MAX: usize = 8192;
@@ -91,6 +94,17 @@ impl Dictionary {
     /// Bytes it has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity() + size_of_val(&*self.places)
+    }
+
+    /// Whether there is room for another sample.
+    pub fn has_room(&self) -> bool {
+        self.text.len() + SAMPLE_BYTES_MAX <= TEXT_BYTES_MAX
+    }
+
+    /// Moves its memory.
+    pub fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_vec(&mut self.text, mover);
+        move_slice(&mut self.places, mover);
     }
 
     /// Adds a text, as far as there is room for it.

@@ -68,6 +68,37 @@ impl Dictionary {
     }
 }
 
+/// How many bytes were packed.
+pub fn unpacked_len(packed: &[u8]) -> usize {
+    let (mut len, mut at) = (0, 0);
+    while let Some(&operation) = packed.get(at) {
+        let given = usize::from(operation) + 1;
+        let (gives, takes) = match operation {
+            RAW..HEX => (given, given),
+            HEX..NUMERIC => (given - usize::from(HEX), (given - usize::from(HEX)).div_ceil(2)),
+            NUMERIC..UUID => (given - usize::from(NUMERIC), (given - usize::from(NUMERIC)).div_ceil(2)),
+            UUID => (UUID_LEN, UUID_BYTES),
+            _ => {
+                let address = match operation {
+                    FAR.. => 2,
+                    NEAR.. => 1,
+                    _ => 0,
+                };
+                match usize::from(operation & 31) + COPY_MIN {
+                    COPY_LONG => {
+                        let more = packed.get(at + 1 + address).copied().unwrap_or_default();
+                        (COPY_LONG + usize::from(more), address + 1)
+                    }
+                    short => (short, address),
+                }
+            }
+        };
+        len += gives;
+        at += 1 + takes;
+    }
+    len
+}
+
 /// The next bytes.
 #[inline]
 fn split<'a, const LEN: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; LEN]> {

@@ -1,7 +1,7 @@
 //! What must hold for any bytes at all as samples, as a plain value and as a packed one, used by the test here and by the fuzz target:
 //! nothing panics, what was packed comes back, also from a dictionary that has learned more since, and limits hold.
 
-use ds::dictionary::{Dictionary, Learner, TEXT_BYTES_MAX};
+use ds::dictionary::{Dictionary, Learner, TEXT_BYTES_MAX, unpacked_len};
 
 /// Teaches a dictionary by samples; gives how many bytes it has grown by.
 pub(crate) fn teach<'a>(dictionary: &mut Dictionary, samples: impl IntoIterator<Item = &'a [u8]>) -> usize {
@@ -19,6 +19,7 @@ pub(crate) fn pack(dictionary: &Dictionary, plain: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     dictionary.pack(plain, &mut packed);
     assert!(packed.len() <= plain.len() + plain.len().div_ceil(64));
+    assert_eq!(unpacked_len(&packed), plain.len());
     assert_unpacks(dictionary, &packed, plain);
     packed
 }
@@ -43,15 +44,18 @@ pub(crate) fn check_dictionary(input: &[u8]) {
     let half = samples.len() / 2;
     teach(&mut dictionary, samples[..half].iter().copied());
     let packed = pack(&dictionary, plain);
-    // The same samples twice: what they have is known to be in several.
-    teach(&mut dictionary, samples.iter().chain(samples).copied());
+    // All samples, and once more with another end: so what they have is in several.
+    let others: Vec<_> = samples.iter().map(|sample| [sample, &b"!"[..]].concat()).collect();
+    teach(&mut dictionary, samples.iter().copied().chain(others.iter().map(Vec::as_slice)));
     assert_unpacks(&dictionary, &packed, plain);
     for value in &parts {
         pack(&dictionary, value);
     }
     assert!(dictionary.memory_bytes() <= 2 * TEXT_BYTES_MAX);
     let mut out = vec![0; 4096];
+    let said = unpacked_len(input);
     if let Some(len) = dictionary.unpack(input, &mut out) {
+        assert_eq!(len, said);
         pack(&dictionary, &out[..len]);
     }
 }

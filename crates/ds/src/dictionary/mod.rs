@@ -114,15 +114,21 @@ impl Dictionary {
         self.text.reserve_exact(text.len());
         self.text.extend_from_slice(text);
         for at in start..(start + text.len()).saturating_sub(3) {
-            if let Some(run) = self.text[at..].first_chunk() {
-                self.places[place_of(*run)] = at as u16 + 1;
+            if let Some(run) = first_run(&self.text[at..]) {
+                self.places[place_of(run)] = at as u16 + 1;
             }
         }
     }
 }
 
+/// The first four bytes.
+#[inline]
+fn first_run(text: &[u8]) -> Option<u32> {
+    text.first_chunk().copied().map(u32::from_le_bytes)
+}
+
 /// The place of a run in the index.
 #[inline]
-fn place_of(run: [u8; 4]) -> usize {
-    (u32::from_le_bytes(run).wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACES.ilog2())) as usize
+fn place_of(run: u32) -> usize {
+    (run.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACES.ilog2())) as usize
 }

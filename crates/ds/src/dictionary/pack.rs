@@ -1,8 +1,11 @@
 //! Packing: copies are looked for by an index of runs of four bytes, and first of all where the last copy would have gone on.
+//!
+//! Where nothing is found, all digits that follow are passed over at once: ids, times and numbers are what differs between values. A copy
+//! that is found behind them is extended backwards, so little is lost where they do not differ.
 
 use super::{
     COPY_LONG, COPY_MAX, COPY_MIN, Dictionary, FAR, GO_ON, HEX, HEX_DIGITS, HEX_MAX, NEAR, NUMERIC,
-    NUMERIC_DIGITS, NUMERIC_MAX, RAW, RAW_MAX, UUID, UUID_HYPHENS, UUID_LEN, place_of,
+    NUMERIC_DIGITS, NUMERIC_MAX, RAW, RAW_MAX, UUID, UUID_HYPHENS, UUID_LEN, first_run, place_of,
 };
 
 /// A copy where the last one would have gone on that is at least so long is not compared with others.
@@ -10,6 +13,8 @@ const GOOD_ENOUGH: usize = 12;
 /// The shortest copies from near and far: what an operation takes, and what it costs to end the one before it.
 const NEAR_MIN: usize = 4;
 const FAR_MIN: usize = 5;
+/// The bits of a run that lie beyond the shortest copy.
+const BITS_BEYOND_COPY_MIN: u32 = u32::BITS - 8 * COPY_MIN as u32;
 /// The fewest digits that are worth an operation of their own.
 const DIGITS_MIN: usize = 5;
 
@@ -44,6 +49,12 @@ fn numeric(byte: u8) -> u8 {
     DIGITS[usize::from(byte)].numeric
 }
 
+/// Whether it is a digit of either kind.
+fn is_digit(byte: u8) -> bool {
+    let Digit { hex, numeric } = DIGITS[usize::from(byte)];
+    hex & numeric != NO_DIGIT
+}
+
 /// A copy from the dictionary.
 #[derive(Clone, Copy)]
 struct Copy {
@@ -61,7 +72,7 @@ impl Dictionary {
         let mut shift = 0_usize;
         while at < plain.len() {
             let Some(copy) = self.find(plain, at, shift) else {
-                at += 1;
+                at += plain[at..].iter().take_while(|&&byte| is_digit(byte)).count().max(1);
                 continue;
             };
             let back = common_end(&plain[given..at], &self.text[..copy.from]);
@@ -80,29 +91,26 @@ impl Dictionary {
     #[inline]
     fn find(&self, plain: &[u8], at: usize, shift: usize) -> Option<Copy> {
         let rest = &plain[at..];
+        let run = first_run(rest)?;
         let expected = at.wrapping_add(shift);
-        let run = rest.first_chunk().copied();
-        let go_on = self.text.get(expected..).filter(|text| begin_alike(text, rest));
-        let go_on = go_on.map_or(0, |text| common(rest, text));
-        if go_on < GOOD_ENOUGH
-            && let Some(run) = run
+        let mut found = Copy { from: expected, len: 0 };
+        if let Some(text) = self.text.get(expected..)
+            && first_run(text).is_some_and(|other| (other ^ run) << BITS_BEYOND_COPY_MIN == 0)
+        {
+            found.len = common(rest, text);
+        }
+        if found.len < GOOD_ENOUGH
             && let Some(from) = usize::from(self.places[place_of(run)]).checked_sub(1)
-            && self.text[from..].first_chunk() == Some(&run)
+            && first_run(&self.text[from..]) == Some(run)
         {
             let len = common(rest, &self.text[from..]);
             let min = if is_near(from, expected) { NEAR_MIN } else { FAR_MIN };
-            if len >= min && len > go_on + 2 {
-                return Some(Copy { from, len });
+            if len >= min && len > found.len + 2 {
+                found = Copy { from, len };
             }
         }
-        (go_on >= COPY_MIN).then_some(Copy { from: expected, len: go_on })
+        (found.len > 0).then_some(found)
     }
-}
-
-/// Whether two texts begin with the same bytes, so many that it may be worth a copy.
-#[inline]
-fn begin_alike(left: &[u8], right: &[u8]) -> bool {
-    left.first_chunk::<COPY_MIN>().is_some_and(|left| right.first_chunk() == Some(left))
 }
 
 /// How many bytes two texts have in common at their beginning.
@@ -149,8 +157,7 @@ fn push_copy(copy: Copy, expected: usize, out: &mut Vec<u8>) {
 fn give(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut at, mut raw) = (0, 0);
     while let Some(&first) = bytes.get(at) {
-        let Digit { hex: as_hex, numeric: as_numeric } = DIGITS[usize::from(first)];
-        if as_hex & as_numeric == NO_DIGIT {
+        if !is_digit(first) {
             at += 1;
             continue;
         }

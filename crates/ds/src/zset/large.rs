@@ -7,6 +7,9 @@ use super::tree::{Tree, compare_scores};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 
+/// What is shown each member, and its score.
+type Visit<'a> = dyn FnMut(&[u8], f64) + 'a;
+
 #[derive(Clone)]
 pub(super) struct Large {
     pub(super) members: Members,
@@ -72,12 +75,7 @@ impl Large {
     }
 
     /// Removes `count` members from a rank on, which exist, after showing each to `visit`, if there is one.
-    pub(super) fn remove_range(
-        &mut self,
-        rank: usize,
-        count: usize,
-        mut visit: Option<&mut dyn FnMut(&[u8], f64)>,
-    ) {
+    pub(super) fn remove_range(&mut self, rank: usize, count: usize, mut visit: Option<&mut Visit<'_>>) {
         let mut left = count;
         while left > 0 {
             left -= self.tree.remove_at(rank, left, &mut |(_, id)| {

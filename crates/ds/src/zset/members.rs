@@ -211,6 +211,10 @@ impl Members {
         self.bytes
     }
 
+    pub(super) fn dictionary(&self) -> Option<&Dictionary> {
+        self.dictionary.as_deref()
+    }
+
     pub(super) fn dictionary_mut(&mut self) -> &mut Option<Box<Dictionary>> {
         &mut self.dictionary
     }
@@ -385,9 +389,10 @@ impl Members {
         })
     }
 
-    #[cfg(test)]
+    /// How many members are packed.
     pub(super) fn packed_count(&self) -> usize {
-        self.index.iter().filter(|id| self.packed_by(*id).is_some()).count()
+        let words = self.pages.iter().flat_map(|page| page.packed);
+        words.map(|word| word.count_ones() as usize).sum()
     }
 
     pub(super) fn debug_validate(&self) {
@@ -398,6 +403,8 @@ impl Members {
             self.dictionary.is_some()
                 || self.pages.iter().all(|page| page.packed == [0; PAGE_SLOTS / WORD_BITS])
         );
+        let is_packed = |id: &u32| self.packed_by(*id).is_some();
+        assert_eq!(self.packed_count(), self.index.iter().filter(is_packed).count());
         let live = self.pages.iter().map(|page| usize::from(page.live));
         assert_eq!(live.sum::<usize>(), self.len());
         let mut with_room = self.with_room.clone();

@@ -60,6 +60,15 @@ enum Form {
     Large(Box<Large>),
 }
 
+/// What a set's packing has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackingFigures {
+    /// Members that are packed.
+    pub members: usize,
+    /// Bytes of the dictionary.
+    pub dictionary_bytes: usize,
+}
+
 /// A sorted set as it is lent, wherever it lies.
 #[derive(Clone, Copy)]
 pub struct ZSetRef<'a> {
@@ -107,6 +116,13 @@ impl<'a> ZSetRef<'a> {
             FormRef::Small(_) => "listpack",
             FormRef::Large(_) => "skiplist",
         }
+    }
+
+    /// How far its members are packed, if it has a dictionary.
+    pub fn packing(self) -> Option<PackingFigures> {
+        let FormRef::Large(large) = self.form else { return None };
+        let dictionary_bytes = large.members.dictionary()?.memory_bytes();
+        Some(PackingFigures { members: large.members.packed_count(), dictionary_bytes })
     }
 
     /// The score of a member.

@@ -317,8 +317,7 @@ fn packing_op() -> impl Strategy<Value = Op> {
 }
 
 fn packed_count(set: &ZSet) -> usize {
-    let Form::Large(large) = &set.form else { panic!("the set is large") };
-    large.members.packed_count()
+    set.lend().packing().map_or(0, |figures| figures.members)
 }
 
 proptest! {

@@ -46,14 +46,16 @@ impl Large {
         })
     }
 
-    /// Adds a member or gives it another score; returns the score it had. If members then take at least `pack_bytes_min`,
-    /// and that is not 0, some are packed.
+    /// Adds a member or gives it another score; returns the score it had. Once members take at least `pack_bytes_min`, and if
+    /// that is not 0, some are packed.
     pub(super) fn insert(&mut self, member: &[u8], score: f64, pack_bytes_min: usize) -> Option<f64> {
         let hash = self.members.hash(member);
         let Some(id) = self.members.find_hashed(hash, member) else {
             let id = self.members.insert(hash, member, score);
             let is_tied = self.tree.insert(&self.members, member, (score, id));
-            if pack_bytes_min > 0 && self.members.bytes() >= pack_bytes_min && packing::is_fit(member) {
+            // What is packed makes a set smaller than that again.
+            let is_large = || self.packing.is_some() || self.members.bytes() >= pack_bytes_min;
+            if pack_bytes_min > 0 && packing::is_fit(member) && is_large() {
                 let packing = self.packing.get_or_insert_default();
                 packing.added(&mut self.members, &self.tree, (id, member), is_tied);
             }

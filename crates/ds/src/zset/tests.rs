@@ -362,6 +362,16 @@ fn jobs_are_packed_and_come_back() {
 }
 
 #[test]
+fn a_set_that_packing_makes_smaller_goes_on_with_it() {
+    let limits = ZSetLimits { pack_bytes_min: 20 << 10, ..PACKING_LIMITS };
+    let mut set = ZSet::new();
+    for number in 0..280 {
+        set.insert(&job(number, number % 3), f64::from(number), &limits);
+    }
+    assert_eq!(packed_count(&set), 280);
+}
+
+#[test]
 fn jobs_of_new_classes_are_learned_too() {
     let mut set = jobs(1000, f64::from);
     for number in 1000..4000 {

@@ -18,9 +18,9 @@ use blackbox::{
 /// How Darter is started, in turn.
 const MODES: [&[&str]; 6] = [
     &["--proactor_threads=2"],
-    &["--proactor_threads=2", "--shard_entry=home"],
+    &["--proactor_threads=2", "--shard_entry=home", "--zset_compress_bytes_min=1"],
     &["--proactor_threads=2", "--shard_entry=home", "--singlehop_blocking=false"],
-    &["--proactor_threads=8", "--io=epoll"],
+    &["--proactor_threads=8", "--io=epoll", "--zset_compress_bytes_min=1"],
     &["--proactor_threads=8", "--io=epoll", "--shard_entry=home"],
     &["--proactor_threads=8", "--io=epoll", "--shard_entry=home", "--singlehop_blocking=false"],
 ];

@@ -68,6 +68,7 @@ impl<'t> Generator<'t> {
             }
             _ if self.one_in(12) => self.about_functions(),
             _ if self.one_in(40) => self.without_room(),
+            _ if self.one_in(60) => self.about_a_backlog(),
             0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
@@ -221,6 +222,34 @@ impl<'t> Generator<'t> {
             }
             _ => request.push(garbage),
         }
+    }
+
+    /// A sorted set of so many jobs that their members are packed, if the server does so in small sets, and requests about some
+    /// of them.
+    fn about_a_backlog(&mut self) -> Batch {
+        let random = &mut self.random;
+        let key = values::key(random, Group::SortedSet);
+        let mut add = line(&[b"ZADD", &key]);
+        for number in 0..values::BACKLOG_JOBS {
+            add.extend([
+                random.below(values::BACKLOG_JOBS * 4).to_string().into_bytes(),
+                values::job(number),
+            ]);
+        }
+        let mut requests = vec![add];
+        for _ in 0..4 + random.below(12) {
+            let job = values::job(random.below(values::BACKLOG_JOBS + 10));
+            requests.push(match random.below(7) {
+                0 => line(&[b"ZSCORE", &key, &job]),
+                1 => line(&[b"ZRANK", &key, &job]),
+                2 => line(&[b"ZREM", &key, &job]),
+                3 => line(&[b"ZADD", &key, b"7.5", &job]),
+                4 => line(&[b"ZINCRBY", &key, b"3", &job]),
+                5 => line(&[b"ZPOPMIN", &key, b"3"]),
+                _ => line(&[b"ZRANGE", &key, b"20", b"40", b"WITHSCORES"]),
+            });
+        }
+        Batch { requests, is_pipelined: self.one_in(2) }
     }
 
     /// Requests about libraries, and calls of their functions.

@@ -6,6 +6,7 @@ use resp::Value;
 
 use crate::client::Client;
 use crate::generate::Request;
+use crate::values;
 
 /// What is not to expire during a test.
 const FAR_MS: &str = "33177117420123";
@@ -131,6 +132,9 @@ fn sorted_sets(requests: &mut Vec<Request>) {
     add(requests, "ZADD", scored("", 100));
     add(requests, "ZADD", scored("member ", 1000));
     add(requests, "ZADD", vec![b"1".to_vec(), noise(70)]);
+    // So many that they are packed.
+    let jobs = (0..1500).flat_map(|number| [number.to_string().into_bytes(), values::job(number)]);
+    add(requests, "ZADD", jobs.collect());
 }
 
 fn hashes(requests: &mut Vec<Request>) {

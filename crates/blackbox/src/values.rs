@@ -4,7 +4,7 @@
 //! over or far ahead, timeouts are short, offsets small or refused: see the head of `generate`.
 
 use command::Group;
-use ds::random::Random;
+use ds::random::{Random, mix};
 
 use crate::generate::Request;
 
@@ -284,6 +284,20 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         2..20 => format!("{{t}}{kind}{}", random.below(2)).into_bytes(),
         _ => format!("{kind}{}", random.below(3)).into_bytes(),
     }
+}
+
+/// Jobs of a backlog.
+pub(crate) const BACKLOG_JOBS: u64 = 150;
+
+/// One of many jobs that are alike.
+pub(crate) fn job(number: u64) -> Vec<u8> {
+    let id = mix(number);
+    let args = ["", "\"eu\",", "{\"user\":[1,2]},"][number as usize % 3];
+    format!(
+        r#"{{"retry":true,"queue":"low","class":"Worker","args":[{args}{number}],"jid":"{id:024x}","created_at":17{}.25}}"#,
+        id % 100_000_000
+    )
+    .into_bytes()
 }
 
 /// A request that changes what is watched, or asks for nothing.

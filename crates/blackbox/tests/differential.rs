@@ -18,9 +18,9 @@ use blackbox::{
 /// How Darter is started, in turn.
 const MODES: [&[&str]; 6] = [
     &["--proactor-threads=2"],
-    &["--proactor-threads=2", "--shard-entry=home"],
+    &["--proactor-threads=2", "--shard-entry=home", "--zset-compress-bytes-min=1"],
     &["--proactor-threads=2", "--shard-entry=home", "--singlehop-blocking=false"],
-    &["--proactor-threads=8", "--io=epoll"],
+    &["--proactor-threads=8", "--io=epoll", "--zset-compress-bytes-min=1"],
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home"],
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home", "--singlehop-blocking=false"],
 ];

@@ -14,6 +14,8 @@ use command::{
 };
 use commands::keys::digest;
 use commands::keys::populate::Population;
+use ds::zset::PackingFigures;
+use keyspace::ValueRef;
 use process::{crash, system};
 use settings::ENABLE_DEBUG_COMMAND;
 
@@ -129,13 +131,19 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     let now = ctx.store.now();
     let record = ctx.store.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
     let idle_seconds = record.idle_seconds(keyspace::access::lru_clock(now));
-    let text = format!(
+    let mut text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_seconds}",
         record.key().as_ptr(),
         record.value().encoding(),
         record.memory_bytes(),
         record.access() & 0xff_ffff,
     );
+    if let ValueRef::ZSet(zset) = record.value()
+        && let Some(figures) = zset.packing()
+    {
+        let PackingFigures { members, dictionary_bytes } = figures;
+        text.push_str(&format!(" zs_packed:{members} zs_dictionary_bytes:{dictionary_bytes}"));
+    }
     ctx.reply.simple(&text);
     Ok(())
 }

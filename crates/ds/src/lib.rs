@@ -4,6 +4,7 @@ mod blob;
 mod blob_table;
 pub mod calendar;
 pub mod compact_table;
+pub mod dictionary;
 pub mod figure;
 pub mod geohash;
 pub mod glob;

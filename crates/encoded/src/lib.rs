@@ -18,6 +18,7 @@ use ds::stream::{Stream, StreamLimits};
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::{Config, SHARED_BYTES_MIN, Str, UnixMs, Value, ValueRef};
 use rdb::{Encoder, Part, StreamPart, Style, ValueType};
+use std::borrow::Cow;
 
 /// Collections that take more memory are not packed: that takes it a second time.
 const PACKED_BYTES_MAX: usize = 64 * 1024;
@@ -86,7 +87,9 @@ fn write_packed_zset<W: Write>(zset: ZSetRef<'_>, encoder: &mut Encoder<W>) -> i
         ds::num::format_f64_17g(score, &mut text);
         scores.push(text);
     }
-    encoder.listpack(zset.iter().zip(&scores).flat_map(|((member, _), score)| [member, score.as_slice()]))
+    let items =
+        zset.iter().zip(&scores).flat_map(|((member, _), score)| [member, Cow::Borrowed(score.as_slice())]);
+    encoder.listpack(items)
 }
 
 /// Elements of a table that are looked at together.
@@ -177,7 +180,7 @@ impl InParts {
                 }
                 ValueRef::ZSet(zset) => {
                     let members = zset.iter_from_rank(self.next as usize, false).take(SCANNED_AT_ONCE);
-                    members.for_each(|(member, score)| note(encoder.scored_member(member, score)));
+                    members.for_each(|(member, score)| note(encoder.scored_member(&member, score)));
                     self.after(zset.len())
                 }
                 ValueRef::Str(_) | ValueRef::Stream(_) => unreachable!("this is for the other collections"),

@@ -165,7 +165,7 @@ mod tests {
         let mut db = Db::new(Arc::new(Seed::new(1)));
         let set_limits =
             SetLimits { intset_entries_max: 512, listpack_entries_max: 128, listpack_value_bytes_max: 64 };
-        let zset_limits = ZSetLimits { entries_max: 128, value_bytes_max: 64 };
+        let zset_limits = ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
         for (key, members, encoding) in [
             (b"16", ["1", "-5", "300"], "intset"),
             (b"32", ["1", "-5", "70000"], "intset"),

@@ -20,7 +20,7 @@ pub struct Config {
     pub hash: CollectionLimits,
     /// `set-max-intset-entries`, `set-max-listpack-entries`, `set-max-listpack-value`.
     pub set: SetLimits,
-    /// `zset-max-listpack-entries`, `zset-max-listpack-value`.
+    /// `zset-max-listpack-entries`, `zset-max-listpack-value`, `zset-compress-bytes-min`.
     pub zset: ZSetLimits,
     /// `hll-sparse-max-bytes`: a HyperLogLog that would grow beyond it becomes dense.
     pub hll_sparse_bytes_max: u64,
@@ -50,7 +50,7 @@ impl Default for Config {
                 listpack_entries_max: 128,
                 listpack_value_bytes_max: 64,
             },
-            zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            zset: ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 128 << 10 },
             hll_sparse_bytes_max: 3000,
             stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,

@@ -8,6 +8,8 @@
 
 use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
 use ds::list::{Bookmark, End, List};
+use std::borrow::Cow;
+
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Kind;
 
@@ -200,15 +202,15 @@ impl Sweep<'_> {
         };
         for (member, score) in zset.iter_from_rank(rank, false).take(STEP_ELEMENTS) {
             looked_at += 1;
-            if hits.len() < *left && self.is_wanted(member) {
+            if hits.len() < *left && self.is_wanted(&member) {
                 hits.push((Box::<[u8]>::from(member), score));
             }
         }
         // What stays of them is before the place.
-        let stays = |(member, _): &(&[u8], f64)| !hits.iter().any(|(gone, _)| **gone == **member);
-        let stayed: Vec<(&[u8], f64)> =
+        let stays = |(member, _): &(Cow<'_, [u8]>, f64)| !hits.iter().any(|(gone, _)| **gone == **member);
+        let mut stayed: Vec<(Cow<'_, [u8]>, f64)> =
             zset.iter_from_rank(rank, false).take(looked_at).filter(stays).collect();
-        if let Some(&(member, score)) = stayed.last() {
+        if let Some((member, score)) = stayed.pop() {
             progress.place = Place::Scored(ScoredPlace { score, ties: 0, member: Some(member.into()) });
         }
         rank += looked_at;

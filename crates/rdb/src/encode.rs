@@ -242,14 +242,14 @@ impl<W: Write> Encoder<W> {
     }
 
     /// The members and scores of a [`ValueType::ZSet`].
-    pub fn scored<'a>(
+    pub fn scored<M: AsRef<[u8]>>(
         &mut self,
         count: usize,
-        members: impl Iterator<Item = (&'a [u8], f64)>,
+        members: impl Iterator<Item = (M, f64)>,
     ) -> io::Result<()> {
         self.length(count as u64)?;
         for (member, score) in members {
-            self.scored_member(member, score)?;
+            self.scored_member(member.as_ref(), score)?;
         }
         Ok(())
     }

@@ -513,3 +513,39 @@ fn debug_reload_gives_back_the_same_data() {
     assert!(reply.contains("unexpected end at offset 9"), "{reply}");
     check(&mut client, "EXISTS set:0", "(integer) 1");
 }
+
+/// How many members of a sorted set are packed.
+fn packed_members(client: &mut Client, key: &[u8]) -> u64 {
+    let text = call(client, &[b"DEBUG", b"OBJECT", key]).to_string();
+    let (_, figures) = text.split_once("zs_packed:").unwrap_or_else(|| panic!("nothing is packed: {text}"));
+    let (members, _) = figures.split_once(' ').expect("the dictionary's bytes follow");
+    members.parse().expect("a number")
+}
+
+#[test]
+fn a_backlog_is_packed_again_where_it_is_loaded_or_restored() {
+    let scratch = Scratch::new("packed");
+    let server = start(&scratch, 2, &[]);
+    let mut client = server.client();
+    let jobs = samples().into_iter().filter(|request| request[0] == b"ZADD").max_by_key(Vec::len);
+    let jobs = jobs.expect("there are sorted sets");
+    call(&mut client, &jobs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let (key, count) = (&jobs[1][..], (jobs.len() as u64 - 2) / 2);
+    let digest = client.show("DEBUG DIGEST");
+    let all = |key| [&b"ZRANGE"[..], key, b"0", b"-1", b"WITHSCORES"];
+    let members = call(&mut client, &all(key));
+    assert!(packed_members(&mut client, key) > count * 4 / 5);
+    for format in ["rdb", "darter"] {
+        check(&mut client, &format!("CONFIG SET snapshot-format {format}"), "OK");
+        check(&mut client, "DEBUG RELOAD", "OK");
+        assert_eq!(client.show("DEBUG DIGEST"), digest);
+        assert!(packed_members(&mut client, key) > count * 4 / 5, "{format}");
+    }
+    let Value::Bulk(payload) = call(&mut client, &[b"DUMP", key]) else { panic!("it is there") };
+    call(&mut client, &[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
+    assert!(packed_members(&mut client, key) > count * 4 / 5, "restored");
+    call(&mut client, &[b"COPY", key, b"copy"]);
+    let packed = packed_members(&mut client, b"copy");
+    assert_eq!(packed, packed_members(&mut client, key), "a copy has the dictionary, too");
+    assert_eq!(call(&mut client, &all(b"copy")), members);
+}

@@ -566,6 +566,15 @@ settings! {
         doc: "Length of a member up to which a sorted set is kept small",
         ..Setting::of(group::DATA)
     };
+    ZSET_COMPRESS_BYTES_MIN = Setting {
+        name: "zset-compress-bytes-min",
+        kind: SettingKind::Memory { min: 0, max: 1 << 40 },
+        unit: "bytes",
+        default: "131072",
+        effect: Some(Consequence::Data),
+        doc: "Members of 48 to 4096 bytes that are alike, as jobs are, are compressed in a sorted set of so many bytes; 0: in none",
+        ..Setting::of(group::DATA)
+    };
     HLL_SPARSE_MAX_BYTES = Setting {
         name: "hll-sparse-max-bytes",
         kind: SettingKind::Memory { min: 0, max: LONG },

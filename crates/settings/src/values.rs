@@ -137,7 +137,11 @@ impl Settings {
                 listpack_entries_max: number(SET_ENTRIES),
                 listpack_value_bytes_max: number(SET_VALUE),
             },
-            zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
+            zset: ZSetLimits {
+                entries_max: number(ZSET_ENTRIES),
+                value_bytes_max: number(ZSET_VALUE),
+                pack_bytes_min: number(ZSET_COMPRESS_BYTES_MIN),
+            },
             hll_sparse_bytes_max: self.number(HLL_SPARSE_MAX_BYTES) as u64,
             stream: StreamLimits {
                 node_bytes_max: number(STREAM_NODE_BYTES),

@@ -313,7 +313,7 @@ fn find(zset: ZSetRef<'_>, center: Point, area: Area, count_max: Option<usize>) 
             }
             let place = Point::of_score(score);
             if let Some(distance) = area.distance_m(center, place) {
-                all.push(Found { member: member.to_vec(), score, place, distance });
+                all.push(Found { member: member.into_owned(), score, place, distance });
             }
         }
     }

@@ -56,7 +56,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
         ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
             ds::num::format_f64_17g(score, &mut text);
-            xor(digest, &mixed([member, &text]));
+            xor(digest, &mixed([&member, &text]));
         }),
         ValueRef::Hash(hash) => {
             hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value])));

@@ -50,7 +50,7 @@ fn scored_members(zset: ZSetRef<'_>) -> impl Iterator<Item = Box<[u8]>> {
     zset.iter().flat_map(|(member, score)| {
         let mut text = Vec::new();
         resp::format_double(score, &mut text);
-        [text.into(), member.into()]
+        [text.into(), member.into_owned().into()]
     })
 }
 

@@ -116,7 +116,7 @@ fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
         Some(ValueRef::Set(set)) => set.iter().map(|member| member.to_vec()).collect(),
         Some(ValueRef::ZSet(zset)) => {
             let from = if reverse { zset.len() - 1 } else { 0 };
-            zset.iter_from_rank(from, reverse).map(|(member, _)| member.to_vec()).collect()
+            zset.iter_from_rank(from, reverse).map(|(member, _)| member.into_owned()).collect()
         }
         Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) | None => Vec::new(),
     }

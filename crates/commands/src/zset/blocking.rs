@@ -4,6 +4,8 @@
 //! sorted set runs the same pop for it ([`serve`]), together with a `ZADD` that puts everything back should the client
 //! be gone by then.
 
+use std::borrow::Cow;
+
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -102,7 +104,7 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
 fn serve(ctx: &mut Ctx, key: &[u8], pop: ZSetPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(zset) = ctx.store.peek_as::<ZSet>(key)? else { return Ok(false) };
-    let taken: SmallVec<[(&[u8], f64); 1]> = pop.taken(zset).collect();
+    let taken: SmallVec<[(Cow<'_, [u8]>, f64); 1]> = pop.taken(zset).collect();
     with_zadd(key, &taken, |args| restore.set(args));
     drop(taken);
     if !pop.try_key(ctx, key)? {

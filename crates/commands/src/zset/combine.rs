@@ -137,7 +137,7 @@ impl<'a> Query<'a> {
 }
 
 /// What knows negative zeros from the first member on. Redis collects in it whatever it answers, and what is stored until it is seen to be small.
-const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0 };
+const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0, pack_bytes_min: 0 };
 
 /// `operation numkeys key …`: answers the members.
 fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {

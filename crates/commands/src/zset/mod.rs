@@ -20,6 +20,8 @@ mod span;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use command::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Shape, Store};
 use ds::zset::ZSet;
 use keyspace::Value;
@@ -97,22 +99,22 @@ impl Layout {
 /// Answers an array of `members`.
 fn reply_members<'a>(
     reply: &mut Reply,
-    members: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
+    members: impl ExactSizeIterator<Item = (Cow<'a, [u8]>, f64)>,
     layout: Layout,
 ) {
     let values_each = if layout == Layout::Flat { 2 } else { 1 };
     reply.array(members.len() * values_each);
     // From within: sorted sets go through their leaves so.
     match (layout, reply.proto()) {
-        (Layout::Members, _) => reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(member))),
+        (Layout::Members, _) => reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(&member))),
         (Layout::Flat, Proto::Resp2) => reply.bulks(|bulks| {
             members.for_each(|(member, score)| {
-                bulks.push(member);
+                bulks.push(&member);
                 bulks.push_double(score);
             });
         }),
         (Layout::Flat, Proto::Resp3) | (Layout::Pairs, _) => {
-            members.for_each(|(member, score)| reply_member(reply, member, score, layout));
+            members.for_each(|(member, score)| reply_member(reply, &member, score, layout));
         }
     }
 }
@@ -130,12 +132,12 @@ fn reply_member(reply: &mut Reply, member: &[u8], score: f64, layout: Layout) {
 }
 
 /// Calls `run` with `ZADD key score member …`.
-fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
+fn with_zadd(key: &[u8], members: &[(Cow<'_, [u8]>, f64)], run: impl FnOnce(&[&[u8]])) {
     let mut buffers: SmallVec<[DoubleBuffer; 1]> = members.iter().map(|_| DoubleBuffer::new()).collect();
     let texts = buffers.iter_mut().zip(members).map(|(buffer, &(_, score))| buffer.format(score));
     let mut args: ArgSlices = [b"ZADD".as_slice(), key].into_iter().collect();
     for ((member, _), text) in members.iter().zip(texts) {
-        args.extend([text.as_bytes(), member]);
+        args.extend([text.as_bytes(), &**member]);
     }
     run(&args);
 }

@@ -94,7 +94,7 @@ impl Pop for ZSetPop {
                 ctx.reply.array(1 + 2 * count);
                 ctx.reply.bulk(key);
                 for (member, score) in taken {
-                    reply_member(&mut ctx.reply, member, score, Layout::Flat);
+                    reply_member(&mut ctx.reply, &member, score, Layout::Flat);
                 }
             }
             Answer::KeyAndPairs => {
@@ -108,11 +108,11 @@ impl Pop for ZSetPop {
             End::Max => len - count..len,
         };
         let mut gone: Vec<Vec<u8>> = Vec::new();
-        zset.remove_rank_range(ranks, &mut |member, _| {
-            if records {
-                gone.push(member.to_vec());
-            }
-        });
+        if records {
+            zset.remove_rank_range(ranks, &mut |member, _| gone.push(member.to_vec()));
+        } else {
+            zset.drop_rank_range(ranks);
+        }
         drop(zset);
         let change = Change::new(Class::ZSet, self.end.event()).times(count);
         ctx.store.changed_with(key, change, |store| state_removed(store, key, &gone));

@@ -171,7 +171,7 @@ fn zrangestore(ctx: &mut Ctx) -> CommandResult {
     if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[2])? {
         is_open = query.span.is_open(zset);
         for (member, score) in query.members(zset) {
-            result.insert(member, score, limits);
+            result.insert(&member, score, limits);
         }
     }
     if is_open {

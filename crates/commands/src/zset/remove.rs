@@ -94,11 +94,11 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
         let ranks = span.ranks(zset.lend(), false);
         let names = records && span.is_open(zset.lend());
-        removed = zset.remove_rank_range(ranks, &mut |member, _| {
-            if names {
-                named.push(member.to_vec());
-            }
-        });
+        removed = if names {
+            zset.remove_rank_range(ranks, &mut |member, _| named.push(member.to_vec()))
+        } else {
+            zset.drop_rank_range(ranks)
+        };
     }
     finish(ctx, removed, event, &named)
 }

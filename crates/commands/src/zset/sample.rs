@@ -37,7 +37,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
     let mut random = sample::random(ctx, key);
     let Some(count) = ctx.args.get(2) else {
         match ctx.store.read_as::<ZSet>(key)?.and_then(|zset| zset.random(random.next_u64())) {
-            Some((member, _)) => ctx.reply.bulk(member),
+            Some((member, _)) => ctx.reply.bulk(&member),
             None => ctx.reply.null(),
         }
         return Ok(());
@@ -63,7 +63,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
             for _ in 0..count {
                 let (member, score) =
                     zset.random(random.next_u64()).expect("no set in the keyspace is empty");
-                reply_member(&mut ctx.reply, member, score, layout);
+                reply_member(&mut ctx.reply, &member, score, layout);
                 limit.check(&mut ctx.reply)?;
             }
         }

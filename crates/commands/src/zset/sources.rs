@@ -86,7 +86,9 @@ impl<'a> Source<'a> {
         let _ = match self.members {
             Members::None => ControlFlow::Continue(()),
             Members::Set(set) => set.iter().try_for_each(|member| visit(&member, weighted(1.0))),
-            Members::ZSet(zset) => zset.iter().try_for_each(|(member, score)| visit(member, weighted(score))),
+            Members::ZSet(zset) => {
+                zset.iter().try_for_each(|(member, score)| visit(&member, weighted(score)))
+            }
         };
     }
 }

@@ -48,7 +48,7 @@ impl<'a> Span<'a> {
 
     /// Whether it depends on how `zset` is kept what lies within it: another store may have kept it otherwise.
     pub(super) fn is_open(&self, zset: ZSetRef<'_>) -> bool {
-        let score = |rank| zset.at(rank).map(|(_, score)| score);
+        let score = |rank| zset.score_at(rank);
         matches!(self, Span::Lex { .. }) && score(0) != score(zset.len().saturating_sub(1))
     }
 

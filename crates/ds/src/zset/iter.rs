@@ -1,10 +1,17 @@
 //! Walking a sorted set from a rank on, up or down.
 
+use std::borrow::Cow;
+
 use super::large::Large;
 use super::members::split_record;
 use super::tree::Leaf;
 use super::{FormRef, ZSetRef};
 use crate::list::entry::Entries;
+
+fn lent(record: &[u8]) -> (Cow<'_, [u8]>, f64) {
+    let (member, score) = split_record(record);
+    (Cow::Borrowed(member), score)
+}
 
 /// Members and scores in order, or in reverse order.
 #[derive(Clone)]
@@ -57,13 +64,13 @@ impl<'a> Iter<'a> {
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = (&'a [u8], f64);
+    type Item = (Cow<'a, [u8]>, f64);
 
-    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+    fn next(&mut self) -> Option<(Cow<'a, [u8]>, f64)> {
         self.remaining = self.remaining.checked_sub(1)?;
         match &mut self.form {
-            IterForm::Small(entries) if self.reverse => entries.next_back().map(split_record),
-            IterForm::Small(entries) => entries.next().map(split_record),
+            IterForm::Small(entries) if self.reverse => entries.next_back().map(lent),
+            IterForm::Small(entries) => entries.next().map(lent),
             IterForm::Large(large, place, rank) => {
                 let (leaf, at) = place.unwrap_or_else(|| large.tree.leaf_at(*rank));
                 (*place, *rank) = if self.reverse {
@@ -82,10 +89,10 @@ impl<'a> Iterator for Iter<'a> {
         let (large, mut place, mut rank) = match self.form {
             IterForm::Large(large, place, rank) => (large, place, rank),
             IterForm::Small(entries) if self.reverse => {
-                return entries.rev().take(self.remaining).map(split_record).fold(start, visit);
+                return entries.rev().take(self.remaining).map(lent).fold(start, visit);
             }
             IterForm::Small(entries) => {
-                return entries.take(self.remaining).map(split_record).fold(start, visit);
+                return entries.take(self.remaining).map(lent).fold(start, visit);
             }
         };
         let (mut result, mut remaining) = (start, self.remaining);

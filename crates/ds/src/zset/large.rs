@@ -1,75 +1,90 @@
 //! The large form: the tree and the members, kept in step.
 
-use super::members::{Members, split_record};
+use super::members::Members;
+use super::packing::{self, Packing};
 use super::small;
 use super::tree::{Tree, compare_scores};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 
+/// What is shown each member, and its score.
+type Visit<'a> = dyn FnMut(&[u8], f64) + 'a;
+
 #[derive(Clone)]
 pub(super) struct Large {
     pub(super) members: Members,
     pub(super) tree: Tree,
+    /// Made when the set has so many bytes that its members are to be packed.
+    packing: Option<Box<Packing>>,
 }
 
 impl Large {
     pub(super) fn from_small(packed: Packed<'_>) -> Self {
-        let mut large = Self { members: Members::new(), tree: Tree::new() };
+        let mut large = Self { members: Members::new(), tree: Tree::new(), packing: None };
         for (member, score) in small::pairs(packed) {
-            large.insert(member, score);
+            large.insert(member, score, 0);
         }
         large
     }
 
     pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
-        self.members.find(member).map(|id| self.members.get(id).1)
+        self.members.find(member).map(|id| self.members.score(id))
     }
 
     pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
-        self.members.find(member).map(|id| self.rank_of(id))
+        self.members.find(member).map(|id| self.rank_of(id, member))
     }
 
-    fn rank_of(&self, id: u32) -> usize {
-        let (member, score) = self.members.get(id);
+    /// The rank of a member with this number.
+    fn rank_of(&self, id: u32, member: &[u8]) -> usize {
+        let score = self.members.score(id);
         self.tree.rank_where(|(other_score, other)| {
             other != id
                 && compare_scores(other_score, score)
-                    .then_with(|| self.members.member(other).cmp(member))
+                    .then_with(|| self.members.compare(other, member))
                     .is_lt()
         })
     }
 
-    /// Adds a member or gives it another score; returns the score it had.
-    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+    /// Adds a member or gives it another score; returns the score it had. Once members take at least `pack_bytes_min`, and if
+    /// that is not 0, some are packed.
+    pub(super) fn insert(&mut self, member: &[u8], score: f64, pack_bytes_min: usize) -> Option<f64> {
         let hash = self.members.hash(member);
         let Some(id) = self.members.find_hashed(hash, member) else {
             let id = self.members.insert(hash, member, score);
-            self.tree.insert(&self.members, (score, id));
+            let is_tied = self.tree.insert(&self.members, member, (score, id));
+            // What is packed makes a set smaller than that again.
+            let is_large = || self.packing.is_some() || self.members.bytes() >= pack_bytes_min;
+            if pack_bytes_min > 0 && packing::is_fit(member) && is_large() {
+                let packing = self.packing.get_or_insert_default();
+                packing.added(&mut self.members, &self.tree, (id, member), is_tied);
+            }
             return None;
         };
-        let old = self.members.get(id).1;
+        let old = self.members.score(id);
         if old != score {
-            self.tree.remove_at(self.rank_of(id), 1, &mut |_| ());
+            self.tree.remove_at(self.rank_of(id, member), 1, &mut |_| ());
             self.members.set_score(id, score);
-            self.tree.insert(&self.members, (score, id));
+            self.tree.insert(&self.members, member, (score, id));
         }
         Some(old)
     }
 
     pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let id = self.members.find(member)?;
-        self.tree.remove_at(self.rank_of(id), 1, &mut |_| ());
-        Some(split_record(self.members.remove(id).bytes()).1)
+        self.tree.remove_at(self.rank_of(id, member), 1, &mut |_| ());
+        Some(self.members.remove(id).score())
     }
 
-    /// Removes `count` members from a rank on, which exist.
-    pub(super) fn remove_range(&mut self, rank: usize, count: usize, visit: &mut dyn FnMut(&[u8], f64)) {
+    /// Removes `count` members from a rank on, which exist, after showing each to `visit`, if there is one.
+    pub(super) fn remove_range(&mut self, rank: usize, count: usize, mut visit: Option<&mut Visit<'_>>) {
         let mut left = count;
         while left > 0 {
             left -= self.tree.remove_at(rank, left, &mut |(_, id)| {
-                let record = self.members.remove(id);
-                let (member, score) = split_record(record.bytes());
-                visit(member, score);
+                let removed = self.members.remove(id);
+                if let Some(visit) = &mut visit {
+                    visit(&removed.member(), removed.score());
+                }
             });
         }
     }
@@ -94,7 +109,8 @@ impl Large {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.members.memory_bytes() + self.tree.memory_bytes()
+        let packing = self.packing.as_ref().map_or(0, |packing| packing.memory_bytes());
+        size_of::<Self>() + self.members.memory_bytes() + self.tree.memory_bytes() + packing
     }
 
     pub(super) fn debug_validate(&self) {

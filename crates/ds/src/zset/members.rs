@@ -4,16 +4,30 @@
 //! tree and hash table hold. It stays the member's own as long as it is in the set, whatever its score does.
 //! Slots come in pages, so nothing is ever moved to grow, and a page whose last record goes gives its memory back.
 //!
-//! Invariant: `with_room` names exactly the pages that are not full, each once.
+//! If there is a dictionary, a record may be *packed*: `score | hash (5 bytes, little-endian) | packed member`. The bits of the hash are those that the
+//! table uses, so that it grows without unpacking anybody. Which members are packed, and when, is `packing.rs`' matter.
+//!
+//! Invariants: `with_room` names exactly the pages that are not full, each once; without a dictionary no record is packed.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::packing::is_fit;
 use crate::blob::SlimBlob;
 use crate::compact_table::CompactTable;
+use crate::dictionary::{Dictionary, unpacked_len};
 use crate::hashing::ObjectSeed;
-use crate::mover::{Mover, move_vec};
+use crate::mover::{Mover, move_box, move_vec};
 
 const PAGE_SLOTS: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
 const SCORE_BYTES: usize = size_of::<f64>();
+/// Bits of a hash that tables use and a packed record keeps: enough for segments of any number that 2^32 members need.
+const HASH_BYTES: usize = 5;
+const HASH_SHIFT: u32 = 16;
+
+/// A record is packed if that saves one part in so many.
+const SAVED_PART_MIN: usize = 4;
 
 /// Splits `score | member`.
 #[inline]
@@ -31,12 +45,19 @@ struct Page {
     slots: Vec<Slot>,
     /// Which slots are in use, each a bit.
     used: [u64; PAGE_SLOTS / WORD_BITS],
+    /// Which records are packed, each a bit.
+    packed: [u64; PAGE_SLOTS / WORD_BITS],
     live: u16,
 }
 
 impl Page {
     fn new() -> Self {
-        Self { slots: Vec::new(), used: [0; PAGE_SLOTS / WORD_BITS], live: 0 }
+        Self {
+            slots: Vec::new(),
+            used: [0; PAGE_SLOTS / WORD_BITS],
+            packed: [0; PAGE_SLOTS / WORD_BITS],
+            live: 0,
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -64,11 +85,17 @@ impl Page {
     fn remove(&mut self, at: usize) -> Option<SlimBlob> {
         let record = self.slots[at].take()?;
         self.used[at / WORD_BITS] &= !(1 << (at % WORD_BITS));
+        self.packed[at / WORD_BITS] &= !(1 << (at % WORD_BITS));
         self.live -= 1;
         if self.live == 0 {
             *self = Self::new();
         }
         Some(record)
+    }
+
+    #[inline]
+    fn is_packed(&self, at: usize) -> bool {
+        self.packed[at / WORD_BITS] & 1 << (at % WORD_BITS) != 0
     }
 }
 
@@ -78,9 +105,67 @@ fn record_of(pages: &[Page], id: u32) -> &[u8] {
     slot.as_ref().expect("numbers of members outlive no member").bytes()
 }
 
+/// As much of a member's hash as the table uses.
 #[inline]
-fn member_of(pages: &[Page], id: u32) -> &[u8] {
-    &record_of(pages, id)[SCORE_BYTES..]
+fn hash_of(pages: &[Page], may_be_packed: bool, seed: ObjectSeed, id: u32) -> u64 {
+    let record = record_of(pages, id);
+    if may_be_packed && pages[id as usize / PAGE_SLOTS].is_packed(id as usize % PAGE_SLOTS) {
+        split_packed(record).0
+    } else {
+        seed.hash(&record[SCORE_BYTES..])
+    }
+}
+
+/// The bits of a hash that are kept.
+fn kept_bits(hash: u64) -> [u8; HASH_BYTES] {
+    let [bits @ .., _, _, _] = (hash >> HASH_SHIFT).to_le_bytes();
+    bits
+}
+
+/// Hash and packed member of a packed record.
+fn split_packed(record: &[u8]) -> (u64, &[u8]) {
+    let (bits, packed) =
+        record[SCORE_BYTES..].split_first_chunk::<HASH_BYTES>().expect("a packed record has a hash");
+    let mut bytes = [0; size_of::<u64>()];
+    bytes[..HASH_BYTES].copy_from_slice(bits);
+    (u64::from_le_bytes(bytes) << HASH_SHIFT, packed)
+}
+
+fn unpack(dictionary: &Dictionary, packed: &[u8]) -> Vec<u8> {
+    let mut plain = vec![0; unpacked_len(packed)];
+    let len = dictionary.unpack(packed, &mut plain);
+    assert_eq!(len, Some(plain.len()), "what was packed comes back");
+    plain
+}
+
+/// What became of a record that was to be packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tried {
+    /// Bytes of the member, and of the packed one.
+    pub(super) plain_bytes: usize,
+    pub(super) packed_bytes: usize,
+    /// Whether it is packed now.
+    pub(super) is_packed: bool,
+}
+
+/// What was taken out.
+pub(super) struct Removed<'a> {
+    record: SlimBlob,
+    /// If it is packed.
+    dictionary: Option<&'a Dictionary>,
+}
+
+impl Removed<'_> {
+    pub(super) fn score(&self) -> f64 {
+        split_record(self.record.bytes()).1
+    }
+
+    pub(super) fn member(&self) -> Cow<'_, [u8]> {
+        match self.dictionary {
+            None => Cow::Borrowed(split_record(self.record.bytes()).0),
+            Some(dictionary) => Cow::Owned(unpack(dictionary, split_packed(self.record.bytes()).1)),
+        }
+    }
 }
 
 pub(super) struct Members {
@@ -91,19 +176,23 @@ pub(super) struct Members {
     seed: ObjectSeed,
     /// Bytes of all records and of the slots of all pages in use.
     bytes: usize,
+    /// By which members are packed.
+    dictionary: Option<Box<Dictionary>>,
 }
 
 impl Clone for Members {
     fn clone(&self) -> Self {
         let (pages, with_room) = (self.pages.clone(), self.with_room.clone());
-        Self { pages, with_room, index: self.index.cloned_by(|id| id), ..*self }
+        let dictionary = self.dictionary.clone();
+        Self { pages, with_room, index: self.index.cloned_by(|id| id), dictionary, ..*self }
     }
 }
 
 impl Members {
     pub(super) fn new() -> Self {
         let (pages, with_room) = (Vec::new(), Vec::new());
-        Self { pages, with_room, index: CompactTable::new(), seed: ObjectSeed::next(), bytes: 0 }
+        let (index, seed) = (CompactTable::new(), ObjectSeed::next());
+        Self { pages, with_room, index, seed, bytes: 0, dictionary: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -112,7 +201,29 @@ impl Members {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let pages = self.pages.capacity() * size_of::<Page>() + self.with_room.capacity() * size_of::<u32>();
-        self.bytes + pages + self.index.memory_bytes()
+        let dictionary = self.dictionary.as_ref().map_or(0, |dictionary| dictionary.memory_bytes());
+        self.bytes + pages + self.index.memory_bytes() + dictionary
+    }
+
+    /// Bytes of all records and of the slots of all pages in use.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn dictionary(&self) -> Option<&Dictionary> {
+        self.dictionary.as_deref()
+    }
+
+    pub(super) fn dictionary_mut(&mut self) -> &mut Option<Box<Dictionary>> {
+        &mut self.dictionary
+    }
+
+    /// The dictionary, if this member is packed.
+    #[inline]
+    fn packed_by(&self, id: u32) -> Option<&Dictionary> {
+        let dictionary = self.dictionary.as_deref()?;
+        self.pages[id as usize / PAGE_SLOTS].is_packed(id as usize % PAGE_SLOTS).then_some(dictionary)
     }
 
     #[inline]
@@ -121,18 +232,80 @@ impl Members {
     }
 
     /// The member with this number, and its score.
-    pub(super) fn get(&self, id: u32) -> (&[u8], f64) {
-        split_record(self.record(id))
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> (Cow<'_, [u8]>, f64) {
+        let (member, score) = split_record(self.record(id));
+        match self.packed_by(id) {
+            None => (Cow::Borrowed(member), score),
+            Some(dictionary) => (Cow::Owned(unpack(dictionary, split_packed(self.record(id)).1)), score),
+        }
     }
 
     #[inline]
-    pub(super) fn member(&self, id: u32) -> &[u8] {
-        member_of(&self.pages, id)
+    pub(super) fn member(&self, id: u32) -> Cow<'_, [u8]> {
+        self.get(id).0
+    }
+
+    #[inline]
+    pub(super) fn score(&self, id: u32) -> f64 {
+        split_record(self.record(id)).1
+    }
+
+    /// How this member compares with another.
+    #[inline]
+    pub(super) fn compare(&self, id: u32, other: &[u8]) -> Ordering {
+        (*self.member(id)).cmp(other)
+    }
+
+    #[inline]
+    fn is(&self, id: u32, member: &[u8]) -> bool {
+        match self.packed_by(id) {
+            None => split_record(self.record(id)).0 == member,
+            Some(dictionary) => {
+                let packed = split_packed(self.record(id)).1;
+                unpacked_len(packed) == member.len() && unpack(dictionary, packed) == member
+            }
+        }
+    }
+
+    /// As much of a member's hash as the table uses.
+    #[inline]
+    fn table_hash(&self, id: u32) -> u64 {
+        hash_of(&self.pages, self.dictionary.is_some(), self.seed, id)
     }
 
     #[inline]
     pub(super) fn hash(&self, member: &[u8]) -> u64 {
         self.seed.hash(member)
+    }
+
+    /// Whether a member is not packed, and of a length that is packed.
+    pub(super) fn is_plain_fit(&self, id: u32) -> bool {
+        self.packed_by(id).is_none() && is_fit(split_record(self.record(id)).0)
+    }
+
+    /// Packs a member by the dictionary, if there is one and it saves enough. `None` if it was packed before.
+    pub(super) fn pack(&mut self, id: u32) -> Option<Tried> {
+        let at = id as usize % PAGE_SLOTS;
+        if self.packed_by(id).is_some() {
+            return None;
+        }
+        let (member, _) = split_record(self.record(id));
+        let mut record = Vec::with_capacity(self.record(id).len() + HASH_BYTES);
+        record.extend_from_slice(&self.record(id)[..SCORE_BYTES]);
+        record.extend_from_slice(&kept_bits(self.seed.hash(member)));
+        self.dictionary.as_deref()?.pack(member, &mut record);
+        let plain_bytes = member.len();
+        let packed_bytes = record.len() - SCORE_BYTES;
+        let is_packed = packed_bytes <= plain_bytes - plain_bytes / SAVED_PART_MIN;
+        if is_packed {
+            self.bytes -= SlimBlob::memory_bytes(SCORE_BYTES + plain_bytes);
+            self.bytes += SlimBlob::memory_bytes(record.len());
+            let page = &mut self.pages[id as usize / PAGE_SLOTS];
+            page.slots[at] = Some(SlimBlob::new(Box::from(record.as_slice())));
+            page.packed[at / WORD_BITS] |= 1 << (at % WORD_BITS);
+        }
+        Some(Tried { plain_bytes, packed_bytes, is_packed })
     }
 
     pub(super) fn find(&self, member: &[u8]) -> Option<u32> {
@@ -142,7 +315,7 @@ impl Members {
     /// The same with the member's [`hash`](Self::hash).
     #[inline(always)]
     pub(super) fn find_hashed(&self, hash: u64, member: &[u8]) -> Option<u32> {
-        self.index.find(hash, |id| self.member(id) == member)
+        self.index.find(hash, |id| self.is(id, member))
     }
 
     /// Adds a member that is absent, which has this hash; gives its number.
@@ -165,8 +338,8 @@ impl Members {
         }
         let id = page_number as usize * PAGE_SLOTS + slot;
         let id = u32::try_from(id).expect("a set has less than 2^32 members");
-        let hash_of = |id| self.seed.hash(member_of(&self.pages, id));
-        self.index.insert(hash, id, hash_of);
+        let (pages, may_be_packed, seed) = (&self.pages, self.dictionary.is_some(), self.seed);
+        self.index.insert(hash, id, |id| hash_of(pages, may_be_packed, seed, id));
         id
     }
 
@@ -176,9 +349,9 @@ impl Members {
         }
     }
 
-    /// Removes a member by its number; gives its record.
-    pub(super) fn remove(&mut self, id: u32) -> SlimBlob {
-        let hash = self.seed.hash(self.member(id));
+    /// Removes a member by its number.
+    pub(super) fn remove(&mut self, id: u32) -> Removed<'_> {
+        let (hash, is_packed) = (self.table_hash(id), self.packed_by(id).is_some());
         let found = self.index.remove(hash, |other| other == id);
         debug_assert!(found.is_some(), "every member is in the index");
         let page_number = id as usize / PAGE_SLOTS;
@@ -189,7 +362,7 @@ impl Members {
         let record = page.remove(id as usize % PAGE_SLOTS).expect("numbers of members outlive no member");
         self.bytes -= SlimBlob::memory_bytes(record.bytes().len())
             + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
-        record
+        Removed { record, dictionary: self.dictionary.as_deref().filter(|_| is_packed) }
     }
 
     /// Moves the memory of the page and of the segment of the index with this number; false if there is neither.
@@ -197,6 +370,10 @@ impl Members {
         if number == 0 {
             move_vec(&mut self.pages, mover);
             move_vec(&mut self.with_room, mover);
+            if let Some(dictionary) = &mut self.dictionary {
+                move_box(dictionary, mover);
+                dictionary.relocate(mover);
+            }
         }
         let has_segment = self.index.move_segment(number, mover);
         let Some(page) = self.pages.get_mut(number) else { return has_segment };
@@ -205,15 +382,29 @@ impl Members {
         true
     }
 
-    pub(super) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
+    pub(super) fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         self.index.scan(cursor, count, &mut |id| {
             let (member, score) = self.get(id);
-            visit(member, score);
+            visit(&member, score);
         })
     }
 
+    /// How many members are packed.
+    pub(super) fn packed_count(&self) -> usize {
+        let words = self.pages.iter().flat_map(|page| page.packed);
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
     pub(super) fn debug_validate(&self) {
-        self.index.debug_validate(|id| self.seed.hash(self.member(id)));
+        self.index.debug_validate(|id| self.seed.hash(&self.member(id)));
+        let has_hash = |id| kept_bits(self.table_hash(id)) == kept_bits(self.seed.hash(&self.member(id)));
+        assert!(self.index.iter().all(has_hash));
+        assert!(
+            self.dictionary.is_some()
+                || self.pages.iter().all(|page| page.packed == [0; PAGE_SLOTS / WORD_BITS])
+        );
+        let is_packed = |id: &u32| self.packed_by(*id).is_some();
+        assert_eq!(self.packed_count(), self.index.iter().filter(is_packed).count());
         let live = self.pages.iter().map(|page| usize::from(page.live));
         assert_eq!(live.sum::<usize>(), self.len());
         let mut with_room = self.with_room.clone();
@@ -224,6 +415,6 @@ impl Members {
             self.index.iter().map(|id| SlimBlob::memory_bytes(self.record(id).len())).sum::<usize>();
         let pages = self.pages.iter().filter(|page| page.live > 0).count();
         assert_eq!(self.bytes, records + pages * PAGE_SLOTS * size_of::<Slot>());
-        assert!(self.index.iter().all(|id| self.find(self.member(id)) == Some(id)));
+        assert!(self.index.iter().all(|id| self.find(&self.member(id)) == Some(id)));
     }
 }

@@ -5,6 +5,8 @@
 //! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
 //!   in order with ranks. A set that has become large stays so, as in Redis.
 //!
+//! Members of a large set that are alike, as jobs of a backlog are, are packed by a dictionary (`packing`). Who looks at one gets a copy.
+//!
 //! All ranges are ranges of ranks, 0 being the lowest score: [`ZSet::score_range`] and [`ZSet::lex_range`] turn bounds
 //! into ranks, [`ZSet::iter_from_rank`] and [`ZSet::remove_rank_range`] go on from there. Scores are never NaN. The two
 //! zeros are equal in order; the small form stores both as positive zero, as Redis does.
@@ -12,6 +14,7 @@
 mod iter;
 mod large;
 mod members;
+mod packing;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ use crate::packed::Packed;
 use crate::random::reduce;
 use large::Large;
 use small::Small;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 use tree::compare_scores;
@@ -40,6 +44,8 @@ pub struct ZSetLimits {
     pub entries_max: usize,
     /// The longest member of the small form.
     pub value_bytes_max: usize,
+    /// Bytes of its members from which on a large set packs them; 0: none does.
+    pub pack_bytes_min: usize,
 }
 
 /// A sorted set; see the head of this file.
@@ -52,6 +58,15 @@ pub struct ZSet {
 enum Form {
     Small(Small),
     Large(Box<Large>),
+}
+
+/// What a set's packing has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackingFigures {
+    /// Members that are packed.
+    pub members: usize,
+    /// Bytes of the dictionary.
+    pub dictionary_bytes: usize,
 }
 
 /// A sorted set as it is lent, wherever it lies.
@@ -103,6 +118,13 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
+    /// How far its members are packed, if it has a dictionary.
+    pub fn packing(self) -> Option<PackingFigures> {
+        let FormRef::Large(large) = self.form else { return None };
+        let dictionary_bytes = large.members.dictionary()?.memory_bytes();
+        Some(PackingFigures { members: large.members.packed_count(), dictionary_bytes })
+    }
+
     /// The score of a member.
     pub fn score(self, member: &[u8]) -> Option<f64> {
         match self.form {
@@ -120,8 +142,20 @@ impl<'a> ZSetRef<'a> {
     }
 
     /// The member at a rank, and its score.
-    pub fn at(self, rank: usize) -> Option<(&'a [u8], f64)> {
+    pub fn at(self, rank: usize) -> Option<(Cow<'a, [u8]>, f64)> {
         self.iter_from_rank(rank, false).next()
+    }
+
+    /// The score at a rank.
+    pub fn score_at(self, rank: usize) -> Option<f64> {
+        match self.form {
+            FormRef::Small(_) => self.at(rank).map(|(_, score)| score),
+            FormRef::Large(large) if rank < large.tree.len() => {
+                let (leaf, at) = large.tree.leaf_at(rank);
+                Some(leaf.key(at).0)
+            }
+            FormRef::Large(_) => None,
+        }
     }
 
     /// Members and scores from a rank on upwards, or downwards if `reverse`; none if there is no such rank.
@@ -137,7 +171,7 @@ impl<'a> ZSetRef<'a> {
     /// The ranks of the members whose scores are within the bounds; empty if there are none.
     pub fn score_range(self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         let below = |bound: f64, or_equal: bool| {
-            self.rank_where(move |score, _| match compare_scores(score, bound) {
+            self.rank_by_score(move |score| match compare_scores(score, bound) {
                 Ordering::Less => true,
                 Ordering::Equal => or_equal,
                 Ordering::Greater => false,
@@ -160,19 +194,19 @@ impl<'a> ZSetRef<'a> {
             LexBound::Min => 0,
             LexBound::Max => self.len(),
             LexBound::Inclusive(bound) => {
-                self.rank_where(|_, member| if is_min { member < bound } else { member <= bound })
+                self.rank_by_member(|member| if is_min { member < bound } else { member <= bound })
             }
             LexBound::Exclusive(bound) => {
-                self.rank_where(|_, member| if is_min { member <= bound } else { member < bound })
+                self.rank_by_member(|member| if is_min { member <= bound } else { member < bound })
             }
         };
         let start = below(min, true);
         // Scores that differ put members into another order; Redis answers nothing then, unless the last one is high enough.
-        let reaches = |(last, _): (&[u8], f64)| match min {
+        let reaches = |(last, _): (Cow<'_, [u8]>, f64)| match min {
             LexBound::Min => true,
             LexBound::Max => false,
-            LexBound::Inclusive(bound) => last >= bound,
-            LexBound::Exclusive(bound) => last > bound,
+            LexBound::Inclusive(bound) => *last >= *bound,
+            LexBound::Exclusive(bound) => *last > *bound,
         };
         if !self.at(self.len().saturating_sub(1)).is_some_and(reaches) {
             return start..start;
@@ -180,21 +214,25 @@ impl<'a> ZSetRef<'a> {
         start..below(max, false).max(start)
     }
 
-    /// The number of members that `before` holds for, which must be the first ones.
-    fn rank_where(self, before: impl Fn(f64, &'a [u8]) -> bool) -> usize {
+    /// The number of members for whose scores `before` holds, which must be the first ones.
+    fn rank_by_score(self, before: impl Fn(f64) -> bool) -> usize {
         match self.form {
-            FormRef::Small(packed) => {
-                small::pairs(packed).take_while(|&(member, score)| before(score, member)).count()
-            }
-            FormRef::Large(large) => {
-                large.tree.rank_where(|(score, id)| before(score, large.members.member(id)))
-            }
+            FormRef::Small(packed) => small::pairs(packed).take_while(|&(_, score)| before(score)).count(),
+            FormRef::Large(large) => large.tree.rank_where(|(score, _)| before(score)),
+        }
+    }
+
+    /// The number of members that `before` holds for, which must be the first ones.
+    fn rank_by_member(self, before: impl Fn(&[u8]) -> bool) -> usize {
+        match self.form {
+            FormRef::Small(packed) => small::pairs(packed).take_while(|(member, _)| before(member)).count(),
+            FormRef::Large(large) => large.tree.rank_where(|(_, id)| before(&large.members.member(id))),
         }
     }
 
     /// Shows about `count` members, and all of a small set; gives the cursor to go on with, 0 at the end. From a first
     /// call with 0 to the last, every member that stays in the set is shown at least once.
-    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
+    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self.form {
             FormRef::Small(packed) => {
                 small::pairs(packed).for_each(|(member, score)| visit(member, score));
@@ -205,7 +243,7 @@ impl<'a> ZSetRef<'a> {
     }
 
     /// A random member, each equally likely, and its score.
-    pub fn random(self, random: u64) -> Option<(&'a [u8], f64)> {
+    pub fn random(self, random: u64) -> Option<(Cow<'a, [u8]>, f64)> {
         if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
     }
 
@@ -260,7 +298,7 @@ impl ZSet {
             self.form = Form::Large(Box::new(Large::from_small(packed)));
         }
         match &mut self.form {
-            Form::Large(large) => large.insert(member, score),
+            Form::Large(large) => large.insert(member, score, limits.pack_bytes_min),
             Form::Small(_) => unreachable!("the small form has been dealt with"),
         }
     }
@@ -304,12 +342,27 @@ impl ZSet {
 
     /// Removes the members at the given ranks after showing each to `visit`, in order. Gives their number.
     pub fn remove_rank_range(&mut self, ranks: Range<usize>, visit: &mut dyn FnMut(&[u8], f64)) -> usize {
-        let count = ranks.end.min(self.lend().len()).saturating_sub(ranks.start);
+        let count = self.count_in(&ranks);
         match &mut self.form {
             Form::Small(small) => small.remove_range(ranks.start, count, visit),
-            Form::Large(large) => large.remove_range(ranks.start, count, visit),
+            Form::Large(large) => large.remove_range(ranks.start, count, Some(visit)),
         }
         count
+    }
+
+    /// The same without showing anybody, which takes less time.
+    pub fn drop_rank_range(&mut self, ranks: Range<usize>) -> usize {
+        let count = self.count_in(&ranks);
+        match &mut self.form {
+            Form::Small(small) => small.remove_range(ranks.start, count, &mut |_, _| ()),
+            Form::Large(large) => large.remove_range(ranks.start, count, None),
+        }
+        count
+    }
+
+    /// How many of these ranks there are.
+    fn count_in(&self, ranks: &Range<usize>) -> usize {
+        ranks.end.min(self.lend().len()).saturating_sub(ranks.start)
     }
 
     /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
@@ -328,7 +381,7 @@ impl ZSet {
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a large set in slices.
     pub fn free_slice(&mut self) -> bool {
-        self.remove_rank_range(0..FREE_SLICE_MEMBERS, &mut |_, _| ());
+        self.drop_rank_range(0..FREE_SLICE_MEMBERS);
         !self.lend().is_empty()
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::random::Random;
 use proptest::prelude::*;
 
-const REDIS_LIMITS: ZSetLimits = ZSetLimits { entries_max: 128, value_bytes_max: 64 };
+const REDIS_LIMITS: ZSetLimits = ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -91,7 +91,7 @@ fn apply(set: &mut ZSet, model: &mut Model, limits: &ZSetLimits, op: Op) {
 }
 
 fn check_reads(set: &ZSet, model: &Model) {
-    let pairs = || model.iter().map(|(member, score)| (&member[..], *score));
+    let pairs = || model.iter().map(|(member, score)| (Cow::Borrowed(&member[..]), *score));
     assert_eq!(set.lend().len(), model.len());
     assert!(set.lend().iter().eq(pairs()));
     for rank in [0, model.len() / 3, model.len() * 2 / 3, model.len().saturating_sub(1), model.len()] {
@@ -112,6 +112,7 @@ fn check_reads(set: &ZSet, model: &Model) {
             }
         }
         assert_eq!(set.lend().at(rank), pairs().nth(rank));
+        assert_eq!(set.lend().score_at(rank), pairs().nth(rank).map(|(_, score)| score));
         if let Some((member, score)) = model.get(rank) {
             assert_eq!((set.lend().rank(member), set.lend().score(member)), (Some(rank), Some(*score)));
         }
@@ -151,12 +152,12 @@ fn check(limits: ZSetLimits, validate_every: usize, ops: Vec<Op>) {
 proptest! {
     #[test]
     fn a_small_set_behaves_like_a_sorted_vector(ops in proptest::collection::vec(op(), 1..100)) {
-        check(ZSetLimits { entries_max: usize::MAX, value_bytes_max: usize::MAX }, 1, ops);
+        check(ZSetLimits { entries_max: usize::MAX, value_bytes_max: usize::MAX, pack_bytes_min: 0 }, 1, ops);
     }
 
     #[test]
     fn a_large_set_behaves_like_a_sorted_vector(ops in proptest::collection::vec(op(), 1..200)) {
-        check(ZSetLimits { entries_max: 0, value_bytes_max: 0 }, 1, ops);
+        check(ZSetLimits { entries_max: 0, value_bytes_max: 0, pack_bytes_min: 0 }, 1, ops);
     }
 
     #[test]
@@ -168,7 +169,7 @@ proptest! {
     ) {
         let mut set = ZSet::new();
         for member in &members {
-            set.insert(member.as_bytes(), 0.0, &ZSetLimits { entries_max, value_bytes_max: 64 });
+            set.insert(member.as_bytes(), 0.0, &ZSetLimits { entries_max, value_bytes_max: 64, pack_bytes_min: 0 });
         }
         let count = |from: &dyn Fn(&String) -> bool| members.iter().filter(|member| from(member)).count();
         let (min_bytes, max_bytes) = (min.as_bytes(), max.as_bytes());
@@ -205,12 +206,14 @@ fn a_deep_tree_keeps_its_order() {
     let mut random = Random::new(1);
     let mut set = numbered(10_000, |number| f64::from(number.wrapping_mul(2_654_435_761) >> 8));
     assert_eq!(set.lend().encoding(), "skiplist");
-    assert!(set.lend().iter().is_sorted_by(|left, right| small::compare(*left, *right).is_lt()));
+    assert!(set.lend().iter().is_sorted_by(|(left, score), (right, other)| {
+        small::compare((left, *score), (right, *other)).is_lt()
+    }));
     while set.lend().len() > 1000 {
         let (member, score) =
-            set.lend().random(random.next_u64()).map(|(member, score)| (member.to_vec(), score)).unwrap();
+            set.lend().random(random.next_u64()).map(|(member, score)| (member.into_owned(), score)).unwrap();
         let rank = set.lend().rank(&member).unwrap();
-        assert_eq!(set.lend().at(rank), Some((&member[..], score)));
+        assert_eq!(set.lend().at(rank), Some((Cow::Borrowed(&member[..]), score)));
         assert_eq!(set.remove(&member), Some(score));
         if set.lend().len().is_multiple_of(1000) {
             set.debug_validate();
@@ -251,7 +254,7 @@ fn forms() {
     assert_eq!(set.lend().encoding(), "listpack", "a new score adds no entry");
     set.insert(b"one more", 1.0, &REDIS_LIMITS);
     assert_eq!((set.lend().len(), set.lend().encoding()), (129, "skiplist"));
-    assert_eq!(set.lend().at(128), Some((&b"m"[..], 7.0)));
+    assert_eq!(set.lend().at(128), Some((Cow::Borrowed(&b"m"[..]), 7.0)));
 
     let mut set = ZSet::new();
     set.insert(&[b'x'; 64], 1.0, &REDIS_LIMITS);
@@ -279,4 +282,116 @@ fn scans_show_what_stays() {
         }
     }
     assert!((0..2000).all(|number| seen.contains(format!("{number:08}").as_bytes())));
+}
+
+const PACKING_LIMITS: ZSetLimits = ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 4096 };
+
+fn job(number: u32, class: u32) -> Vec<u8> {
+    let id = crate::random::mix(u64::from(number));
+    format!(
+        r#"{{"retry":true,"queue":"default","class":"Worker{class}","args":[{number}],"jid":"{id:024x}","created_at":17{:09}}}"#,
+        id % 1_000_000_000,
+    )
+    .into_bytes()
+}
+
+/// Sets of jobs, some of them of one score, others without a pattern or too short or too long to be packed.
+fn packing_op() -> impl Strategy<Value = Op> {
+    let member = prop_oneof![
+        20 => (0_u32..600, 0_u32..3).prop_map(|(number, class)| job(number, class)),
+        1 => proptest::collection::vec(any::<u8>(), 40..100),
+        1 => (4090_usize..4100).prop_map(|length| vec![b'm'; length]),
+    ];
+    let score = prop_oneof![
+        20 => any::<u32>().prop_map(f64::from),
+        1 => Just(7.0),
+    ];
+    prop_oneof![
+        40 => (member, score).prop_map(|(member, score)| Op::Insert(member, score)),
+        3 => (0_u32..600, 0_u32..3).prop_map(|(number, class)| Op::Remove(job(number, class))),
+        1 => Just(Op::PopMin),
+        1 => Just(Op::PopMax),
+        1 => (any::<usize>(), 0_usize..10).prop_map(|(start, count)| Op::RemoveRange(start, count)),
+        1 => any::<u64>().prop_map(Op::Move),
+    ]
+}
+
+fn packed_count(set: &ZSet) -> usize {
+    set.lend().packing().map_or(0, |figures| figures.members)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn a_set_that_packs_its_members_does_too(ops in proptest::collection::vec(packing_op(), 600..900)) {
+        check(PACKING_LIMITS, 50, ops);
+    }
+}
+
+fn jobs(count: u32, score: impl Fn(u32) -> f64) -> ZSet {
+    let mut set = ZSet::new();
+    for number in 0..count {
+        set.insert(&job(number, number % 3), score(number), &PACKING_LIMITS);
+    }
+    set.debug_validate();
+    set
+}
+
+#[test]
+fn jobs_are_packed_and_come_back() {
+    let set = jobs(3000, f64::from);
+    assert_eq!(packed_count(&set), 3000, "also those that came before anything was learned");
+    let mut plain = ZSet::new();
+    for number in 0..3000 {
+        plain.insert(&job(number, number % 3), f64::from(number), &REDIS_LIMITS);
+    }
+    let (packed_bytes, plain_bytes) = (set.memory_bytes(), plain.memory_bytes());
+    assert!(packed_bytes < plain_bytes * 2 / 3, "{packed_bytes} of {plain_bytes}");
+    let mut clone = set.lend().to_zset();
+    clone.debug_validate();
+    drop(set);
+    assert_eq!(clone.lend().rank(&job(1000, 1)), Some(1000));
+    assert_eq!(clone.lend().rank(&job(1000, 2)), None);
+    assert_eq!(clone.insert(&job(1000, 1), -1.0, &PACKING_LIMITS), Some(1000.0));
+    assert_eq!(clone.pop_min(), Some((job(1000, 1), -1.0)));
+    assert_eq!(clone.pop_max(), Some((job(2999, 2), 2999.0)));
+    while clone.free_slice() {
+        clone.debug_validate();
+    }
+}
+
+#[test]
+fn a_set_that_packing_makes_smaller_goes_on_with_it() {
+    let limits = ZSetLimits { pack_bytes_min: 20 << 10, ..PACKING_LIMITS };
+    let mut set = ZSet::new();
+    for number in 0..280 {
+        set.insert(&job(number, number % 3), f64::from(number), &limits);
+    }
+    assert_eq!(packed_count(&set), 280);
+}
+
+#[test]
+fn jobs_of_new_classes_are_learned_too() {
+    let mut set = jobs(1000, f64::from);
+    for number in 1000..4000 {
+        let job =
+            format!(r#"[{number},"another form of jobs altogether","{:024x}",{}]"#, number * 7, number % 7);
+        set.insert(job.as_bytes(), f64::from(number), &PACKING_LIMITS);
+    }
+    set.debug_validate();
+    assert!(packed_count(&set) > 3000, "{}", packed_count(&set));
+}
+
+#[test]
+fn members_of_one_score_or_without_a_pattern_are_not_packed() {
+    assert!(packed_count(&jobs(2000, |_| 1.0)) == 0);
+    let mut random = Random::new(1);
+    let mut set = ZSet::new();
+    for number in 0..3000 {
+        let member: Vec<u8> = (0..100).map(|_| random.next_u64() as u8).collect();
+        set.insert(&member, f64::from(number), &PACKING_LIMITS);
+    }
+    assert_eq!(packed_count(&set), 0);
+    set.debug_validate();
 }

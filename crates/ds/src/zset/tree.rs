@@ -19,6 +19,7 @@
 
 use super::members::Members;
 use crate::mover::{Mover, move_box, move_vec};
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -53,7 +54,6 @@ enum Child {
     Inner(Vec<Branch>),
 }
 
-#[derive(Clone)]
 pub(super) struct Tree {
     root: Child,
     len: usize,
@@ -156,8 +156,25 @@ impl Child {
         }
     }
 
+    /// Its bytes, and those of all nodes below.
+    fn bytes_below(&self) -> usize {
+        let below = match self {
+            Self::Leaf(_) => 0,
+            Self::Inner(branches) => branches.iter().map(|branch| branch.child.bytes_below()).sum(),
+        };
+        self.bytes() + below
+    }
+
     fn into_branch(self) -> Branch {
         Branch { first: self.first(), count: self.count() as u32, child: self }
+    }
+}
+
+impl Clone for Tree {
+    /// The clone's branches have no spare room.
+    fn clone(&self) -> Self {
+        let root = self.root.clone();
+        Self { bytes: root.bytes_below(), root, len: self.len }
     }
 }
 
@@ -223,11 +240,15 @@ impl Tree {
         }
     }
 
-    /// Adds an entry for a member that has none.
-    pub(super) fn insert(&mut self, members: &Members, (score, id): Key) {
-        let member = members.member(id);
+    /// Adds an entry for a member that has none; says whether it met another of the same score.
+    pub(super) fn insert(&mut self, members: &Members, member: &[u8], (score, id): Key) -> bool {
+        let is_tied = Cell::new(false);
         let before = |(other_score, other): Key| {
-            compare_scores(other_score, score).then_with(|| members.member(other).cmp(member)).is_lt()
+            let by_member = || {
+                is_tied.set(true);
+                members.compare(other, member)
+            };
+            compare_scores(other_score, score).then_with(by_member).is_lt()
         };
         if let Some(right) = insert(&mut self.root, &before, (score, id), &mut self.bytes) {
             let left = std::mem::replace(&mut self.root, Child::Inner(Vec::with_capacity(4)));
@@ -239,6 +260,7 @@ impl Tree {
             self.bytes += self.root.bytes();
         }
         self.len += 1;
+        is_tied.get()
     }
 
     /// Removes entries from an existing rank on, but no more than `limit` and only from one leaf. Gives their numbers.
@@ -277,11 +299,11 @@ impl Tree {
         assert_eq!(keys.len(), self.len);
         assert_eq!(bytes, self.bytes);
         for &(score, id) in &keys {
-            assert_eq!(score.to_bits(), members.get(id).1.to_bits());
+            assert_eq!(score.to_bits(), members.score(id).to_bits());
         }
         let ascending = |left: Key, right: Key| {
             compare_scores(left.0, right.0)
-                .then_with(|| members.member(left.1).cmp(members.member(right.1)))
+                .then_with(|| members.member(left.1).cmp(&members.member(right.1)))
                 .is_lt()
         };
         assert!(keys.windows(2).all(|pair| ascending(pair[0], pair[1])));

@@ -439,7 +439,7 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
     let class = Class::of_number(figures.class);
     let depth = match value {
         ValueRef::ZSet(zset) => {
-            let due_ms = zset.at(0).map_or(0, |(_, score)| class.time_ms(score));
+            let due_ms = zset.score_at(0).map_or(0, |score| class.time_ms(score));
             figures.oldest_ms.set(now.steady(due_ms));
             zset.len() as u64
         }

@@ -159,7 +159,7 @@ fn what_is_due_is_late_by_the_clock_that_it_was_set_by() {
             zset.insert(
                 b"job",
                 due_ms as f64 / 1000.0,
-                &ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+                &ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 },
             );
             Record::new(key, Value::ZSet(Box::new(zset)))
         };

@@ -197,16 +197,18 @@ fn search_zset(zset: ZSetRef<'_>, call: &Call<'_>, progress: &mut Progress) -> S
     };
     let mut last = None;
     for (member, score) in zset.iter_from_rank(rank, false).take(STEP_MEMBERS) {
+        let is_found = call.pattern.matches(&member);
+        if is_found {
+            progress.note(Position::Score(score), &member);
+        }
         last = Some((member, score));
-        if call.pattern.matches(member) {
-            progress.note(Position::Score(score), member);
-            if progress.found.len() >= call.count || progress.found_bytes >= FOUND_BYTES_MAX {
-                break;
-            }
+        let is_enough = progress.found.len() >= call.count || progress.found_bytes >= FOUND_BYTES_MAX;
+        if is_found && is_enough {
+            break;
         }
     }
     let next = last.and_then(|(member, score)| {
-        let next = zset.rank(member)? + 1;
+        let next = zset.rank(&member)? + 1;
         let ties = next - zset.score_range(ScoreBound::Inclusive(score), ScoreBound::Inclusive(score)).start;
         progress.place = Place::Scored(ScoredPlace { score, ties, member: Some(member.into()) });
         (next < zset.len()).then_some(next)

@@ -1,5 +1,7 @@
 //! QUEUE PEEK: what workers will take next.
 
+use std::borrow::Cow;
+
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Group, KeySpec, integer, key, keyword_is};
@@ -54,7 +56,7 @@ fn peek(ctx: &mut Ctx) -> CommandResult {
             (0..).zip(elements).map(found).collect()
         }
         Some(ValueRef::ZSet(zset)) => {
-            let found = |(member, score): (&[u8], f64)| Found {
+            let found = |(member, score): (Cow<'_, [u8]>, f64)| Found {
                 position: Position::Score(score),
                 payload: member.into(),
             };

@@ -10,10 +10,9 @@ fn page() -> String {
          Each is a line `name value` of the configuration file, a flag `--name value` of the command line, and a parameter \
          of `CONFIG GET`. In names, `-` and `_` are alike, so the older spelling `proactor_threads` still works. Settings \
          marked *start* cannot be changed by `CONFIG SET`.\n\
-         {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
-         them: {}.\n\
-         \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \
-         nor is one accepted by `CONFIG SET`; `loadmodule` likewise.\n\n{}",
+         {}\n## Ignored\n\nDirectives of Redis and Valkey that are accepted and shown by `CONFIG GET`, but have no effect: {}.\n\
+         \n## Refused\n\nThese would promise something that Darter does not have. With any value but the default the server does not \
+         start, and `CONFIG SET` refuses it; likewise `loadmodule`.\n\n{}",
         TABLE.page(),
         TABLE.page_of_foreign(),
         TABLE.page_of_refused()

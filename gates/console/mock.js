@@ -193,7 +193,7 @@ class Mock {
       threads: 8,
       ops_per_s: round(48_000 + 4000 * wave(2, seconds), 1),
       warnings: this.warnings,
-      lost_in_crash: "with the power at most the last two seconds, with the process about half a millisecond",
+      lost_in_crash: "at most the last two seconds if the power fails, about half a millisecond if the process dies",
       can_write: this.canWrite,
       user: "default",
       token: this.token,
@@ -282,7 +282,7 @@ class Mock {
         ...Array.from({ length: 16 }, (_, i) => ({ key: `vm:${7628 + i}:1bb85ed68dc1:work`, type: "string", bytes: 3120 - i })),
       ],
       hot_keys: null,
-      why: "hot keys are known with maxmemory-policy allkeys-lfu or volatile-lfu only",
+      why: "hot keys are known only with maxmemory-policy allkeys-lfu or volatile-lfu",
       blocked: [
         { queue: "queue:critical", clients: 24 },
         { queue: "bull:thumbnails:wait", clients: 8 },

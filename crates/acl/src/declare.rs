@@ -33,7 +33,7 @@ impl UserLine {
         let name = self.name();
         let Some((_, rules)) = self.words.split_first() else { return Err("a name is missing".to_owned()) };
         if has_spaces(name) {
-            return Err("names have no spaces".to_owned());
+            return Err("names cannot contain spaces".to_owned());
         }
         if seen.contains(&name) {
             return Err("a user can only be defined once".to_owned());

@@ -1,4 +1,4 @@
-//! Access control: users, what they may do, as whom clients act, and what was denied to them.
+//! Access control: users, what they may do, the user that each client acts as, and the log of denied commands.
 //!
 //! ```text
 //!   rules ──▶ user.rs: on, passwords, selectors ──▶ selector.rs: commands, keys, channels
@@ -11,17 +11,18 @@
 //!   wrong passwords ──▶ throttle.rs: how many from one address are looked at
 //! ```
 //!
-//! The commands (`commands/`) work on these. What they need of the thread that runs them is [`Door`]. The ACL file is on a
-//! disk that is passed in (`storage.rs`).
+//! The commands (`commands/`) work on these. [`Door`] is what they need from the thread that runs them. The ACL file is
+//! on a disk that is passed in (`storage.rs`).
 //!
 //! [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
 //! and by texts. Each client holds an [`Access`], which is asked about its calls. The caller adds what was denied to the
 //! log, with what it knows of the client and of the time.
 //!
-//! A user is a value without ties to anything: changing one makes another. Of every selector the rules about commands are
-//! kept beside the set of commands that follows from them, in their order, because that is how they are shown.
+//! A user is an immutable value: changing one creates another. Each selector keeps its rules about commands, in order,
+//! beside the resulting set of commands, because the rules are what is shown.
 //!
-//! Invariants: no I/O but on that disk, and no clock; a call of a client without restrictions takes no lock ([`Access::needs_check`]).
+//! Invariants: no I/O except on that disk, and no clock; a call of a client without restrictions takes no lock
+//! ([`Access::needs_check`]).
 //!
 //! Not here: clients, what a change of users means for them, and settings (`server`).
 

@@ -129,7 +129,7 @@ impl Users {
         self.change(|accounts, next_number| {
             let known = accounts.get(name);
             if known.is_none() && accounts.len() >= USERS_MAX {
-                return Err(CommandError::new(format!("ERR There may be {USERS_MAX} users")));
+                return Err(CommandError::new(format!("ERR The maximum of {USERS_MAX} users is reached")));
             }
             let was_there = known.is_some();
             let user = match known {

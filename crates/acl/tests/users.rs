@@ -133,7 +133,7 @@ fn lines_of_the_configuration_declare_users() {
     assert_eq!(declared, [users.find(DEFAULT), users.find(b"x")].map(|known| known.unwrap().user.line()));
     for (text, expected) in [
         ("", "bad user '' line 2: a name is missing"),
-        ("a\tb on", "bad user 'a …' line 2: names have no spaces"),
+        ("a\tb on", "bad user 'a …' line 2: names cannot contain spaces"),
         ("y bad", "bad user 'y' line 2: a user can only be defined once"),
         ("z (+get", "bad user 'z' line 2: unmatched parenthesis at '(+get'"),
         ("z +no", "bad user 'z' line 2: '+no': Unknown command or category name in ACL"),

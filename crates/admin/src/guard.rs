@@ -89,14 +89,14 @@ pub(crate) fn check_host(headers: &HeaderMap, allowed: &str) -> Result<(), Refus
     if is_known_host(host, allowed) {
         return Ok(());
     }
-    Err(Refusal::forbidden("this name is not known here: add it to the setting http-hosts"))
+    Err(Refusal::forbidden("unknown host name: add it to the setting http-hosts"))
 }
 
 /// Refuses a request that a page of another server sent. Programs that are no browsers say nothing of a page.
 pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     match text(headers, &SEC_FETCH_SITE) {
         None | Some("same-origin" | "none") => Ok(()),
-        Some(_) => Err(Refusal::forbidden("another site's pages may not ask this")),
+        Some(_) => Err(Refusal::forbidden("pages of another site may not request this")),
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refu
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
     if !is_json {
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Err(Refusal::new(status, "a command is sent as application/json"));
+        return Err(Refusal::new(status, "a command must be sent as application/json"));
     }
     let origin = text(headers, &header::ORIGIN);
     let has_own_origin = origin.map(|origin| {
@@ -171,7 +171,10 @@ fn is_on_this_machine(peer: SocketAddr) -> bool {
 }
 
 fn unauthorized() -> Refusal {
-    Refusal::new(StatusCode::UNAUTHORIZED, "a user and his password are needed (HTTP basic authentication)")
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "a user name and password are required (HTTP basic authentication)",
+    )
 }
 
 /// A header's value, if there is one of it and it is text.

@@ -8,14 +8,14 @@
 //!   sampler.rs, each second ─▶ charts.rs, sparks.rs
 //! ```
 //!
-//! One thread with a runtime of its own, so that nothing that HTTP clients do takes time from data threads. It reads counters
-//! and never enters a shard. What only a command can do is a command of an ordinary client: one end of a pair of sockets goes
-//! to a data thread like an accepted connection, and its client is the HTTP user. So ACL rules, MONITOR, the slow log, pauses
-//! and refusals hold for it without a line of code.
+//! HTTP has one thread with a runtime of its own, so that HTTP clients take no time from data threads. The thread reads
+//! counters and never enters a shard. Whatever needs a command is run as a command of an ordinary client: one end of a
+//! socket pair goes to a data thread like an accepted connection, and its client is the HTTP user. So ACL rules,
+//! MONITOR, the slow log, pauses and refusals apply to it without additional code.
 //!
 //! Limits: `http-connections-max`, and the constants of `serving.rs`, `guard.rs` and `messenger.rs`.
 //!
-//! Not here: what is known of queues (`queues`), what is counted (`observe`), the page itself (`console/`).
+//! Not here: the figures of queues (`queues`), the counters (`observe`), the page itself (`console/`).
 
 #![forbid(unsafe_code)]
 

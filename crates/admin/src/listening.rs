@@ -58,7 +58,7 @@ fn ip(word: &str) -> std::io::Result<IpAddr> {
         "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
         "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
-        word => word.parse().map_err(|_| std::io::Error::other("it is no address")),
+        word => word.parse().map_err(|_| std::io::Error::other("it is not an address")),
     }
 }
 

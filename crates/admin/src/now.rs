@@ -36,11 +36,11 @@ pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, R
     let mut whys = Vec::new();
     let has_frequencies = state.source.settings().text(MAXMEMORY_POLICY).contains("lfu");
     let sample = if visitor.access.is_limited() {
-        whys.push("keys are shown to users without limits only");
+        whys.push("only users without restrictions can see keys");
         None
     } else {
         if !has_frequencies {
-            whys.push("hot keys are known with maxmemory-policy allkeys-lfu or volatile-lfu only");
+            whys.push("hot keys are known only with maxmemory-policy allkeys-lfu or volatile-lfu");
         }
         Some(look_at_keys(state, visitor, &mut messenger, has_frequencies).await?)
     };

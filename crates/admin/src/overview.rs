@@ -91,7 +91,7 @@ fn warnings(
     let settings = state.source.settings();
     let has_journal = settings.is_on(APPENDONLY);
     if let Some(loading) = persistence.loading {
-        warn(true, format!("The data are being loaded: {:.0} %.", loading.percent));
+        warn(true, format!("The data is being loaded: {:.0} %.", loading.percent));
     }
     let has_failed = persistence.journal.is_some_and(|journal| journal.has_failed);
     warn(has_failed, "The journal cannot be written.".to_owned());

@@ -124,7 +124,7 @@ async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB"))
         }
-        Ok(Err(_)) => Err(Refusal::bad("the body did not come in full")),
+        Ok(Err(_)) => Err(Refusal::bad("the body is incomplete")),
         Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body took longer than ten seconds")),
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) 
 /// What lies at the front of a queue.
 pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
-    let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is no number"))?.min(PEEK_MAX);
+    let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is not a number"))?.min(PEEK_MAX);
     let args = [b"QUEUE".to_vec(), b"PEEK".to_vec(), key, b"COUNT".to_vec(), count.to_string().into_bytes()];
     let mut messenger = Messenger::open(state.source, visitor)?;
     messenger.select(db).await?;
@@ -110,9 +110,9 @@ fn job(position: usize, item: &resp::Value) -> Json {
 
 /// Database and key of the queue that is asked for.
 pub(crate) fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
-    let db = query.number("db", 0).ok_or_else(|| Refusal::bad("db is no number"))?;
+    let db = query.number("db", 0).ok_or_else(|| Refusal::bad("db is not a number"))?;
     let key = query.bytes("key").and_then(from_base64).filter(|key| !key.is_empty());
-    Ok((db, key.ok_or_else(|| Refusal::bad("key has to be a queue's name in base64"))?))
+    Ok((db, key.ok_or_else(|| Refusal::bad("key must be a queue's name in base64"))?))
 }
 
 async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {

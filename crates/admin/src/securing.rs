@@ -74,6 +74,10 @@ fn note_stranger(state: &State, peer: &Peer) {
         && let Some(name) = &peer.common_name
         && state.source.users().vouch_for(name.as_bytes()).is_none()
     {
-        tracing::info!("no user '{}' for the certificate of {}", name_in_log(name), peer.address);
+        tracing::info!(
+            "there is no user '{}', whom the certificate of {} names",
+            name_in_log(name),
+            peer.address
+        );
     }
 }

@@ -87,7 +87,7 @@ impl<R: Read> Reader<R> {
         };
         let count = self.length(b'*', "a byte that begins no command").map_err(torn)?;
         if count == 0 {
-            return Err(Error { offset: record.offset, why: Why::Format("a command of no words") });
+            return Err(Error { offset: record.offset, why: Why::Format("an empty command") });
         }
         for _ in 0..count {
             let start = self.offset();
@@ -128,7 +128,7 @@ impl<R: Read> Reader<R> {
                 Ok(())
             }
             _ if !has_end && b"\r\n".starts_with(rest) => Err(self.error(Why::Torn)),
-            _ => Err(self.error(Why::Format("no line end where an argument ends"))),
+            _ => Err(self.error(Why::Format("no line end after an argument"))),
         }
     }
 
@@ -266,13 +266,13 @@ mod tests {
     fn damage_is_named_with_its_place() {
         for (text, error) in [
             ("SET a b\r\n", "a byte that begins no command at offset 0"),
-            ("*0\r\n", "a command of no words at offset 0"),
+            ("*0\r\n", "an empty command at offset 0"),
             ("*-1\r\n", "no number at offset 0"),
             ("*1\n", "no number at offset 0"),
             ("*11111111111111111111111111111111111111111", "no number at offset 0"),
             ("*1x", "no number at offset 0"),
             ("*1\r\nGET", "a byte that begins no argument at offset 4"),
-            ("*1\r\n$2\r\nGET\r\n", "no line end where an argument ends at offset 10"),
+            ("*1\r\n$2\r\nGET\r\n", "no line end after an argument at offset 10"),
             ("*1\r\n$1001\r\n", "an argument longer than any can be at offset 4"),
             ("\0\0\0", "a byte that begins no command at offset 0"),
             (

@@ -300,11 +300,11 @@ fn replicas_that_want_the_same_share_a_snapshot() {
     }
     expect_known_same(&redis, &primary, &["snapshot"]);
     let log = primary.log_end();
-    assert!(log.contains("a snapshot begins for 2 replicas"), "{log}");
-    assert!(log.contains("a snapshot begins for 1 replicas"), "{log}");
+    assert!(log.contains("starting a snapshot for 2 replicas"), "{log}");
+    assert!(log.contains("starting a snapshot for 1 replicas"), "{log}");
 }
 
-const NO_DISKS: &str = "(error) NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.";
+const NO_DISKS: &str = "(error) NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, so only replicas count that sync a journal (appendfsync is not no) to a disk that keeps up.";
 
 #[test]
 fn replies_wait_until_it_is_on_the_disks_of_replicas() {

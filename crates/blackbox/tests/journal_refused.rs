@@ -139,7 +139,7 @@ fn what_a_check_says_a_start_does() {
     assert_eq!(server.client().show("DBSIZE"), "(integer) 20");
     let line = refused(&[], &data);
     assert!(
-        line.contains("another server uses this folder (end that server, or choose another dir"),
+        line.contains("another server uses this folder (stop that server, or choose another dir"),
         "{line}"
     );
 }

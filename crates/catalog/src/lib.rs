@@ -1,7 +1,7 @@
-//! What a server knows of its commands, told to others: COMMAND to clients, [`page`] to readers. All of it comes from the
-//! entries of the table in which the command itself stands.
+//! The documentation of commands: COMMAND for clients, [`page`] for readers. All of it is derived from the entries of
+//! the table of commands.
 //!
-//! These commands need nothing of the thread that runs them, so they are like data commands: there is no door here.
+//! These commands need nothing from the thread that runs them, so there is no door here.
 //!
 //! Not here: the entries (each above its function), and whether the table is complete (a test of `server`, which has all).
 

@@ -81,8 +81,15 @@ fn keys_are_found_by_the_specs() {
 
 #[test]
 fn the_page_has_every_command_and_no_mere_container() {
-    let page = page(&Table::new(FAMILIES));
-    let read = "| `READ key [key ...] [COUNT count]` | Reads \\| tells. | O(1) | 2.6.0 | for tests only |";
-    assert!(page.contains(&format!("\n## string\n\n| Command | What it does | Complexity | Since | Unlike Redis |\n|---|---|---|---|---|\n{read}\n")), "{page}");
+    let differences =
+        "# Differences\n\n## How it's done\n\n`READ a` is\n\n## No more\n\n`READER`, `BOX OPEN`\n";
+    let page = page(&Table::new(FAMILIES), differences);
+    let link = "[How it's done](differences.md#how-its-done)";
+    let since = "[2.6.0](https://redis.io/docs/latest/commands/read/)";
+    let read = format!(
+        "| `READ key [key ...] [COUNT count]` | Reads \\| tells. | O(1) | {since} | for tests only; {link} |"
+    );
+    assert!(page.contains("| [Strings](#strings) | "), "{page}");
+    assert!(page.contains(&format!("\n## Strings\n\n| Command | What it does | Complexity | Since | Unlike Redis |\n|---|---|---|---|---|\n{read}\n")), "{page}");
     assert!(page.contains("`BOX OPEN`") && !page.contains("`BOX`"), "{page}");
 }

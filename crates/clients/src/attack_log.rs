@@ -20,8 +20,7 @@ impl AttackLog {
     pub fn note(&self, now_s: u64, peer: &str) {
         if self.is_due(now_s) {
             tracing::warn!(
-                "Possible SECURITY ATTACK detected: somebody sends POST or Host: as a command, which is what a web \
-                 page does that tries to command this server through a browser (cross-protocol scripting). \
+                "Possible SECURITY ATTACK detected: somebody is sending POST or Host: as a command. This is likely a web page that uses a browser to reach this server (cross-protocol scripting). \
                  Connection from {peer} aborted."
             );
         }

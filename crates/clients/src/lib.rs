@@ -1,10 +1,12 @@
-//! All clients of a server: where they come in (`listeners.rs`, `dealing.rs`), who they are and how many (`registry.rs`,
-//! `descriptors.rs`), what TLS needs (`tls_keeper.rs`), which thread serves them (`workload.rs`, `balance.rs`, `moves.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
+//! All clients of a server: listening and assigning connections to threads (`listeners.rs`, `dealing.rs`), their names
+//! and number (`registry.rs`, `descriptors.rs`), TLS (`tls_keeper.rs`), balancing them over threads (`workload.rs`,
+//! `balance.rs`, `moves.rs`), limits on what they use (`watchlist.rs`, `sizes.rs`), and their commands: CLIENT, AUTH
+//! and HELLO.
 //!
-//! Nothing here knows a thread. The commands ask the one that runs them for what they need ([`Door`]); the other parts are a thread's, or
-//! shared by all, and get in their arguments what they judge.
+//! Nothing here depends on a thread. The commands ask the thread that runs them for what they need ([`Door`]); the
+//! other parts belong to a thread, or are shared by all, and get their input as arguments.
 //!
-//! Not here: what is known of one client (`session`), its rights (`acl`), and its connection, which the server has.
+//! Not here: the state of one client (`session`), its rights (`acl`), and its connection (the server).
 
 #![forbid(unsafe_code)]
 

@@ -94,7 +94,7 @@ impl Listeners {
             Err(error) => {
                 let places: Vec<Place> = old.into_iter().map(|(place, _)| place).collect();
                 let opened = bind_all(&places, settings, proactor::listen_tcp).unwrap_or_else(|error| {
-                    tracing::error!("cannot listen any more where the server did: {error}");
+                    tracing::error!("cannot listen on the previous addresses again: {error}");
                     Default::default()
                 });
                 (opened, Err(error))

@@ -91,7 +91,7 @@ impl TlsKeeper {
     /// Does so for `CONFIG SET`.
     pub fn change(&'static self, settings: &'static Settings) -> Result<Former, String> {
         self.configure(settings).map_err(|error| {
-            tracing::warn!("TLS stays as it was: {error}");
+            tracing::warn!("the TLS settings are unchanged: {error}");
             NOT_UPDATED.to_owned()
         })
     }
@@ -113,8 +113,8 @@ impl TlsKeeper {
         };
         if is_used {
             match self.configure(settings) {
-                Ok(_) => tracing::info!("the certificates for TLS were read again"),
-                Err(error) => tracing::warn!("the certificates for TLS stay as they were: {error}"),
+                Ok(_) => tracing::info!("the TLS certificates were reloaded"),
+                Err(error) => tracing::warn!("the TLS certificates were not reloaded: {error}"),
             }
         }
     }
@@ -126,7 +126,7 @@ impl TlsKeeper {
         }
         let config = self.accepting()?;
         let Some(handshake) = self.handshakes.begin(settings.number(TLS_HANDSHAKES_MAX) as usize) else {
-            tracing::debug!("a connection is closed: there are tls-handshakes-max in their handshake");
+            tracing::debug!("closing a connection: tls-handshakes-max handshakes are in progress");
             return None;
         };
         match Secured::accepted(&config, handshake.clone(), socket.peer()) {
@@ -181,7 +181,7 @@ impl TlsKeeper {
         let builder = thread::Builder::new().name("tls-files".to_owned()).stack_size(256 * 1024);
         if let Err(error) = builder.spawn(work) {
             self.is_watching.store(false, Ordering::Release);
-            tracing::warn!("no thread to look at the files of TLS: {error}");
+            tracing::warn!("cannot start the thread that watches the TLS files: {error}");
         }
     }
 }
@@ -197,7 +197,7 @@ pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshak
             let seats_max = settings.number(MAXCLIENTS_PER_USER) as u64;
             if access.take_seat(&mut session.seat, seats_max).is_err() {
                 tracing::info!(
-                    "the user '{}' has too many clients for one more at {}",
+                    "user '{}' has reached maxclients-per-user: refusing {}",
                     name_in_log(name),
                     session.peer
                 );
@@ -206,7 +206,11 @@ pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshak
             session.access = access;
             session.client.reads_all_keys = true;
         } else {
-            tracing::info!("no user '{}' for the certificate of {}", name_in_log(name), session.peer);
+            tracing::info!(
+                "there is no user '{}', whom the certificate of {} names",
+                name_in_log(name),
+                session.peer
+            );
         }
     }
     true

@@ -1,10 +1,10 @@
 //! CLUSTER, READONLY, READWRITE and ASKING: with `cluster-mode emulated`, the answers of a cluster of one node that
 //! has all slots, for clients that know nothing else.
 //!
-//! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. A slot
-//! is no place here, so that its keys are found by looking at all of them (`slot.rs`). The answers are computed from the one
-//! node's name and address (`node.rs`), which the thread that runs a command says ([`Door`]). What would change a cluster is
-//! in `operate.rs`.
+//! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. Keys
+//! are not stored by slot, so the keys of a slot are found by scanning all keys (`slot.rs`). The answers are computed
+//! from the name and address of the single node (`node.rs`), which the thread that runs a command provides ([`Door`]).
+//! Commands that would change a cluster are in `operate.rs`.
 
 #![forbid(unsafe_code)]
 

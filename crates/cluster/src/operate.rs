@@ -13,7 +13,7 @@ use crate::{CHANGING, Ctx, Entry, Run, agree, check_mode};
 const NO_CHANGE: CommandError =
     CommandError::fixed("ERR The emulated cluster has one node with all slots, which cannot be changed");
 const BAD_SLOT: CommandError = CommandError::fixed("ERR Invalid or out of range slot");
-const ONE_NODE: &str = "The emulated cluster cannot be changed: an error";
+const ONE_NODE: &str = "Answers an error, because the emulated cluster cannot be changed";
 
 /// For `..OPERATION` in declarations.
 const OPERATION: Entry = Entry {
@@ -86,7 +86,7 @@ pub(crate) const BUMPEPOCH: Entry = Entry {
     summary: "Advances the cluster config epoch.",
     tips: CHANGING,
     reply: Shape::AnyStatus,
-    note: "The epoch of the emulated cluster stays 0",
+    note: "The epoch of the emulated cluster is always 0",
     run: Run::Function(bumpepoch),
     ..OPERATION
 };
@@ -229,7 +229,7 @@ pub(crate) const RESET: Entry = Entry {
 pub(crate) const SAVECONFIG: Entry = Entry {
     name: "saveconfig",
     summary: "Forces a node to save the cluster configuration to disk.",
-    note: "There is nothing to save: it agrees",
+    note: "Answers `OK`, because there is nothing to save",
     run: Run::Function(agree),
     ..OPERATION
 };
@@ -250,7 +250,7 @@ pub(crate) const SETSLOT: Entry = Entry {
             ],
         ),
     ],
-    note: "`STABLE` only: the emulated cluster cannot be changed",
+    note: "Only `STABLE` works, because the emulated cluster cannot be changed",
     run: Run::Function(setslot),
     ..OPERATION
 };

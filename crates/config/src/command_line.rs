@@ -203,7 +203,7 @@ mod tests {
     fn errors_name_what_is_wrong() {
         for (line, expected) in [
             ("-p 1", "unknown setting '-p' on the command line; did you mean '--port'?"),
-            ("--sentinel", "'--sentinel' is not something that this program does"),
+            ("--sentinel", "'--sentinel' is a mode of redis-server that Darter does not have"),
             ("a.conf b.conf", "unexpected argument 'b.conf'"),
         ] {
             assert_eq!(parse(line).expect_err(line).to_string(), expected);

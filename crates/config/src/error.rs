@@ -36,7 +36,7 @@ pub enum Error {
         place: String,
     },
     /// A configuration file that includes itself, or one that includes it.
-    #[error("{name} is included by itself {place}")]
+    #[error("{name} includes itself {place}")]
     CircularInclude {
         /// The file.
         name: String,
@@ -60,7 +60,7 @@ pub enum Error {
         why: String,
     },
     /// Something that cannot be meant as a configuration.
-    #[error("{name} is too long for a configuration, which has {mib_max} MiB at most")]
+    #[error("{name} is too long: a configuration file may have {mib_max} MiB at most")]
     LongConfiguration {
         /// The file.
         name: String,
@@ -78,7 +78,7 @@ pub enum Error {
         why: &'static str,
     },
     /// A flag of redis-server for another program than the server.
-    #[error("'{0}' is not something that this program does")]
+    #[error("'{0}' is a mode of redis-server that Darter does not have")]
     NoSuchProgram(String),
     /// Flags of work on a journal's folder that make no sense.
     #[error("{0}")]

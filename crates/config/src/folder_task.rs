@@ -61,14 +61,14 @@ impl FolderTask {
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let Some((name, value)) = flag(arg) else {
-                return Err(wrong(format!("'{}' does not go with --{}", shown(arg), given.first())));
+                return Err(wrong(format!("'{}' cannot be combined with --{}", shown(arg), given.first())));
             };
             let value = value.or_else(|| next_value(&mut args)).unwrap_or_default();
             if value.is_empty() {
                 return Err(wrong(format!("--{name} needs a value")));
             }
             if given.0.iter().any(|(known, _)| *known == name) {
-                return Err(wrong(format!("--{name} is there twice")));
+                return Err(wrong(format!("--{name} is given twice")));
             }
             given.0.push((name, value));
         }
@@ -116,7 +116,7 @@ impl Given {
                     Some("truncate") => true,
                     Some(other) => {
                         return Err(wrong(format!(
-                            "--journal-repair knows truncate, not '{}'",
+                            "--journal-repair must be truncate, not '{}'",
                             shown(other)
                         )));
                     }
@@ -132,13 +132,13 @@ impl Given {
         };
         match self.0.first() {
             None => Ok(task),
-            Some((name, _)) => Err(wrong(format!("--{name} does not go with this: see --help"))),
+            Some((name, _)) => Err(wrong(format!("--{name} cannot be used here: see --help"))),
         }
     }
 
     fn export(&mut self, name: &str, folder: String) -> Result<Export, Error> {
         let to = self.take(TO);
-        let to = to.ok_or_else(|| wrong(format!("--{name} needs --to NEW, the folder that is made")))?;
+        let to = to.ok_or_else(|| wrong(format!("--{name} needs --to NEW, the folder to create")))?;
         let until_unix_ms = match self.take(UNTIL) {
             None => None,
             Some(until) => Some(until.parse().map_err(|_| {
@@ -179,14 +179,14 @@ mod tests {
         for (line, expected) in [
             ("--check-journal", "--check-journal needs a value"),
             ("--check-journal --journal-repair truncate", "--check-journal needs a value"),
-            ("--check-journal a --port 1", "'--port' does not go with --check-journal"),
-            ("--check-journal a b", "'b' does not go with --check-journal"),
-            ("--check-journal a --to b", "--to does not go with this: see --help"),
-            ("--check-journal a --check_journal b", "--check-journal is there twice"),
+            ("--check-journal a --port 1", "'--port' cannot be combined with --check-journal"),
+            ("--check-journal a b", "'b' cannot be combined with --check-journal"),
+            ("--check-journal a --to b", "--to cannot be used here: see --help"),
+            ("--check-journal a --check_journal b", "--check-journal is given twice"),
             ("--journal-repair truncate", one),
             ("--check-journal a --export-aof b", one),
-            ("--check-journal a --journal-repair all", "--journal-repair knows truncate, not 'all'"),
-            ("--export-aof a", "--export-aof needs --to NEW, the folder that is made"),
+            ("--check-journal a --journal-repair all", "--journal-repair must be truncate, not 'all'"),
+            ("--export-aof a", "--export-aof needs --to NEW, the folder to create"),
             (
                 "--copy-journal a --to b --journal-until x",
                 "--journal-until is in milliseconds since 1970, not 'x'",

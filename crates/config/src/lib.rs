@@ -15,7 +15,7 @@
 //!   table.flags(), page()                ─▶ --help, docs/settings.md
 //! ```
 //!
-//! Not here: which settings there are, what is read from them, and what follows when one changes.
+//! Not here: the settings themselves, typed access to them, and the consequences of a change.
 
 #![forbid(unsafe_code)]
 

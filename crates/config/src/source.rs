@@ -205,9 +205,9 @@ mod tests {
             let path = folder.write(name, text.replace("DIR", &dir.to_string()));
             assert_eq!(read(&path).unwrap_err(), expected.replace("DIR", &dir.to_string()), "{text}");
         };
-        check("self", "\ninclude DIR/./self", "DIR/./self is included by itself in DIR/self, line 2");
+        check("self", "\ninclude DIR/./self", "DIR/./self includes itself in DIR/self, line 2");
         folder.write("two", format!("port 1\ninclude {dir}/one\n"));
-        check("one", "include DIR/two\n", "DIR/one is included by itself in DIR/two, line 2");
+        check("one", "include DIR/two\n", "DIR/one includes itself in DIR/two, line 2");
         check(
             "absent",
             "include DIR/none.conf",
@@ -226,7 +226,7 @@ mod tests {
         check(
             "long",
             &"#".repeat(17 << 20),
-            "DIR/long is too long for a configuration, which has 16 MiB at most",
+            "DIR/long is too long: a configuration file may have 16 MiB at most",
         );
         let error = read(&folder.write("junk", b"\x7fELF\x02\x01\x00\xff\xfe\n\x00\x01")).unwrap_err();
         assert_eq!(

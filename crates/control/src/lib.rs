@@ -1,7 +1,7 @@
-//! What an operator tells a running server: CONFIG (`configuring.rs`), MODULE (`module.rs`), DEBUG
-//! (`debug.rs`), and to save what there is, or to end (`saving.rs`).
+//! Commands of operators: CONFIG (`configuring.rs`), MODULE (`module.rs`), DEBUG (`debug.rs`), and saving and shutting
+//! down (`saving.rs`).
 //!
-//! The commands, their refusals and their texts are here. What follows from them is done by the thread that runs them ([`Door`]).
+//! The commands, their refusals and their texts are here. The thread that runs them carries them out ([`Door`]).
 //!
 //! Not here: the settings themselves (`settings`) and how their values change (`config`).
 

@@ -24,7 +24,7 @@ const SUBCOMMAND: Entry = Entry {
     group: Group::Server,
     flags: &[Admin, NoScript, NoAsyncLoading],
     reply: Shape::OK,
-    note: "An error: modules are not loaded",
+    note: "Answers an error, because there are no modules",
     ..Entry::DEFAULT
 };
 

@@ -1,9 +1,9 @@
 //! What transactions changed, as commands that make the same changes to another store.
 //!
-//! An *effect* is one command of Redis' protocol: not the request, but what it did. A *unit* is what one top-level command,
-//! `EXEC` or script did, together with the waiters that it served; it is atomic. A *record* is what was done while shards
-//! were held without being left in between: one unit or several. A thread's [`Recorder`] encodes effects as they are
-//! stated and hands a whole record to its [`Sink`] *before any of the shards is left*, so nobody sees a change whose
+//! An *effect* is one command of Redis' protocol: not the request, but what it did. A *unit* contains the effects of
+//! one top-level command, `EXEC` or script, and of the waiters that it served; it is atomic. A *record* contains one or
+//! more units that were run without leaving the shards in between. A thread's [`Recorder`] encodes effects as they are
+//! stated and hands a whole record to its [`Sink`] *before any of the shards is left*, so no thread sees a change whose
 //! record has no place in the order yet.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! A *slice* is a piece of the stream that is written, sent and applied as a whole. The [`Log`] gives each record its place
 //! as it is committed, the [`Collector`] closes slices. (Tests also record on a [`Tape`], which keeps all in memory.)
 //!
-//! Invariants: a record is whole or not there; two records that met in a shard are in the order in which they did; an
-//! effect depends neither on the clock nor on chance, nor on anything but the effects before it.
+//! Invariants: a record is complete or absent; two records that entered the same shard are in the order in which they
+//! did; an effect depends neither on the clock nor on randomness, only on the effects before it.
 //!
 //! Not here: I/O, clocks, files. Who states effects: crate `command`.
 

@@ -1,9 +1,9 @@
 //! Values in Redis' dump format: what `DUMP`, `RESTORE` and snapshots share.
 //!
-//! Small collections are written as the packed forms that they are in memory, others element by element; what is read is
-//! built element by element with the limits in force, whatever its encoding was.
+//! Small collections are written in the packed form that they have in memory, others element by element. Reading builds
+//! a value element by element with the limits in force, whatever its encoding was.
 //!
-//! Not here: the bytes of the format (`rdb`), and what stands around a value in a file or in a payload.
+//! Not here: the bytes of the format (`rdb`), and what surrounds a value in a file or in a payload.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The program's allocator: blocks in fine sizes, everything counted exactly, everything given back.
+//! The program's allocator: blocks in fine sizes, exact counts, and unused memory returned to the system.
 //!
 //! ```text
 //! allocate ──▶ on a thread with a heap of its own: up to 8 KiB ──▶ its slab for that size   (local.rs, classes.rs)
@@ -7,9 +7,9 @@
 //! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, mail.rs)
 //! ```
 //!
-//! General allocators have four sizes for each doubling and waste a tenth of a store's memory on its values. Here sizes lie 8
-//! to 64 bytes apart. Where many blocks were freed and those that are left lie scattered, slabs can be emptied (`emptying.rs`)
-//! by whoever knows how to move what lies in them. Of large blocks that are free the pages go back one by one. A thread asks for a
+//! General allocators have four sizes for each doubling, and waste a tenth of a store's memory. Here sizes are 8 to 64
+//! bytes apart. When many blocks were freed and the remaining ones are scattered, slabs can be emptied (`emptying.rs`)
+//! by code that knows how to move the blocks. The pages of free large blocks are returned one by one. A thread gets a
 //! heap with [`own`], tells it with [`settle`] now and then that it has time, and has a [`Round`] every [`ROUND_MS`].
 
 mod chunk;

@@ -73,7 +73,7 @@ impl Error {
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on the disk",
                 io::ErrorKind::NotADirectory => "move the file away, or choose another appenddirname",
-                io::ErrorKind::NotFound => "make it or put it back, or choose another folder",
+                io::ErrorKind::NotFound => "create it or put it back, or choose another folder",
                 _ => "look at the disk and at the system's log",
             };
             Error::new(ErrorKind::Io(kind), path, format!("cannot {act}: {error}"), way_out)

@@ -101,7 +101,7 @@ impl Folder {
                     return Err(Error::new(
                         ErrorKind::Foreign,
                         &self.path.join(name),
-                        "the folder for the journal has files of something else",
+                        "the folder for the journal contains other files",
                         "move them away, or choose another appenddirname",
                     ));
                 }
@@ -117,7 +117,7 @@ impl Folder {
             Contents::Nothing if self.disk.has(&self.path.join(PENDING)) => Err(Error::new(
                 ErrorKind::Foreign,
                 &self.path.join(PENDING),
-                "this journal has no base yet, so a start does without it",
+                "this journal has no base yet, so a server starts without it",
                 "wait until the server has saved its base, or move the folder away",
             )),
             Contents::Nothing => Err(Error::new(
@@ -184,7 +184,7 @@ impl Folder {
                 ErrorKind::Locked,
                 &path,
                 "another server uses this folder",
-                "end that server, or choose another dir or appenddirname",
+                "stop that server, or choose another dir or appenddirname",
             ),
             _ => Error::io(&path, "lock it")(error),
         })?;

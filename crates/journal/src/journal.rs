@@ -164,7 +164,7 @@ impl Journal {
 
     /// What is said where the segments with `position` have gone.
     pub(crate) fn gone(&self, position: u64) -> Error {
-        let what = format!("position {position} of the stream is not there any more");
+        let what = format!("position {position} of the stream is no longer there");
         Error::new(ErrorKind::Later, &self.0.folder.manifest_path(), what, "raise repl-backlog-size")
     }
 

@@ -1,4 +1,4 @@
-//! The files of the journal: slices of the effect stream, so written that after a crash all is there that was reported durable.
+//! The files of the journal: slices of the effect stream, written so that everything reported durable survives a crash.
 //!
 //! ```text
 //!   appendonlydir/journal.manifest            what belongs together          manifest.rs
@@ -6,8 +6,8 @@
 //!   appendonlydir/base-<id>-….rdb             what the slices are applied to
 //! ```
 //!
-//! Two threads write it: the log thread (`log_thread.rs`) closes slices and writes them, the disk thread (`disk_thread.rs`) does what may
-//! take longer. All others see how far they are (`progress.rs`).
+//! Two threads write it: the log thread (`log_thread.rs`) closes slices and writes them, the disk thread
+//! (`disk_thread.rs`) does what may take longer. All other threads see their progress (`progress.rs`).
 //!
 //! All of it is on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
 //!

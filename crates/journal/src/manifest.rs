@@ -161,7 +161,7 @@ impl Manifest {
         let manifest = lines.manifest().ok_or((offset, NotAManifest::Line("a line is missing")))?;
         manifest.check().map_err(|what| (0, NotAManifest::Line(what)))?;
         if manifest.encode().as_bytes() != text {
-            return Err((0, NotAManifest::Line("it is not as anybody writes it")));
+            return Err((0, NotAManifest::Line("it is not in canonical form")));
         }
         Ok(manifest)
     }
@@ -172,7 +172,7 @@ impl Manifest {
             return Err("it has no segment");
         };
         if !(1..=DATABASES_MAX).contains(&self.databases) {
-            return Err("it has a number of databases that no server has");
+            return Err("its number of databases is impossible");
         }
         if self.term == 0 || last.term != self.term {
             return Err("its last segment is not of its term");
@@ -455,12 +455,12 @@ mod tests {
             ("id 0000019a8b7c6d5e\n", "", "a line is missing"),
             ("spare 18\n", "spare 18\nspare 18\n", "its spare segments are not in order"),
             ("spare 18", "spare 16", "its spare segments are not in order"),
-            ("spare 18", "spare +18", "it is not as anybody writes it"),
-            ("databases 16\n", "databases 16\ndatabases 16\n", "it is not as anybody writes it"),
+            ("spare 18", "spare +18", "it is not in canonical form"),
+            ("databases 16\n", "databases 16\ndatabases 16\n", "it is not in canonical form"),
             ("base-0000019a8b7c6d5e-2.rdb", "../dump.rdb", "a line is not one of a manifest"),
             ("base-0000019a8b7c6d5e-2.rdb", ".", "a line is not one of a manifest"),
-            ("databases 16", "databases 0", "it has a number of databases that no server has"),
-            ("databases 16", "databases 65536", "it has a number of databases that no server has"),
+            ("databases 16", "databases 0", "its number of databases is impossible"),
+            ("databases 16", "databases 65536", "its number of databases is impossible"),
             ("base 4711", "base 4698", "its segments begin behind its base"),
             ("base 4711", "base 4699", "its first segment and its base are not at one position"),
             ("segment 13 2", "segment 11 2", "its segments are not in order"),
@@ -471,7 +471,7 @@ mod tests {
             ("stream 76912", "stream 7691", "a line is not one of a manifest"),
             ("stream 76912", "stream 7691G", "a line is not one of a manifest"),
             ("f250 900", "f250 x", "a line is not one of a manifest"),
-            ("f250 900", "f250 0900", "it is not as anybody writes it"),
+            ("f250 900", "f250 0900", "it is not in canonical form"),
             ("within", "without", "a line is not one of a manifest"),
             ("former 0000000000000007", "former 0000019a8b7c6d5e", "it is its own former journal"),
             ("spare 18", "later 18", "a line is not one of a manifest"),

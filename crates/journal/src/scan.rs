@@ -122,7 +122,7 @@ enum Misfit {
 impl Misfit {
     fn what(self) -> &'static str {
         match self {
-            Misfit::Missing => "the file is missing, and the manifest lists it",
+            Misfit::Missing => "the file is missing, but the manifest lists it",
             Misfit::SegmentEnds => "the file ends",
             Misfit::Head(NoFrame::Magic) => "no frame begins here",
             Misfit::Head(NoFrame::Checksum) => "the checksum of a frame's head is wrong",

@@ -1,9 +1,10 @@
-//! The commands of memcached's text and meta protocol: those on items (`items/`), and those about the server (`service.rs`).
-//! Beside them stand what a client is told that has not said its password (`credentials.rs`), and a `flush_all` that is to come (`later_flush.rs`).
+//! The commands of memcached's text and meta protocol: those on items (`items/`), and those about the server
+//! (`service.rs`). `credentials.rs` answers clients that have not authenticated, and `later_flush.rs` is a delayed
+//! `flush_all`.
 //!
-//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol finds
-//! them by their [`Verb`]. They write their replies as they are sent, errors included, and ask themselves whether the client
-//! wants one.
+//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol
+//! finds them by their [`Verb`]. They write their replies in the protocol's form, errors included, and check themselves
+//! whether the client wants one.
 //!
 //! Not here: the wire (`resp::memcached`), what items carry beside their value (`keyspace::Marks`), and how a connection's input
 //! becomes commands (`server/memcached.rs`).

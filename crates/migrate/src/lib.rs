@@ -6,12 +6,13 @@
 //!                                          └──────────────────────────────────┘ yes: delete them together
 //! ```
 //!
-//! Nothing is held while values travel, so others may write meanwhile: a key is deleted here only if it is just what the
-//! target has, all keys at one moment. Between the rounds the client waits (its state is *away*), its command being run anew
-//! when a round is over; what was sent waits in the session. If the client hangs up, the keys stay.
+//! No shard is held while values are sent, so other clients may write meanwhile. The keys are deleted here only if all
+//! of them, at one moment, are equal to what the target has. Between the rounds the client waits (its state is *away*),
+//! and its command is run again after each round; the values that were sent are kept in the session. If the client
+//! disconnects, the keys stay.
 //!
-//! The door: [`ENTRIES`] run on whatever is a [`Door`], which keeps what a client has sent so far, and brings a command back when
-//! its round is over.
+//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and brings a command back when its round
+//! is over.
 //!
 //! Not here: the sending (`delivery.rs`), how a client waits.
 
@@ -94,7 +95,7 @@ const MIGRATE: Entry = Entry {
     ],
     tips: &["nondeterministic_output"],
     reply: Shape::AnyStatus,
-    note: "Holds nobody up, and is therefore refused in `MULTI` and scripts",
+    note: "Does not block other clients, and is therefore refused in `MULTI` and scripts",
     run: command::Run::Function(migrate),
     ..Entry::DEFAULT
 };

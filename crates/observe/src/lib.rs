@@ -1,4 +1,4 @@
-//! What can be seen of a running server: counters, the slow log, latencies, and connections that see every command.
+//! Observability of a running server: counters, the slow log, latencies, and connections that see every command.
 //!
 //! ```text
 //!   each thread   Accounting ──▶ ThreadStats   counters that it alone writes
@@ -6,8 +6,8 @@
 //!   all threads   Observed     sums of the counters since the last reset, rates, peak, slow log, latency monitor
 //! ```
 //!
-//! Invariant: a command that is neither slow nor failed costs plain loads and stores in its thread's counters, and reads
-//! what the settings say in two words.
+//! Invariant: a command that is neither slow nor failed costs plain loads and stores in its thread's counters, and
+//! reads two words of settings.
 //!
 //! Not here: sockets, and the messages between threads.
 

@@ -1,6 +1,7 @@
-//! What an operator does with a journal's folder without running a server.
+//! Work on a journal's folder without running a server.
 //!
-//! `check.rs` tells what there is and repairs, `copy.rs` makes a copy, `export.rs` files for Redis. The folder may be that of a running server, unless something is changed.
+//! `check.rs` reports and repairs, `copy.rs` makes a copy, `export.rs` makes files for Redis. A server may be using the
+//! folder, unless something is changed.
 
 #![forbid(unsafe_code)]
 
@@ -107,11 +108,11 @@ fn say(line: &str) -> Result<(), Error> {
 /// The part of the help about what can be done with the folder of a journal: `dir`, or `appenddirname` in it.
 pub const FOLDER_TASKS: &str = "
 The folder of a journal (appendonly yes)
-  --check-journal DIR          Tell what is in it, and what a start would do; also while a server runs. Exit status: 0: a server
-                               starts from it; 2: a start is refused, because something is damaged; 1: it cannot be checked
-  --journal-repair truncate    With --check-journal: give up what comes behind damage. What is cut is kept in the folder under
-                               other names. No server may use the folder
-  --copy-journal DIR --to NEW  Make the folder NEW with a copy that a server starts from; also while a server runs
-  --export-aof DIR --to NEW    Make the folder NEW with an append-only file that redis-server 7.0 and later load
-  --journal-until MS           What is made ends with the last slice that was written at this time, in milliseconds since 1970
+  --check-journal DIR          Show what is in it, and what a start would do; a server may be running. Exit status: 0: a server
+                               can start from it; 2: a server refuses to start, because it is damaged; 1: it cannot be checked
+  --journal-repair truncate    With --check-journal: cut the log before the damage. The cut part is kept in the folder under
+                               other names. No server may be running
+  --copy-journal DIR --to NEW  Create the folder NEW with a copy that a server can start from; a server may be running
+  --export-aof DIR --to NEW    Create the folder NEW with an append-only file for redis-server 7.0 and later
+  --journal-until MS           End the output with the last slice written at this time, in milliseconds since 1970
 ";

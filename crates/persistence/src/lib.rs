@@ -1,7 +1,8 @@
-//! Snapshots on disk: how they are saved, how they, Redis' append-only files and journals are loaded, and what is known of them.
+//! Saves snapshots, and loads snapshots, Redis' append-only files and journals.
 //!
-//! What it needs is passed in: what the settings say when a save begins ([`Settings`], which `configured.rs` makes) or a load does ([`Load`]), the disk (in
-//! [`Names`]), the clock, and, to save, the databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
+//! What it needs is passed in: the settings at the start of a save ([`Settings`], which `configured.rs` makes) or a
+//! load ([`Load`]), the disk (in [`Names`]), the clock, and, to save, the databases of the shards, which the caller has
+//! entered. It knows no threads of a server and sends no messages.
 //!
 //! ```text
 //!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
@@ -12,13 +13,15 @@
 //!   Load::journal     the same                  databases ◀── load/, then recover/ ─────── base, slices
 //! ```
 //!
-//! Invariant: until a new snapshot is durable and has its name, the one before is there, and whatever goes wrong leaves it (`output.rs`).
+//! Invariant: until a new snapshot is durable and has its name, the previous one stays, whatever goes wrong
+//! (`output.rs`).
 //!
-//! A load reads into databases that belong to nobody yet, and gives all of them or none ([`Loaded`]). `import/` finds Redis' append-only
-//! files, decides whether they or the snapshot count, and runs their commands. `recover/` applies the slices of the journal to its base.
+//! A load reads into databases that no shard has yet, and returns all of them or none ([`Loaded`]). `import/` finds
+//! Redis' append-only files, decides whether to load them or the snapshot, and runs their commands. `recover/` applies
+//! the slices of the journal to its base.
 //!
-//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), who saves when, and how
-//! what was loaded takes its place in a server.
+//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), when to save, and how a server takes over the
+//! loaded data.
 
 #![forbid(unsafe_code)]
 

@@ -110,7 +110,7 @@ impl Names {
             };
             let is_gone = process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists();
             if is_gone && self.disk.remove(&self.path(&name)).is_ok() {
-                tracing::warn!("removed {name}, which a save left that came to no end");
+                tracing::warn!("removed {name}, left over from an unfinished save");
             }
         }
     }

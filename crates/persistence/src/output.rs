@@ -117,7 +117,7 @@ impl<'a> Output<'a> {
             Some(_) => {
                 let path = self.path(0);
                 let folder = path.parent().expect("a file is in a folder");
-                format!("{error}, while a temporary file was written in {}", folder.display())
+                format!("{error}, while writing a temporary file in {}", folder.display())
             }
         }
     }

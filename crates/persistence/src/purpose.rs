@@ -101,14 +101,14 @@ impl Checkpoints {
         match &ended {
             Ok(Saved { bytes, name, .. }) => {
                 tracing::info!(
-                    "Background append only file rewriting wrote {bytes} bytes to {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                    "Background append only file rewriting wrote {bytes} bytes to {name}, {took_ms} ms, {peak_bytes} bytes queued at peak"
                 );
                 self.count.fetch_add(1, Ordering::Relaxed);
                 self.last_failed.store(false, Ordering::Relaxed);
                 self.consecutive_failures.store(0, Ordering::Relaxed);
             }
             Err(NoCheckpoint { why, is_given_up: true }) => {
-                tracing::warn!("Background append only file rewriting given up: {why}");
+                tracing::warn!("Background append only file rewriting cancelled: {why}");
             }
             Err(NoCheckpoint { why, .. }) => self.note_failure(why),
         }

@@ -51,14 +51,13 @@ fn role_of(command: &Command, of_data: &[&[Entry]], changes_libraries: impl Fn(&
         Role::Nothing
     } else if matches!(entry.route, Route::Script(_)) {
         Role::Refused(
-            "scripts stand here in the place of what they did, as Redis 6 and before may write it; BGREWRITEAOF there makes a file \
-             without them",
+            "it has scripts instead of their effects, as Redis 6 and earlier may write; BGREWRITEAOF there makes a file without them",
         )
     } else if changes_libraries(name) {
         Role::Libraries
     } else if is_of_data() {
         Role::Data
     } else {
-        Role::Refused("it is no command that changes data")
+        Role::Refused("it is not a command that changes data")
     }
 }

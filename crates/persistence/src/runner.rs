@@ -148,7 +148,7 @@ impl<'s> Runner<'s> {
                 let text = self.out.to_vec();
                 Some(String::from_utf8_lossy(text.trim_ascii()).trim_start_matches('-').to_owned())
             }
-            Outcome::Blocked(_) | Outcome::Again(_) => Some("it would have to wait".to_owned()),
+            Outcome::Blocked(_) | Outcome::Again(_) => Some("it would block".to_owned()),
         };
         self.out.clear();
         failure.map_or(Ok(()), Err)

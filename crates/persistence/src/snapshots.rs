@@ -218,7 +218,7 @@ impl Snapshots {
         for db in 0..content.database_count() {
             for (thread, dbs) in &content.shards {
                 if is_aborted() {
-                    return Err(io::Error::other("the shutdown that it was for was aborted"));
+                    return Err(io::Error::other("the shutdown that needed it was aborted"));
                 }
                 let (part, file) = (&dbs[db], output.form.file_of(*thread));
                 let encoder = output.file(file)?;
@@ -414,12 +414,12 @@ impl Snapshots {
             Ok(Saved { bytes, name, took_ms }) => {
                 let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed);
                 tracing::info!(
-                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes queued at peak"
                 );
                 tracing::info!("Background saving terminated with success");
                 self.note_success(saving.changes, self.clock.now_ms());
             }
-            Err(why) if saving.is_given_up() => tracing::warn!("Background saving given up: {why}"),
+            Err(why) if saving.is_given_up() => tracing::warn!("Background saving cancelled: {why}"),
             Err(why) => self.note_failure(&why),
         }
     }
@@ -513,11 +513,11 @@ fn note_spool(saving: &Saving, saved: Result<Saved, String>) {
         Ok(Saved { bytes, took_ms, .. }) => {
             let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed);
             tracing::info!(
-                "Snapshot for replicas written: {bytes} bytes, {took_ms} ms, {peak_bytes} bytes waited at most"
+                "Snapshot for replicas written: {bytes} bytes, {took_ms} ms, {peak_bytes} bytes queued at peak"
             );
             tracing::info!("Background RDB transfer terminated with success");
         }
-        Err(why) if saving.is_given_up() => tracing::warn!("Background transfer given up: {why}"),
+        Err(why) if saving.is_given_up() => tracing::warn!("Background transfer cancelled: {why}"),
         Err(why) => tracing::warn!("Background transfer error: {why}"),
     }
 }

@@ -379,8 +379,8 @@ fn check_error(commands: &[&str], more: &[u8], may_be_torn: bool, error: &str) {
 fn an_import_ends_at_what_is_wrong() {
     check_error(&["SELECT 3"], b"", true, "more databases than the setting databases allows");
     check_error(&["KEYS x"], b"", true, "the command KEYS at offset 0: it is refused");
-    check_error(&["EXEC"], b"", true, "the end of a transaction that did not begin");
-    check_error(&["MULTI", "MULTI"], b"", true, "a transaction in another one");
+    check_error(&["EXEC"], b"", true, "the end of a transaction that was never begun");
+    check_error(&["MULTI", "MULTI"], b"", true, "a nested transaction");
     check_error(
         &["MULTI", "BEGONE"],
         b"",
@@ -403,7 +403,7 @@ fn transactions_have_the_names_of_the_table() {
     {
         let found = world.import(&commands_of(commands), true).0.err().expect("it is refused").to_string();
         assert!(
-            found.contains(&format!("the command {place}: rename-command has taken this name away")),
+            found.contains(&format!("the command {place}: rename-command has disabled this name")),
             "{found}"
         );
     }
@@ -477,6 +477,6 @@ fn the_newer_of_the_two_counts() {
     world.write("appendonly.aof", &commands_of(&["SET a 1", "SET b 1"]));
     for wanted in [Wanted::Ask, Wanted::Yes, Wanted::No] {
         let error = source(wanted).expect_err("both have something new").to_string();
-        assert!(error.contains("may each have something"), "{error}");
+        assert!(error.contains("may each have data"), "{error}");
     }
 }

@@ -411,11 +411,11 @@ fn what_is_wrong_is_found_and_said() {
     );
     check_refused(
         &second(1, &[]),
-        "slice 2, at position 27 of the stream: database 1 is said to be selected, and slices before it select 0",
+        "slice 2, at position 27 of the stream: it says that database 1 is selected, but the slices before it select 0",
     );
     check_refused(
         &[slice(1, 0, 16, &[])],
-        "slice 1, at position 0 of the stream: database 16 is selected, and the setting databases is 16",
+        "slice 1, at position 0 of the stream: database 16 is selected, but the setting databases is 16",
     );
     check_refused(
         &second(0, &["MULTI", "SET b 1"]),
@@ -423,7 +423,7 @@ fn what_is_wrong_is_found_and_said() {
     );
     let command =
         |name: &str, why: &str| format!("the command {name} of slice 2, at position 27 of the stream: {why}");
-    check_refused(&second(0, &["EXEC"]), &command("EXEC", "the end of a transaction that did not begin"));
+    check_refused(&second(0, &["EXEC"]), &command("EXEC", "the end of a transaction that was never begun"));
     check_refused(&second(0, &["KEYS *"]), &command("KEYS", "it is refused"));
     check_refused(&second(0, &["LIBRARY bad"]), &command("LIBRARY", "it is bad"));
     check_refused(
@@ -440,14 +440,14 @@ fn what_is_wrong_is_found_and_said() {
         "the command SET of slice 1, at position 0 of the stream: no database is selected",
     );
     for (payload, why) in [
-        ("*1\r\n$3\r\nSET", "a word that reaches over the end of the slice"),
-        ("*1\r\n$99999999999999999999\r\n", "what is there is no command"),
+        ("*1\r\n$3\r\nSET", "an argument that extends past the end of the slice"),
+        ("*1\r\n$99999999999999999999\r\n", "this is not a command"),
         ("*18446744073709551615\r\n", "it ends inside a command"),
-        ("*1\r\n$18446744073709551615\r\n", "a word that reaches over the end of the slice"),
-        ("*0\r\n", "a command of no words"),
-        ("SET a 1\r\n", "what is there is no command"),
-        ("*1\r\n$1\r\nSET\r\n", "no line end where a word ends"),
-        ("*1\r", "what is there is no command"),
+        ("*1\r\n$18446744073709551615\r\n", "an argument that extends past the end of the slice"),
+        ("*0\r\n", "an empty command"),
+        ("SET a 1\r\n", "this is not a command"),
+        ("*1\r\n$1\r\nSET\r\n", "no line end after an argument"),
+        ("*1\r", "this is not a command"),
     ] {
         let bad = Slice { number: 1, position: 0, db: Some(0), payload: payload.into() };
         check_refused(&[bad], &format!("slice 1, at position 0 of the stream: {why}"));

@@ -1,4 +1,5 @@
-//! What a program does to its files, call by call, and what a power failure at any moment may leave of that.
+//! Records what a program does to its files, call by call, and creates what a power failure at any moment may leave of
+//! them.
 //!
 //! ```text
 //! program ──system calls──▶ Recording ──▶ events ──▶ Disk::advance(moment) ──▶ Disk::image(seed) ──▶ folder to start it on

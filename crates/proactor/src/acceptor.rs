@@ -76,7 +76,7 @@ impl Acceptor {
         }
         if !self.is_reported {
             self.is_reported = true;
-            tracing::warn!(%error, "cannot accept connections; they wait (raise the limit with `ulimit -n`)");
+            tracing::warn!(%error, "cannot accept connections; they stay queued (raise the limit with `ulimit -n`)");
         }
         self.paused_until_ns = Some(now_ns.saturating_add(BACK_OFF_NS));
         true

@@ -29,7 +29,7 @@ impl Dialer {
     pub fn connect(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Socket> {
         match &self.0 {
             Way::Tcp => {
-                let mut failure = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+                let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
                 for address in (host, port).to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, timeout) {
                         Ok(stream) => return Socket::from_tcp(stream),

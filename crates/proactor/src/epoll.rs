@@ -185,7 +185,7 @@ impl EpollDriver {
             }
             // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever; end it.
             Err(error) => {
-                tracing::warn!(%error, "cannot watch a connection; it is cut");
+                tracing::warn!(%error, "cannot watch a connection; it is closed");
                 if let Some(connection) = self.connections.occupant(slot) {
                     let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Both);
                 }

@@ -141,7 +141,7 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
     match std::fs::symlink_metadata(path) {
         Err(_) => return Ok(()),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(in_use("a file that is no socket is there"));
+            return Err(in_use("a file that is not a socket is in the way"));
         }
         Ok(_) => {}
     }

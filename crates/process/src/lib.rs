@@ -1,4 +1,4 @@
-//! The server as a process: the system that it runs on, its log, its processors, its signals, and what a crash leaves.
+//! The server as a process: the system that it runs on, its log, its processors, its signals, and crash reports.
 //!
 //! ```text
 //!   start   daemon ─▶ log ─▶ processors ─▶ supervisor (ready)

@@ -46,7 +46,7 @@ fn write(path: &Path) -> io::Result<()> {
     match options.open(path) {
         Ok(mut file) => file.write_all(format!("{}\n", std::process::id()).as_bytes()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            Err(io::Error::other("it is a symbolic link, and those are not followed to write"))
+            Err(io::Error::other("it is a symbolic link, which is not followed for writing"))
         }
         Err(error) => Err(error),
     }

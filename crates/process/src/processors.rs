@@ -22,7 +22,7 @@ impl ThreadCount {
     /// As many as the settings say, or the machine suggests.
     pub fn of(settings: &Settings) -> ThreadCount {
         match settings.thread_count() {
-            Some((count, name)) => ThreadCount { count, reason: format!("as {name} says") },
+            Some((count, name)) => ThreadCount { count, reason: format!("set by {name}") },
             None => ThreadCount::by_default(settings),
         }
     }
@@ -38,7 +38,7 @@ impl ThreadCount {
         let whose =
             if is_listed { "processors of server_cpulist" } else { "processors this process may use" };
         let (count, reason) = if quota < usable {
-            (quota, format!("the CPU quota of the control group, of {usable} {whose}"))
+            (quota, format!("the CPU quota of the control group, with {usable} {whose}"))
         } else {
             (usable, format!("as many as {whose}"))
         };
@@ -100,9 +100,9 @@ mod tests {
     fn the_least_number_says_where_it_comes_from() {
         for (usable, quota, is_listed, count, reason) in [
             (8, 8, false, 8, "as many as processors this process may use"),
-            (8, 2, false, 2, "the CPU quota of the control group, of 8 processors this process may use"),
+            (8, 2, false, 2, "the CPU quota of the control group, with 8 processors this process may use"),
             (4, 8, true, 4, "as many as processors of server_cpulist"),
-            (4, 3, true, 3, "the CPU quota of the control group, of 4 processors of server_cpulist"),
+            (4, 3, true, 3, "the CPU quota of the control group, with 4 processors of server_cpulist"),
         ] {
             let expected = ThreadCount { count, reason: reason.to_owned() };
             assert_eq!(ThreadCount::least(usable, quota, is_listed), expected);

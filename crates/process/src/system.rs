@@ -75,11 +75,11 @@ fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
 /// has, whatever the program's file says. Core dumps and `perf` stay possible. Says in the log if it has more rights than it needs.
 pub fn give_up_privileges() {
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
-        tracing::debug!("new privileges cannot be given up: {error}");
+        tracing::debug!("cannot set no_new_privs: {error}");
     }
     if rustix::process::geteuid().is_root() {
         // No warning: in a container it may be all right, and the log of a start that went well has none.
-        tracing::info!("the server runs as root, which is not necessary: give it a user of its own");
+        tracing::info!("the server runs as root, which it does not need: give it a user of its own");
     }
 }
 

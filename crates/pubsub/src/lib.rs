@@ -1,5 +1,4 @@
-//! Messages to clients that asked for them: those of channels and patterns, and news of keys that clients keep in caches of
-//! their own.
+//! Messages to subscribed clients: those of channels and patterns, and invalidations of keys that clients have cached.
 //!
 //! ```text
 //!   a client       Subscriptions, ClientTracking   what it asked for                     (its session)
@@ -8,12 +7,12 @@
 //!   a thread       Broadcasts                      what it still has to tell of prefixes (its own)
 //! ```
 //!
-//! A word each: *subscribers* get what is published on channels, *tracking* is what `CLIENT TRACKING` began (which keys a
-//! client caches), and *watches* are those of `WATCH`, with which this crate has nothing to do.
+//! Three words: *subscribers* get what is published on channels, *tracking* is started by `CLIENT TRACKING` (which keys
+//! a client caches), and *watches* are those of `WATCH`, which this crate does not handle.
 //!
-//! Not here: the connections. Who is told comes out as values (`Published`, [`Way`]), and what is told as bytes; the server
-//! brings them to the connections of its threads. The subcommands of CLIENT are the server's; what they do is in
-//! `caching.rs`.
+//! Not here: the connections. The receivers are returned as values (`Published`, [`Way`]) and the messages as bytes;
+//! the server delivers them to the connections of its threads. The subcommands of CLIENT are the server's; what they do
+//! is in `caching.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -10,8 +10,8 @@
 //! | `sweep` | taking elements out of a queue, for good or into another |
 //! | `commands/` | QUEUE and its subcommands |
 //!
-//! Not here: how a queue is recognized and what is counted of it while elements come and go. That is in `keyspace`, beside the data, and so
-//! is the row that QUEUE LIST, INFO, `/metrics` and the console show of it.
+//! Not here: how a queue is recognized, and its figures. They are in `keyspace`, beside the data, and so is the row
+//! that QUEUE LIST, INFO, `/metrics` and the console show.
 
 #![forbid(unsafe_code)]
 

@@ -125,8 +125,8 @@ pub fn read_value<R: Read>(
 /// Why a packed string, or a part, is refused.
 pub(crate) type Refused = &'static str;
 
-pub(crate) const DUPLICATE: Refused = "an element is there twice";
-const NOT_A_TIME: Refused = "a field expires at no time that there is";
+pub(crate) const DUPLICATE: Refused = "an element occurs twice";
+const NOT_A_TIME: Refused = "a field has an impossible expiry";
 const NOT_A_SCORE: Refused = "a score is not a number";
 
 fn add(build: &mut Build, part: Part) -> Result<(), Refused> {

@@ -174,7 +174,7 @@ impl<R: Read> FileReader<R> {
                 }
                 OP_KEY_META if self.family == Family::Redis => {
                     skip_key_meta(reader)?;
-                    let what = "what modules say about keys cannot be read";
+                    let what = "metadata of modules cannot be read";
                     unsupported = Some(Why::Unsupported { code: OP_KEY_META, what, key: None });
                 }
                 OP_KEY_META => {
@@ -262,7 +262,7 @@ fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
 }
 /// Something stands where a key is due.
 fn no_key(code: u8) -> Why {
-    Why::Unsupported { code, what: "an opcode where a key is due", key: None }
+    Why::Unsupported { code, what: "an opcode where a key is expected", key: None }
 }
 
 /// The same, said of a key.

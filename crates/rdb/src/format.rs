@@ -125,9 +125,9 @@ impl ValueType {
                 22 | 23 if family == Family::Redis => {
                     "hashes with fields that expire, of a release candidate of Redis 7.4, cannot be read"
                 }
-                28 if family == Family::Redis => "there are no arrays here",
+                28 if family == Family::Redis => "arrays are not supported",
                 29..=32 if family == Family::Redis => "hashes that share their fields' names cannot be read",
-                33 if family == Family::Redis => "there are no rate limiters as values here",
+                33 if family == Family::Redis => "rate limiters are not supported",
                 _ => "unknown type of value",
             };
             Why::Unsupported { code, what, key: None }

@@ -128,7 +128,7 @@ impl<R: Read> FrameReader<R> {
         let head = self.read_all::<FRAME_HEAD_BYTES>()?;
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         if !(1..=FRAME_BYTES_MAX).contains(&length) {
-            return Err(self.error(start, Why::Corrupt("a frame of a length that there is not")));
+            return Err(self.error(start, Why::Corrupt("a frame of an impossible length")));
         }
         self.places.push((self.content_bytes, self.offset));
         self.frame = self.read_some(length)?;

@@ -81,7 +81,7 @@ impl Manifest {
         let manifest = Manifest { id: id.unwrap_or_default(), parts };
         // Whatever else is unusual.
         if manifest.encode().as_bytes() != text {
-            return Err(error(HEAD.len(), Why::Corrupt("not a manifest as it is written")));
+            return Err(error(HEAD.len(), Why::Corrupt("a manifest that is not in canonical form")));
         }
         Ok(manifest)
     }

@@ -194,7 +194,7 @@ impl<R: Read> Reader<R> {
         let offset = self.offset();
         match self.length_or_special()? {
             Ok(length) => Ok(length),
-            Err(_) => self.corrupt(offset, "a string where a length is due"),
+            Err(_) => self.corrupt(offset, "a string where a length is expected"),
         }
     }
 

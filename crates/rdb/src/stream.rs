@@ -213,7 +213,7 @@ pub(crate) fn read<R: Read>(
     }
     let offset = reader.offset();
     if reader.length()? != entries.count {
-        return reader.corrupt(offset, "a stream has not as many entries as it says");
+        return reader.corrupt(offset, "the number of entries of a stream is wrong");
     }
     let last_id = read_id(reader)?;
     let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, entries.count as i64);
@@ -224,7 +224,7 @@ pub(crate) fn read<R: Read>(
         entries_added = read_count(reader)?;
     }
     if last_id < entries.last || (entries_added as u64) < entries.count {
-        return reader.corrupt(offset, "what a stream counts contradicts its entries");
+        return reader.corrupt(offset, "the counters of a stream contradict its entries");
     }
     build(Part::LogEnd { last_id, max_deleted_id, entries_added });
     for _ in 0..reader.length()? {
@@ -425,7 +425,7 @@ fn read_owned<R: Read>(
         let id = id(reader.array()?);
         let found = pending.binary_search_by_key(&id, |pending| pending.id);
         let Some(found) = found.ok().map(|at| &mut pending[at]).filter(|found| found.is_left) else {
-            return reader.corrupt(offset, "what is pending for a consumer is not so for its group");
+            return reader.corrupt(offset, "an entry is pending for a consumer but not for its group");
         };
         found.is_left = false;
         let Unowned { delivered_ms, delivery_count, .. } = *found;

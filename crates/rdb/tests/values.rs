@@ -191,7 +191,7 @@ fn errors_say_what_is_wrong_and_where() {
     }
     check(b"\x63\x01k", "unknown type of value");
     check(b"\xf6\x01k", "functions of a release candidate");
-    check(b"\xfc\0\0\0\0\0\0\0\0\xfa\0\0", "an opcode where a key is due");
+    check(b"\xfc\0\0\0\0\0\0\0\0\xfa\0\0", "an opcode where a key is expected");
     // 2^60 bytes, elements or nodes.
     let huge = b"\x81\x10\0\0\0\0\0\0\0";
     check(&strings(0, huge), "offset: 14, why: Corrupt(\"a string is longer than 4 GiB\")");
@@ -202,7 +202,7 @@ fn errors_say_what_is_wrong_and_where() {
     check(&strings(0, b"\xc3\x01\x80\xf0\0\0\0a"), "a compressed string is damaged");
     check(&strings(0, b"\xc4"), "unknown form of a string");
     check(&strings(0, b"\x82"), "unknown form of a length");
-    check(&strings(1, b"\xc0\x01"), "a string where a length is due");
+    check(&strings(1, b"\xc0\x01"), "a string where a length is expected");
     check(&strings(3, b"\x01\x01a\xfd"), "a score is not a number");
     check(&strings(3, b"\x01\x01a\x01x"), "a score is not a number");
     check(&strings(5, b"\x01\x01a\0\0\0\0\0\0\xf8\x7f"), "a score is not a number");
@@ -219,7 +219,7 @@ fn errors_say_what_is_wrong_and_where() {
     let array = [&b"REDIS0014\xfe\0"[..], b"\x1c\x03abc\x00\xff"].concat();
     let found = check_file(&array).pop().unwrap();
     assert!(
-        found.contains("code: 28, what: \"there are no arrays here\", key: Some([97, 98, 99])"),
+        found.contains("code: 28, what: \"arrays are not supported\", key: Some([97, 98, 99])"),
         "{found}"
     );
     let text =
@@ -229,7 +229,7 @@ fn errors_say_what_is_wrong_and_where() {
     let meta = b"\xf3\x01abcd\x05\x03abc\x00\x00\x01k\x01v\xff";
     let found = check_file(&[b"REDIS0013", &meta[..]].concat()).pop().unwrap();
     assert!(
-        found.contains("code: 243, what: \"what modules say about keys cannot be read\", key: Some([107])"),
+        found.contains("code: 243, what: \"metadata of modules cannot be read\", key: Some([107])"),
         "{found}"
     );
     let found = check_file(&[b"VALKEY080", &meta[..]].concat()).pop().unwrap();
@@ -325,7 +325,7 @@ fn elements_that_are_there_twice_are_refused() {
         let error =
             read_value(&mut Reader::new(bytes), value_type, once).expect_err("one of two is too much");
         assert!(
-            error.to_string().starts_with("an element is there twice at offset"),
+            error.to_string().starts_with("an element occurs twice at offset"),
             "{value_type:?}: {error}"
         );
         assert_eq!(seen, 2);
@@ -356,7 +356,7 @@ fn both_forms_of_hashes_with_fields_that_expire_are_read() {
         let error = read(value, value_type).expect_err(expected);
         assert!(error.contains(expected), "{error}");
     };
-    let never = "a field expires at no time that there is at offset ";
+    let never = "a field has an impossible expiry at offset ";
     let late = [&b"\xff\xff\xff\xff\xff\xff\0\0\x01\x02"[..], b"\x01a\x01b"].concat();
     refused(&late, ValueType::HashExpiring, &format!("{never}9"));
     refused(&[&[0xff; 8][..], &late[8..]].concat(), ValueType::HashExpiring, &format!("{never}9"));
@@ -489,12 +489,12 @@ fn streams_that_contradict_themselves_are_refused() {
         (after_node - 1, 0, "a listpack is damaged", 18),
         (after_node - 3, 7, "a node of a stream is damaged", 18),
         (after_node - 16, 0, "the ids of a stream do not ascend", 18),
-        (after_node, 3, "a stream has not as many entries as it says", after_node),
-        (after_node + 1, 1, "what a stream counts contradicts its entries", after_node),
-        (group - 2, 1, "what a stream counts contradicts its entries", after_node),
+        (after_node, 3, "the number of entries of a stream is wrong", after_node),
+        (after_node + 1, 1, "the counters of a stream contradict its entries", after_node),
+        (group - 2, 1, "the counters of a stream contradict its entries", after_node),
         (pending + 32, 0, "the ids of pending entries do not ascend", pending + 25),
         (pending + 62, 0x80, "a time is before 1970", pending + 55),
-        (owned + 16, 2, "what is pending for a consumer is not so for its group", owned + 1),
+        (owned + 16, 2, "an entry is pending for a consumer but not for its group", owned + 1),
         (owned, 0, "", 0),
     ] {
         let mut changed = whole.clone();
@@ -518,7 +518,7 @@ fn streams_that_contradict_themselves_are_refused() {
     );
     let twice = [&whole[..owned + 18], b"one", &whole[owned + 21..]].concat();
     let error = read(&twice[..], ValueType::Stream2).expect_err("one twice");
-    assert!(error.contains("an element is there twice"), "{error}");
+    assert!(error.contains("an element occurs twice"), "{error}");
 }
 
 /// Where many entries share long fields, they do so in memory, too.

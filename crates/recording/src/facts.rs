@@ -43,9 +43,9 @@ impl Keeper {
         if self.journal.told.swap(refusal as u8, Ordering::Relaxed) != refusal as u8 {
             self.journal.told_ms.store(self.clock.now_ms(), Ordering::Relaxed);
             match refusal {
-                Refusal::None => tracing::info!("the journal goes on: nothing is refused any more"),
-                Refusal::Stalled => tracing::warn!("the journal waits: {}", progress.why()),
-                Refusal::NoRoom => tracing::warn!("commands that write are refused: {}", progress.why()),
+                Refusal::None => tracing::info!("the journal can be written again: writes are accepted"),
+                Refusal::Stalled => tracing::warn!("the journal has stalled: {}", progress.why()),
+                Refusal::NoRoom => tracing::warn!("write commands are refused: {}", progress.why()),
                 // Whoever noticed has said so.
                 Refusal::Failed => {}
             }
@@ -67,7 +67,7 @@ impl Keeper {
         let progress = &self.journal.progress;
         if matches!(progress.refusal(), Refusal::None | Refusal::Stalled) {
             let is_refused = persistence::refuses_writes(self.snapshots, self.settings);
-            let why = "; commands that write are refused, because the last snapshot could not be saved";
+            let why = "; write commands are refused, because the last snapshot could not be saved";
             return if is_refused { lost + why } else { lost };
         }
         let waiting = match (progress.policy(), progress.pending_bytes(&self.journal.log)) {
@@ -80,7 +80,7 @@ impl Keeper {
             false => self.clock.now_ms(),
         };
         let (since, why) = (journal::time(since), progress.why());
-        format!("{lost}{waiting}; commands that write are refused since {since} UTC: {why}")
+        format!("{lost}{waiting}; write commands have been refused since {since} UTC: {why}")
     }
 
     fn lost_by_crash(&self, changes: u64) -> String {
@@ -89,10 +89,10 @@ impl Keeper {
             let what = match self.journal.progress.policy() {
                 Policy::Always => "nothing that was acknowledged",
                 Policy::Everysec => {
-                    "with the power at most the last two seconds, with the process about half a millisecond"
+                    "at most the last two seconds if the power fails, about half a millisecond if the process dies"
                 }
                 Policy::No => {
-                    "with the power what the system has not written yet, with the process about half a millisecond"
+                    "what the system has not written yet if the power fails, about half a millisecond if the process dies"
                 }
             };
             return what.to_owned();
@@ -100,7 +100,7 @@ impl Keeper {
         let changes = self.snapshots.changes_since(changes);
         match changes {
             0 => "nothing".to_owned(),
-            _ => format!("{changes} changes that no snapshot has"),
+            _ => format!("{changes} changes that are in no snapshot"),
         }
     }
 }

@@ -384,7 +384,9 @@ fn note_failure(progress: &Progress, trouble: &Trouble) -> bool {
     let ends = progress.policy() == Policy::Always;
     debug_assert_eq!(progress.refusal(), Refusal::Failed);
     if ends {
-        tracing::error!("appendfsync is always, so the server ends: what was acknowledged is on the disk");
+        tracing::error!(
+            "appendfsync is always, so the server stops: everything it acknowledged is on the disk"
+        );
     }
     ends
 }

@@ -1,15 +1,16 @@
-//! What a server records: the log of what its threads commit, and where that goes.
+//! The journal and the stream for replicas of a running server: the log of what its threads commit, and where that
+//! goes.
 //!
 //! ```text
 //!   threads ── Recorder ──▶ effectlog's Log ──▶ LogThread ──▶ the journal's segments    (is_on)
 //!                                                       └───▶ Backlog, for replicas     (is_streaming)
 //! ```
 //!
-//! [`Journal`] is what all threads know of both: whether they are on, and how far what was committed is durable or with replicas, so which replies may
-//! go (`turn.rs`). [`Keeper`] opens the journal at the start (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it
-//! new bases (`checkpoint.rs`).
+//! [`Journal`] is what all threads know of both: whether they are on, and how far the committed changes are durable or
+//! acknowledged by replicas, and so which replies may be sent (`turn.rs`). [`Keeper`] opens the journal at the start
+//! (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it new bases (`checkpoint.rs`).
 //!
-//! Invariant: who turns any of it on or off holds all shards, so it begins and ends between transactions.
+//! Invariant: turning any of it on or off holds all shards, so it begins and ends between transactions.
 //!
 //! Not here: the order of what threads commit (`effectlog`), the files (`journal`), snapshots (`persistence`), and what replicas are sent (`replication`).
 

@@ -76,7 +76,7 @@ impl Opening {
         let manifest = self.manifest.as_ref().expect("it was read");
         if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
             tracing::warn!(
-                "the last write to the journal was not complete: {dropped_bytes} bytes that were never acknowledged as durable are left out"
+                "the last write to the journal is incomplete: {dropped_bytes} bytes, never acknowledged as durable, are dropped"
             );
         }
         let folder = self.folder.clone();

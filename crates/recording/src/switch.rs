@@ -142,7 +142,7 @@ impl Keeper {
                 return self.note_no_journal(&error, now_seconds);
             }
         };
-        tracing::info!("a journal is begun in {}", opening.folder.path().display());
+        tracing::info!("starting a journal in {}", opening.folder.path().display());
         let id = journal.next_id();
         journal.disk.run(Box::new(move || {
             *locked(&self.journal.making) =
@@ -191,11 +191,11 @@ impl Keeper {
         if self.settings.has_save_points() {
             self.snapshots.is_scheduled.store(true, Ordering::Relaxed);
             tracing::info!(
-                "the journal ends here: appendonly is no. It goes when a snapshot has what it has"
+                "the journal is closed, because appendonly is no. Its files are removed when a snapshot contains the same data"
             );
         } else {
             tracing::warn!(
-                "the journal ends here: appendonly is no. There are no save points, so it stays until somebody saves a snapshot"
+                "the journal is closed, because appendonly is no. There are no save points, so its files stay until a snapshot is saved"
             );
         }
     }
@@ -213,8 +213,10 @@ impl Keeper {
         let Some(folder) = locked(&self.journal.folder).clone() else { return };
         self.journal.disk.run(Box::new(move || {
             match folder.retire() {
-                Ok(()) => tracing::info!("a snapshot has what the journal had: its files are gone"),
-                Err(error) => tracing::warn!("the journal that has ended cannot be removed: {error}"),
+                Ok(()) => {
+                    tracing::info!("a snapshot contains the journal's data: the journal's files are removed")
+                }
+                Err(error) => tracing::warn!("cannot remove the closed journal: {error}"),
             }
             // Unless it is wanted again.
             let mut own = locked(&self.journal.folder);

@@ -47,7 +47,7 @@ impl Task {
             }
             if !["-h", "-p", "--user", "--pass", "-a", "-n", "-i"].contains(&flag) {
                 let arg = shown(arg.as_bytes(), SHOWN_LETTERS_MAX);
-                return Err(Error::Usage(format!("'{arg}' does not go with --queues: see --help")));
+                return Err(Error::Usage(format!("'{arg}' cannot be combined with --queues: see --help")));
             }
             let value = inner.or_else(|| args.next().filter(|value| *value != "--queues").cloned());
             let value = value.ok_or_else(|| Error::Usage(format!("{flag} needs a value")))?;
@@ -62,7 +62,7 @@ impl Task {
         }
         if task.user.is_some() && task.password.is_none() {
             return Err(Error::Usage(
-                "--user needs a password: set REDISCLI_AUTH, or give --pass".to_owned(),
+                "--user needs a password: set REDISCLI_AUTH, or pass --pass".to_owned(),
             ));
         }
         Ok(task)
@@ -126,9 +126,9 @@ mod tests {
             ("--queues -i 0", "-i is a number of seconds from 0.05 to a month, not '0'"),
             ("--queues -i NaN", "-i is a number of seconds from 0.05 to a month, not 'NaN'"),
             ("--queues -i 1e300", "-i is a number of seconds from 0.05 to a month, not '1e300'"),
-            ("--queues --port 1", "'--port' does not go with --queues: see --help"),
-            ("redis.conf --queues", "'redis.conf' does not go with --queues: see --help"),
-            ("--queues --user u", "--user needs a password: set REDISCLI_AUTH, or give --pass"),
+            ("--queues --port 1", "'--port' cannot be combined with --queues: see --help"),
+            ("redis.conf --queues", "'redis.conf' cannot be combined with --queues: see --help"),
+            ("--queues --user u", "--user needs a password: set REDISCLI_AUTH, or pass --pass"),
         ] {
             assert_eq!(parse(line, None).expect_err(line).to_string(), expected);
         }

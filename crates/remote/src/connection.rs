@@ -105,7 +105,7 @@ impl Connection {
         if self.rest()[0] != b'*' {
             return Err(match self.value()? {
                 Value::Error(reply) => self.refusal(&reply),
-                _ => self.no_darter("the reply is no array"),
+                _ => self.no_darter("the reply is not an array"),
             });
         }
         let end = loop {
@@ -120,7 +120,7 @@ impl Connection {
         };
         let count = parse_integer(&self.rest()[1..end]).and_then(|count| usize::try_from(count).ok());
         self.understood += end + 2;
-        count.ok_or_else(|| self.no_darter("the reply is no array"))
+        count.ok_or_else(|| self.no_darter("the reply is not an array"))
     }
 
     /// The next value of the reply.
@@ -268,7 +268,7 @@ mod tests {
         for (reply, expected) in [
             (
                 "-NOAUTH Authentication required.\r\n",
-                "wants a password: set REDISCLI_AUTH, or give --pass and perhaps --user (NOAUTH Authentication required.)",
+                "requires a password: set REDISCLI_AUTH, or pass --pass and, if needed, --user (NOAUTH Authentication required.)",
             ),
             ("-WRONGPASS no\r\n", "refuses: WRONGPASS no"),
             ("-NOPERM no\r\n", "refuses: NOPERM no"),
@@ -276,13 +276,13 @@ mod tests {
             ("-ERR x\r\n", "answers with an error: ERR x"),
             (
                 "-ERR unknown command 'QUEUE'\r\n",
-                "is no Darter that knows QUEUE LIST: ERR unknown command 'QUEUE'",
+                "is not a Darter with QUEUE LIST: ERR unknown command 'QUEUE'",
             ),
-            ("+OK\r\n", "is no Darter that knows QUEUE LIST: the reply is no array"),
-            ("*-1\r\n", "is no Darter that knows QUEUE LIST: the reply is no array"),
+            ("+OK\r\n", "is not a Darter with QUEUE LIST: the reply is not an array"),
+            ("*-1\r\n", "is not a Darter with QUEUE LIST: the reply is not an array"),
             (
                 "HTTP/1.1 400 Bad Request\r\n",
-                "is no Darter that knows QUEUE LIST: the reply is not in RESP: unknown reply type 0x48",
+                "is not a Darter with QUEUE LIST: the reply is not in RESP: unknown reply type 0x48",
             ),
         ] {
             check(reply, "", &LIMITS, expected);
@@ -291,13 +291,13 @@ mod tests {
 
     #[test]
     fn endless_replies_have_an_end() {
-        let too_long = "is no Darter that knows QUEUE LIST: the reply is too long";
+        let too_long = "is not a Darter with QUEUE LIST: the reply is too long";
         // An item, items of an item, and items.
         check("*1\r\n$99999999\r\n", "aaaaaaaa", &LIMITS, too_long);
         check("*1\r\n*99999999\r\n", ":1\r\n:1\r\n", &LIMITS, too_long);
         check("*99999999\r\n", ":1\r\n:1\r\n", &LIMITS, too_long);
         check("-", "aaaaaaaa", &LIMITS, too_long);
-        check("*", "11111111", &LIMITS, "is no Darter that knows QUEUE LIST: the reply is not in RESP");
+        check("*", "11111111", &LIMITS, "is not a Darter with QUEUE LIST: the reply is not in RESP");
     }
 
     #[test]

@@ -41,7 +41,9 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// There are no credentials.
-    #[error("{address} wants a password: set REDISCLI_AUTH, or give --pass and perhaps --user ({reply})")]
+    #[error(
+        "{address} requires a password: set REDISCLI_AUTH, or pass --pass and, if needed, --user ({reply})"
+    )]
     NoPassword {
         /// The server.
         address: String,
@@ -57,7 +59,7 @@ pub(crate) enum Error {
         reply: String,
     },
     /// What answers is something else than a Darter.
-    #[error("{address} is no Darter that knows QUEUE LIST: {why}")]
+    #[error("{address} is not a Darter with QUEUE LIST: {why}")]
     NoDarter {
         /// The server.
         address: String,

@@ -1,5 +1,5 @@
-//! What an operator asks a running server for on the terminal: `darter --queues` shows its queues, once or again and again, and
-//! `darter --check-health` says whether it lives.
+//! `darter --queues`: shows the queues of a running server on the terminal, once or repeatedly.
+//! `darter --check-health`: says whether it is alive.
 //!
 //! | file | what |
 //! |---|---|
@@ -105,8 +105,7 @@ fn queues(connection: &mut Connection) -> Result<Vec<Queue>, Error> {
     let mut queues = Vec::new();
     for _ in 0..count {
         let queue = Queue::read(&connection.value()?);
-        queues
-            .push(queue.ok_or_else(|| connection.no_darter("what it says of its queues is something else"))?);
+        queues.push(queue.ok_or_else(|| connection.no_darter("its reply about queues has an unknown form"))?);
     }
     Ok(queues)
 }

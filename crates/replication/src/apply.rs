@@ -200,7 +200,7 @@ pub(crate) fn run_steps(
 fn note_failure(following: &Following, name: &[u8], ran: Ran) {
     let why = match ran {
         Ran::Failed(why) => why,
-        Ran::Again | Ran::Done => "it would have to wait".to_owned(),
+        Ran::Again | Ran::Done => "it would block".to_owned(),
     };
     note_error(following, name, &why);
 }

@@ -157,9 +157,7 @@ impl Feed {
                 }
                 Next::Later => Step::Waits,
                 Next::End => self.go_online(around),
-                Next::Failed(why) => {
-                    Step::Ends(format!("the journal cannot be read on for it: {why}").into())
-                }
+                Next::Failed(why) => Step::Ends(format!("reading the journal for it failed: {why}").into()),
             },
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
@@ -186,7 +184,7 @@ impl Feed {
         around.unsupported_count.fetch_add(std::mem::take(&mut self.left_out), Ordering::Relaxed);
         if !std::mem::replace(&mut self.has_told, true) {
             tracing::warn!(
-                "replica {} speaks Redis' protocol: when fields of hashes expire, and marks of memcached's items, are left out of what it is sent",
+                "replica {} does not speak Darter's protocol: the expiry of hash fields, and memcached's flags and cas numbers, are not sent to it",
                 self.replica
             );
         }
@@ -206,7 +204,7 @@ impl Feed {
             _ => self.moved_ms.max(self.newline_ms),
         };
         if around.now_ms.saturating_sub(alive_ms) > around.limits.timeout_ms {
-            return Some("it has not been heard of for repl-timeout");
+            return Some("nothing was received from it for repl-timeout");
         }
         let behind_bytes = around.backlog.end().saturating_sub(place);
         if behind_bytes > around.limits.bytes_max {
@@ -219,7 +217,7 @@ impl Feed {
         }
         let since_ms = *self.behind_since_ms.get_or_insert(around.now_ms);
         (around.now_ms.saturating_sub(since_ms) >= ms)
-            .then_some("it is behind for longer than client-output-buffer-limit allows")
+            .then_some("it has been behind for longer than client-output-buffer-limit allows")
     }
 
     fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
@@ -233,7 +231,7 @@ impl Feed {
         };
         // From here on nothing behind the cut is forgotten, within the limits.
         let Some(reader) = around.backlog.read_from(position, self.replica.capabilities.version()) else {
-            return Step::Ends("the stream went on too far before its snapshot began".into());
+            return Step::Ends("the stream advanced too far before its snapshot began".into());
         };
         let Some(spool) = spool else { return self.catch_up(reader, around) };
         if self.is_announced {
@@ -256,7 +254,7 @@ impl Feed {
                 self.phase = Phase::CatchingUp { tail, reader };
                 Step::Wrote
             }
-            Some(Err(_)) | None => Step::Ends("what it lacks cannot be read".into()),
+            Some(Err(_)) | None => Step::Ends("the part of the stream that it lacks cannot be read".into()),
         }
     }
 

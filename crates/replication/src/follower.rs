@@ -38,7 +38,7 @@ const MUCH_BYTES: usize = 96 << 10;
 /// Bytes of a snapshot that may wait to be written before nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
-const UNANNOUNCED: &str = "a snapshot came that was not announced";
+const UNANNOUNCED: &str = "an unannounced snapshot arrived";
 
 /// What has to be done with all shards entered, before anything else that came.
 enum Pending<L> {

@@ -1,16 +1,18 @@
-//! Replication: what a server is to its replicas.
+//! Replication: a server and its replicas, and a replica and its primary.
 //!
 //! ```text
 //!   PSYNC ──▶ Waiting ──▶ Sending ──▶ (Confirming) ──▶ Online          PSYNC with a known place ──▶ (CatchingUp) ──▶ Online
 //!             for a cut   snapshot    for an ACK       stream                                        from the journal
 //! ```
 //!
-//! What all threads know is in [`Primary`]: by which id and at which offset the stream is known, and who follows. A connection that follows has a
-//! [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream (`effectlog`'s backlog) at the pace at which the
-//! replica takes them. Nothing waits for a replica: one that is too far behind is cut off.
+//! What all threads know is in [`Primary`]: the id and the offset of the stream, and the replicas. The connection of a
+//! replica has a [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream
+//! (`effectlog`'s backlog) at the replica's pace. Nothing waits for a replica: one that is too far behind is
+//! disconnected.
 //!
-//! What all threads know of the own primary, if this server follows one, is [`Following`]. The thread that has the link steps a [`Follower`]: what is said
-//! over the link is a machine that knows no server ([`link`]), what comes over it is applied command by command (`apply.rs`). `role.rs` changes the role.
+//! If this server follows a primary, [`Following`] is what all threads know of it. The thread that has the link steps a
+//! [`Follower`]: the dialogue over the link is a state machine that knows no server ([`link`]), and the received stream
+//! is applied command by command (`apply.rs`). `role.rs` changes the role.
 //!
 //! Not here: when a snapshot begins, and the connections (`server/replication/`).
 

@@ -21,7 +21,7 @@ use crate::primary::Primary;
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
 /// The same while enough of them would follow, and too few say what is on their disks.
 const NO_DISKS: CommandError = CommandError::fixed(
-    "NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, and a replica counts only if it has a journal that it syncs (appendfsync is not no) to a disk that takes what comes.",
+    "NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, so only replicas count that sync a journal (appendfsync is not no) to a disk that keeps up.",
 );
 
 /// What is lacking.

@@ -164,7 +164,7 @@ impl Round {
             (Role::Select, _) => {
                 let db = ds::num::parse_i64(args[1]).and_then(|db| u32::try_from(db).ok());
                 let db = db.filter(|db| *db < databases);
-                self.db = Some(db.ok_or("no database has this number")?);
+                self.db = Some(db.ok_or("there is no database with this number")?);
             }
             (Role::Data | Role::Libraries, _) => self.take_step(command, &args, words, at, placement),
             (Role::Nothing, _) => {
@@ -173,8 +173,8 @@ impl Round {
                 }
             }
             (Role::Refused(why), _) => return Err(why.to_owned()),
-            (Role::Begin, Some(_)) => return Err("a transaction in another one".to_owned()),
-            (Role::End, None) => return Err("the end of a transaction that did not begin".to_owned()),
+            (Role::Begin, Some(_)) => return Err("a nested transaction".to_owned()),
+            (Role::End, None) => return Err("the end of a transaction that was never begun".to_owned()),
         }
         Ok(())
     }
@@ -364,10 +364,10 @@ mod tests {
         for (text, why) in [
             ("SET a 1", None),
             ("NONSENSE", Some("unknown command")),
-            ("SELECT 16", Some("no database has this number")),
-            ("EXEC", Some("did not begin")),
+            ("SELECT 16", Some("there is no database with this number")),
+            ("EXEC", Some("never begun")),
             ("MULTI", None),
-            ("MULTI", Some("in another one")),
+            ("MULTI", Some("nested")),
             ("KEYS *", Some("it is refused")),
             ("SET b", Some("wrong number of arguments")),
             ("EXEC", None),

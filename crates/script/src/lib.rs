@@ -1,8 +1,7 @@
 //! Lua scripts and libraries of functions as Redis 7.2 runs them.
 //!
-//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread
-//! has an [`Engine`], one Lua 5.1 state, that compiles scripts and runs them. What a script wants of the
-//! server goes through a [`Host`].
+//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread has an
+//! [`Engine`], one Lua 5.1 state, that compiles scripts and runs them. A script reaches the server through a [`Host`].
 //!
 //! ```text
 //! EVALSHA: engine.flags(sha) ── known ──> checks of the caller ──> engine.eval(sha, keys, args, host, reply)
@@ -13,8 +12,7 @@
 //!
 //! Invariants:
 //! - no script makes this crate panic or the process crash, and its memory has a limit;
-//! - a script leaves nothing behind for the next one (but settings of `cjson` and the state of `math.random`,
-//!   as in Redis);
+//! - a script leaves nothing behind for the next one (except settings of `cjson` and the state of `math.random`, as in Redis);
 //! - an [`Interrupt`] ends a script whatever it tries.
 //!
 //! Functions are the same with a state of their own: a [`Library`] is code, kept for all threads in a [`LibrarySet`], and every

@@ -12,12 +12,10 @@ pub(crate) enum Error {
     #[error(transparent)]
     BadUser(#[from] acl::BadUser),
     /// Users in the configuration file and in one of their own.
-    #[error(
-        "users are declared in the configuration and in the file that aclfile names: it must be one of them"
-    )]
+    #[error("users are declared both in the configuration and in the aclfile: use only one of them")]
     UsersTwice,
     /// An ACL file with errors.
-    #[error("cannot take the users of aclfile: {0}")]
+    #[error("cannot load the aclfile: {0}")]
     Users(String),
     /// The configuration was judged, and what is wrong with it was said.
     #[error("the configuration is refused")]

@@ -159,7 +159,7 @@ impl Ending {
         // The process ends with its threads, before this is over, unless one of them does not come back.
         std::thread::sleep(if exit_code == 0 { LAST_TURN } else { Duration::ZERO });
         for thread in self.silent(Duration::ZERO) {
-            tracing::warn!("thread {thread} does not come back from a script: the process ends without it");
+            tracing::warn!("thread {thread} is stuck in a script: the process exits without it");
         }
         std::process::exit(exit_code);
     }
@@ -292,12 +292,12 @@ impl Ending {
         }
         let patience = if self.how().is_now { Duration::ZERO } else { self.patience() };
         if now - self.started >= patience && shared.shutdown.end_scripts() {
-            tracing::warn!("scripts hold up the shutdown: those that have written nothing are ended");
+            tracing::warn!("scripts delay the shutdown: those that have written nothing are killed");
         }
         if now - self.reminded >= REMINDER {
             self.reminded = now;
             tracing::warn!(
-                "the shutdown waits for scripts that have written: SHUTDOWN NOSAVE ends the server at once"
+                "the shutdown waits for scripts that have written: SHUTDOWN NOSAVE stops the server at once"
             );
         }
         !self.silent(self.patience()).is_empty()
@@ -317,9 +317,9 @@ impl Ending {
         let threads = threads.join(", ");
         let ends = self.shared.shutdown.insists();
         let what = if ends {
-            "the server ends without one, and what was written after the last save is lost"
+            "the server exits without one, and everything written after the last save is lost"
         } else {
-            "can't exit. SHUTDOWN NOSAVE, SHUTDOWN FORCE or a signal end the server without a save"
+            "can't exit. SHUTDOWN NOSAVE, SHUTDOWN FORCE or a signal stops the server without a save"
         };
         tracing::error!(
             "a script on thread {threads} has been inside one call of Lua's library for {} seconds, which nothing can interrupt, and may hold \

@@ -90,7 +90,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 /// Says what of a configuration has no effect, and what is refused.
 fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     for WithoutEffect { name, text, place } in &found.without_effect {
-        print(&format!("without effect: '{name} {text}' {place}\n"))?;
+        print(&format!("ignored: '{name} {text}' {place}\n"))?;
     }
     let mut table = crate::commands::table();
     let users = rename(&mut table, &found.renames)
@@ -98,7 +98,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     let mut errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
     errors.extend(users.err().map(|error| error.to_string()));
     if errors.is_empty() {
-        return print("the configuration is good\n");
+        return print("the configuration is valid\n");
     }
     for error in &errors {
         eprintln!("darter: {error}");
@@ -131,7 +131,9 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     heap::keep_freed();
     open_log(&settings, &found)?;
     if let Err(error) = hidden {
-        tracing::warn!("everybody on this machine can see the passwords of the command line: {error}");
+        tracing::warn!(
+            "the passwords on the command line are visible to every user of this machine: {error}"
+        );
     }
     system::give_up_privileges();
     let machine = Machine::real();
@@ -206,7 +208,7 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     supervisor::begin(settings);
     if !found.without_effect.is_empty() {
         let names: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
-        tracing::warn!("accepted without effect: {}", names.join(", "));
+        tracing::warn!("accepted but ignored: {}", names.join(", "));
     }
     let memory_bytes_max = settings.memory_bytes_max();
     if (1..1 << 20).contains(&memory_bytes_max) {
@@ -239,10 +241,10 @@ fn after_restart(shared: &Shared) -> String {
     let path = names.path(&names.name_to_load());
     let saved = path.metadata().and_then(|found| found.modified()).ok();
     match saved.and_then(|saved| saved.duration_since(UNIX_EPOCH).ok()) {
-        None => "a restart comes back with nothing, unless somebody saves a snapshot".to_owned(),
+        None => "a restart loads nothing, unless a snapshot is saved".to_owned(),
         Some(saved) => {
             let (path, saved) = (path.display(), journal::time(saved.as_millis() as u64));
-            format!("a restart comes back with what {path} had at {saved} UTC, or a later snapshot")
+            format!("a restart loads {path} as of {saved} UTC, or a later snapshot")
         }
     }
 }
@@ -331,7 +333,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
             crash::watch_thread(&raw const thread.host, || thread.run())
         });
     if let Err(error) = served {
-        tracing::error!("thread {index} cannot go on: {error}");
+        tracing::error!("thread {index} failed: {error}");
         shared.stop();
     }
     heap::disown();

@@ -132,7 +132,7 @@ fn what_redis_left_is_there() {
         refused(
             &scratch,
             &[],
-            "--import-aof yes loads it once in the place of the snapshot; --import-aof no leaves it aside",
+            "--import-aof yes loads it once instead of the snapshot; --import-aof no ignores it",
         );
         refused(&scratch, &["--import-aof", "yes", "--save", ""], "save is empty");
         let server = import(&scratch);
@@ -237,7 +237,7 @@ fn kept_turn(scratch: &Scratch, turn: Turn, last: Turn) -> Server {
             Ok(server) => return server,
             Err(log) => log,
         };
-        if log.contains("--appendonly yes goes on with the journal") && options.is_empty() {
+        if log.contains("--appendonly yes continues with the journal") && options.is_empty() {
             options = &["--appendonly", "yes"];
         } else if log.contains("Move one of them elsewhere") {
             move_unwanted(scratch, last, log.contains("the journal"));
@@ -426,7 +426,7 @@ fn a_torn_end_is_left_out() {
         let server = import(&scratch);
         check(&mut server.client(), "GET a", value);
         let log = server.log_end();
-        assert!(log.contains(&format!("the last {} bytes are left out", content.len() - from)), "{log}");
+        assert!(log.contains(&format!("the last {} bytes are ignored", content.len() - from)), "{log}");
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }
 }
@@ -437,7 +437,7 @@ fn bad_files_are_refused() {
     let empty_snapshot = "REDIS0009\u{0}";
     let bulk = "*1\r\n$400\r\nPING\r\n";
     for (number, (manifest, parts, expected)) in [
-        ("file a.base seq 1 type b\n", &[][..], "its manifest names a.base, which is not there"),
+        ("file a.base seq 1 type b\n", &[][..], "its manifest names a.base, which is missing"),
         (&format!("{base}{base}"), &[], "a second base file in line 2"),
         ("file ../../x seq 1 type b\n", &[], "a file that is a path: it must be a name in line 1"),
         ("", &[], "an empty manifest in line 1"),
@@ -448,9 +448,9 @@ fn bad_files_are_refused() {
         (base, &[("a.base", &[SET, bulk, INCR].concat())], "a length that reaches over the commands behind it at offset 31"),
         (base, &[("a.base", "*1\r\n$7\r\nNOTHING\r\n")], "the command NOTHING at offset 0: ERR unknown command"),
         (base, &[("a.base", "*2\r\n$6\r\nSELECT\r\n$3\r\n999\r\n")], "the command SELECT at offset 0: more databases"),
-        (base, &[("a.base", "*3\r\n$4\r\nEVAL\r\n$1\r\nx\r\n$1\r\n0\r\n")], "scripts stand here"),
-        (base, &[("a.base", "*1\r\n$8\r\nSHUTDOWN\r\n")], "it is no command that changes data"),
-        (base, &[("a.base", "*1\r\n$4\r\nEXEC\r\n")], "the end of a transaction that did not begin"),
+        (base, &[("a.base", "*3\r\n$4\r\nEVAL\r\n$1\r\nx\r\n$1\r\n0\r\n")], "it has scripts instead of their effects"),
+        (base, &[("a.base", "*1\r\n$8\r\nSHUTDOWN\r\n")], "it is not a command that changes data"),
+        (base, &[("a.base", "*1\r\n$4\r\nEXEC\r\n")], "the end of a transaction that was never begun"),
         (base, &[("a.base", &[SET, "*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n"].concat())], "the command LLEN at offset 27: WRONGTYPE"),
         (
             "file a.1 seq 1 type i\nfile a.2 seq 2 type i\n",
@@ -482,12 +482,8 @@ fn a_folder_that_is_not_ours_is_no_matter() {
     refused(
         &scratch,
         &["--import-aof", "yes"],
-        "import-aof is yes, and there is no append-only file to be loaded: neither",
+        "import-aof is yes, but there is no append-only file to load: neither",
     );
     scratch.file("appendonlydir/appendonly.aof.1.base.rdb", "REDIS");
-    refused(
-        &scratch,
-        &[],
-        "there is appendonly.aof.1.base.rdb, and no appendonly.aof.manifest that names it",
-    );
+    refused(&scratch, &[], "appendonly.aof.1.base.rdb exists, but no appendonly.aof.manifest names it");
 }

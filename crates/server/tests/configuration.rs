@@ -43,13 +43,13 @@ fn shipped_files_start_unchanged_and_without_a_warning() {
         let lines: Vec<&str> = facts.lines().filter(|line| !line.starts_with("- ")).collect();
         let path = scratch.file("server.conf", &lines.join("\n"));
         let (status, output, errors) = judged(&[&path]);
-        assert_eq!((status, &*output, &*errors), (Some(0), "the configuration is good\n", ""), "{name}");
+        assert_eq!((status, &*output, &*errors), (Some(0), "the configuration is valid\n", ""), "{name}");
         let (folder, log) = (scratch.path(""), scratch.path("log"));
         let pid_file = scratch.path("pid");
         let places = ["--dir", &folder, "--logfile", &log, "--pidfile", &pid_file, "--io", "epoll"];
         let server = Server::darter(&[&[&path as &str], &places[..]].concat()).expect(name);
         assert_eq!(server.client().show("PING"), "PONG", "{name}");
-        assert!(!std::fs::read_to_string(&log).unwrap().contains("without effect"), "{name}");
+        assert!(!std::fs::read_to_string(&log).unwrap().contains("ignored: "), "{name}");
     }
 }
 
@@ -77,7 +77,7 @@ fn the_file_of_debian_starts_with_the_command_line_of_debian() {
     let server = Server::darter(&[&options[..], &["--pidfile", &pid_file]].concat()).unwrap();
     assert_eq!(server.client().show("PING"), "PONG");
     let text = std::fs::read_to_string(&log).unwrap();
-    assert!(!text.contains("without effect"), "{text}");
+    assert!(!text.contains("ignored: "), "{text}");
     assert!(
         text.contains(&format!("cannot write the pid file {pid_file}: No such file or directory")),
         "{text}"
@@ -121,12 +121,12 @@ fn promises_are_refused_with_their_line_and_a_way_out() {
         &format!("'rdma-port' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
     );
     let (status, output, errors) = judged(&[&path]);
-    assert_eq!((status, output), (Some(1), format!("without effect: 'hz 50' in {path}, line 4\n")));
+    assert_eq!((status, output), (Some(1), format!("ignored: 'hz 50' in {path}, line 4\n")));
     assert_eq!(
         errors,
         format!(
             "darter: 'rdma-port' in {path}, line 2 is refused: {why}\n\
-             darter: 'import-mode' in {path}, line 3 is refused: keys expire and are evicted always; set it to no\n\
+             darter: 'import-mode' in {path}, line 3 is refused: keys always expire and are evicted; set it to no\n\
              darter: the configuration is refused\n"
         )
     );
@@ -152,7 +152,7 @@ fn what_is_no_configuration_is_named_in_one_line() {
     assert!(errors.starts_with("darter: ") && errors.lines().count() == 1 && errors.len() < 500, "{errors}");
     let circle = scratch.path("circle.conf");
     scratch.file("circle.conf", &format!("port 0\ninclude {circle}\n"));
-    check_refused(&[&circle], &format!("{circle} is included by itself in {circle}, line 2"));
+    check_refused(&[&circle], &format!("{circle} includes itself in {circle}, line 2"));
     let long: String =
         (0..10_000).map(|number| format!("user u{number} on nopass ~k{number}:* +get\n")).collect();
     let bad = scratch.file("long.conf", &(long.clone() + "prot 1\n"));

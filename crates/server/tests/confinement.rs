@@ -193,7 +193,7 @@ fn check_quota(script: &str, expected: usize) {
     let allowed = own_processors().1.len();
     let Some((threads, log)) = threads_after(script) else { return };
     let shown = match expected < allowed {
-        true => format!("{expected} threads (the CPU quota of the control group, of {allowed} processors"),
+        true => format!("{expected} threads (the CPU quota of the control group, with {allowed} processors"),
         false => format!("{allowed} threads (as many as processors this process may use)"),
     };
     assert_eq!(threads, expected.min(allowed).to_string(), "{log}");

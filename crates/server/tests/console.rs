@@ -518,7 +518,7 @@ fn a_server_that_loads_lives_but_is_not_ready() {
     site.get("/healthz").has(200, "ok");
     site.get("/readyz").has(503, "it is loading its data");
     site.get("/metrics").has(200, "redis_loading_dump_file 1");
-    site.get("/api/overview").has(200, "The data are being loaded");
+    site.get("/api/overview").has(200, "The data is being loaded");
     pipe.write_all(&content).expect("the server reads it");
     drop(pipe);
     eventually("it has loaded", || site.get("/readyz").status == 200);

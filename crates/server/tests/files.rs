@@ -6,7 +6,7 @@ use std::path::Path;
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 
-const LINK: &str = "it is a symbolic link, and those are not followed to write";
+const LINK: &str = "it is a symbolic link, which is not followed for writing";
 
 fn start(scratch: &Scratch, more: &[&str]) -> Server {
     Server::start(2, "auto", &[&["--dir", &scratch.path("")], more].concat())

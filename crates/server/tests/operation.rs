@@ -112,7 +112,7 @@ fn a_place_for_the_socket_that_does_not_do_is_named() {
         check_refused_through(launcher, &["--port", "0", "--unixsocket", path], &expected);
     };
     check(&[], &scratch.path("none/socket"), "No such file or directory (os error 2)");
-    check(&[], &file, "a file that is no socket is there");
+    check(&[], &file, "a file that is not a socket is in the way");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     let live = scratch.path("live");
     let server = Server::start(1, "auto", &["--unixsocket", &live]);
@@ -211,7 +211,7 @@ fn the_configuration_file_is_read_and_rewritten() {
     assert!(text.starts_with("# mine\nmaxclients 50\nactive-expire-effort 2\nsave 60 5\n"), "{text}");
     assert!(text.contains("\nrequirepass \"a b\"\n"), "{text}");
     let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.contains("accepted without effect: active-expire-effort"), "{text}");
+    assert!(text.contains("accepted but ignored: active-expire-effort"), "{text}");
     assert!(text.contains("ready to accept connections on 127.0.0.1:"), "{text}");
 }
 

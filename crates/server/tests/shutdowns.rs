@@ -100,7 +100,7 @@ fn a_background_save_makes_room_for_the_last_one() {
     // A shutdown that saves can still be aborted, once.
     assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
     assert_eq!(client.show("SHUTDOWN ABORT"), "(error) ERR No shutdown in progress.");
-    drain_until(&pipe, || server.log_end().contains("the shutdown that it was for was aborted"));
+    drain_until(&pipe, || server.log_end().contains("the shutdown that needed it was aborted"));
     assert_eq!(client.show("DBSIZE"), "(integer) 300000");
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
@@ -176,7 +176,7 @@ fn a_script_that_wrote_is_waited_for_unless_nothing_is_to_be_saved() {
     assert!(client.show("SHUTDOWN").contains("BUSY"));
     assert_eq!(client.show("SHUTDOWN ABORT"), "(error) ERR No shutdown in progress.");
     server.signal(Signal::TERM);
-    wait_for_line(&server, "those that have written nothing are ended");
+    wait_for_line(&server, "those that have written nothing are killed");
     assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
     wait_for_line(&server, "Errors trying to shut down the server.");
     server.signal(Signal::TERM);
@@ -208,7 +208,7 @@ fn a_call_of_a_library_that_does_not_end_is_given_up() {
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(1));
     let log = server.log_end();
-    assert!(log.contains("no consistent snapshot can be saved; the server ends without one"), "{log}");
+    assert!(log.contains("no consistent snapshot can be saved; the server exits without one"), "{log}");
     assert!(!fs::exists(scratch.path("dump.rdb")).unwrap());
 }
 

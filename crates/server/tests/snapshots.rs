@@ -453,12 +453,12 @@ fn a_damaged_snapshot_is_refused() {
     refused(b"", "dump.rdb: unexpected end at offset 0");
     refused(b"something else", "dump.rdb: not a dump of a known version at offset 0");
     refused(b"REDIS0010\xfe\x20", "more databases than the setting databases allows at offset 11");
-    refused(b"REDIS0010\xfe\x00\x00\x01k\x01a\x00\x01k\x01b", "a key is there twice at offset 16");
+    refused(b"REDIS0010\xfe\x00\x00\x01k\x01a\x00\x01k\x01b", "a key occurs twice at offset 16");
     refused(b"REDIS0015", "a dump of version 15: Darter reads up to 14 at offset 0");
     refused(b"VALKEY081", "a dump of version 81 of Valkey: Darter reads up to 80 at offset 0");
     refused(
         b"REDIS0014\x00\x01k\x01a\x1c\x04list\x00\xff",
-        "there are no arrays here (type 28 of the key 'list') at offset 14",
+        "arrays are not supported (type 28 of the key 'list') at offset 14",
     );
     let library = "a library of functions cannot be loaded: ERR";
     refused(b"REDIS0010\xf5\x08return 1", &format!("{library} Missing library metadata at offset 9"));

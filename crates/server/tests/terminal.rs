@@ -42,7 +42,7 @@ fn who_may_not_look_is_told_so() {
     let server = Server::start(1, "auto", &["--requirepass", "secret", "--user", "eve", "on", ">e", "+ping"]);
     let port = server.port();
     for (launcher, more, status, told) in [
-        (&[][..], &[][..], 3, "wants a password: set REDISCLI_AUTH"),
+        (&[][..], &[][..], 3, "requires a password: set REDISCLI_AUTH"),
         (&[], &["--pass", "wrong"], 3, "refuses: WRONGPASS"),
         (&[], &["--user", "eve", "--pass", "e"], 3, "refuses: NOPERM"),
         (&[], &["--pass", "secret", "-n", "99"], 1, "answers with an error: ERR DB index is out of range"),
@@ -61,7 +61,7 @@ fn what_is_no_darter_is_named() {
     if let Some(redis) = oracle() {
         let (_, complaint, status) = queues(&[], redis.port(), &[]);
         let expected = format!(
-            "darter: 127.0.0.1:{} is no Darter that knows QUEUE LIST: ERR unknown command 'QUEUE'",
+            "darter: 127.0.0.1:{} is not a Darter with QUEUE LIST: ERR unknown command 'QUEUE'",
             redis.port()
         );
         assert!(complaint.starts_with(&expected), "{complaint}");
@@ -88,7 +88,7 @@ fn a_stranger_that_never_ends_is_left() {
         }
     });
     for why in
-        ["unknown reply type 0x53", "what it says of its queues is something else", "the reply is too long"]
+        ["unknown reply type 0x53", "its reply about queues has an unknown form", "the reply is too long"]
     {
         let (_, complaint, status) = queues(&[], port, &[]);
         assert!(complaint.contains(why), "{complaint}");

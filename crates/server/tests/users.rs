@@ -474,19 +474,19 @@ fn wrong_users_keep_the_server_from_starting() {
         ),
         ("user x on\nuser x off", "bad user 'x' in {conf}, line 2: a user can only be defined once"),
         ("user x (+get", "bad user 'x' in {conf}, line 1: unmatched parenthesis at '(+get'"),
-        ("user \"x y\" on", "bad user 'x …' in {conf}, line 1: names have no spaces"),
+        ("user \"x y\" on", "bad user 'x …' in {conf}, line 1: names cannot contain spaces"),
         ("user", "bad user '' in {conf}, line 1: a name is missing"),
         (
             "user x on\naclfile {file}",
-            "users are declared in the configuration and in the file that aclfile names: it must be one of them",
+            "users are declared both in the configuration and in the aclfile: use only one of them",
         ),
         (
             "aclfile {file}",
-            "cannot take the users of aclfile: {file}:2: Syntax error. WARNING: ACL errors detected, no change to the previously active ACL rules was performed",
+            "cannot load the aclfile: {file}:2: Syntax error. WARNING: ACL errors detected, no change to the previously active ACL rules was performed",
         ),
         (
             "aclfile {missing}",
-            "cannot take the users of aclfile: Error loading ACLs, opening file '{missing}': No such file or directory",
+            "cannot load the aclfile: Error loading ACLs, opening file '{missing}': No such file or directory",
         ),
     ] {
         let filled = |text: &str, conf: &str| {

@@ -1,11 +1,12 @@
-//! One client: what the server knows of it, and what its command is doing.
+//! One client: its state, and the state of its command.
 //!
-//! Every state of a command, every way from one to another and who causes it is a table in `state.rs`, which alone changes the
-//! state and asserts that table.
+//! `state.rs` has a table of every state of a command, and of every transition with its cause. Only that file changes
+//! the state, and it asserts the table.
 //!
-//! Beside it stand what holds up all clients of a thread for a time (`pause.rs`), and what the messages about clients are made of (`stock.rs`).
+//! `pause.rs` is what pauses all clients of a thread for a time, and `stock.rs` has the parts of messages about
+//! clients.
 //!
-//! Not here: connections, threads, and whoever causes what (`server`, `life/`).
+//! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
 
 #![forbid(unsafe_code)]
 

@@ -14,10 +14,10 @@ pub fn help(tasks: &str) -> String {
          \x20      darter --check-health [-h HOST] [-p PORT]\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. It may also be an environment variable, as in\n\
          DARTER_SET_MAXMEMORY_POLICY=noeviction. Flags win over the environment, and that over the file.\n\
-         {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
-         no effect, and what is refused\n{tasks}\n\
+         {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  List what of the configuration is \
+         ignored, and what is refused\n{tasks}\n\
          Memory may have a unit: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g, gb.\n\
-         {} more directives of redis.conf are accepted without effect; see docs/settings.md.\n",
+         {} more directives of redis.conf are accepted but ignored; see docs/settings.md.\n",
         TABLE.flags(),
         TABLE.foreign.len()
     )

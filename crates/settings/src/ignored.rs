@@ -10,7 +10,7 @@ use config::{Foreign, SettingKind};
 
 const DH: &str = "keys are agreed on over elliptic curves only; remove the line";
 const RDMA: &str = "there is no RDMA; set it to 0";
-const IMPORT: &str = "keys expire and are evicted always; set it to no";
+const IMPORT: &str = "keys always expire and are evicted; set it to no";
 const SOCKET_MARK: &str = "sockets are not marked; mark them by the unit's control group, and set it to 0";
 const SOCKET_GROUP: &str =
     "the socket's group is not set; put the socket into a directory of that group, and remove the line";

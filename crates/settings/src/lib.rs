@@ -1,7 +1,8 @@
 //! Every setting of the server, declared once, and what the server was told.
 //!
-//! `table.rs` declares them; the crate `config` reads, keeps, changes and writes their values. A number costs one load of an
-//! atomic. What parts of the server read often, or in a form of their own, they get by type from [`Settings`].
+//! `table.rs` declares them; the crate `config` reads, keeps, changes and writes their values. A number costs one load
+//! of an atomic. Values that parts of the server read often, or in a form of their own, have typed methods of
+//! [`Settings`].
 //!
 //! ```text
 //!   files, command line ──▶ Settings::read ─┬▶ Settings      number(ID), text(ID); data_config(), output_limit() …
@@ -9,7 +10,7 @@
 //!   CONFIG SET          ──▶ Settings::change ─▶ Changed      whose Effects the server sees to, or undoes it
 //! ```
 //!
-//! Not here: the mechanism (`config`), and what follows from a change (`server/control/consequences.rs`).
+//! Not here: the mechanism (`config`), and the consequences of a change (`server/control/consequences.rs`).
 
 #![forbid(unsafe_code)]
 

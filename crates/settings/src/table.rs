@@ -149,7 +149,7 @@ settings! {
         kind: SettingKind::Octal,
         default: "0",
         change: Change::AtStart,
-        doc: "Permissions of the Unix socket's file; 0: as the umask says",
+        doc: "Permissions of the Unix socket's file; 0: from the umask",
         ..Setting::of(group::NETWORK)
     };
     TCP_BACKLOG = Setting {
@@ -158,7 +158,7 @@ settings! {
         unit: "connections",
         default: "511",
         change: Change::AtStart,
-        doc: "Length of the queue of connections that are not accepted yet",
+        doc: "Length of the queue of connections waiting to be accepted",
         ..Setting::of(group::NETWORK)
     };
     TCP_KEEPALIVE = Setting {
@@ -166,7 +166,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "300",
-        doc: "After how long a silent connection is probed; 0: never",
+        doc: "Idle time after which a connection is probed; 0: never",
         ..Setting::of(group::NETWORK)
     };
     TIMEOUT = Setting {
@@ -174,7 +174,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "0",
-        doc: "After how long an idle client is disconnected; 0: never",
+        doc: "Idle time after which a client is disconnected; 0: never",
         ..Setting::of(group::NETWORK)
     };
     MAXCLIENTS = Setting {
@@ -183,7 +183,7 @@ settings! {
         unit: "clients",
         default: "10000",
         effect: Some(Consequence::MaxClients),
-        doc: "Clients that may be connected at once; lowered at the start if the system does not allow so many files",
+        doc: "Maximum number of connected clients; lowered at the start if the system does not allow so many open files",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_QUERY_BUFFER_LIMIT = Setting {
@@ -191,14 +191,14 @@ settings! {
         kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        doc: "The longest request that is buffered for a client",
+        doc: "Maximum size of a request that is buffered for a client",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
         name: "client-output-buffer-limit",
         kind: special::OUTPUT_LIMITS,
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
+        doc: "Per class of clients: unsent bytes at which a client is disconnected at once (hard), and at which it is disconnected after some seconds (soft, seconds); 0: no limit",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
@@ -229,7 +229,7 @@ settings! {
         unit: "bytes",
         default: "1048576",
         effect: Some(Consequence::Data),
-        doc: "The largest item that memcached's commands store, reckoned as memcached does with key and head",
+        doc: "Maximum size of an item of memcached's protocol, including key and head, as memcached counts it",
         ..Setting::of(group::NETWORK)
     };
     PROTO_MAX_BULK_LEN = Setting {
@@ -238,7 +238,7 @@ settings! {
         unit: "bytes",
         default: "536870912",
         effect: Some(Consequence::Data),
-        doc: "The longest argument of a request, and the longest string",
+        doc: "Maximum length of an argument and of a string",
         ..Setting::of(group::NETWORK)
     };
 
@@ -247,7 +247,7 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("emulated", 1)]),
         default: "no",
         change: Change::AtStart,
-        doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
+        doc: "emulated: CLUSTER answers like a cluster of one node that has all slots",
         ..Setting::of(group::NETWORK)
     };
 
@@ -259,7 +259,7 @@ settings! {
         unit: "threads",
         default: "0",
         change: Change::AtStart,
-        doc: "Threads that serve clients; 0: one per available processor, or as many as the CPU quota pays for",
+        doc: "Threads that serve clients; 0: one per available processor, or as many as the CPU quota allows",
         ..Setting::of(group::THREADS)
     };
     IO_THREADS = Setting {
@@ -346,7 +346,7 @@ settings! {
         name: "bgsave_cpulist",
         kind: special::CPUS,
         change: Change::AtStart,
-        doc: "The same for the thread that writes snapshots",
+        doc: "Processors for the thread that writes snapshots",
         ..Setting::of(group::THREADS)
     };
     PIN = Setting {
@@ -406,7 +406,7 @@ settings! {
         name: "maxmemory-eviction-tenacity",
         kind: SettingKind::Integer { min: 0, max: 100 },
         default: "10",
-        doc: "How long a command may be held up by evictions: up to 10 so many times 50 µs, then 15 % more each, 100: as long as it takes; the rest is done in the background",
+        doc: "How long evictions may delay a command: 50 µs for each step up to 10, 15 % more for each further step, 100: without limit; the rest is done in the background",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_CLIENTS = Setting {
@@ -445,7 +445,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 1000 },
         unit: "percent",
         default: "100",
-        doc: "The same, at which compaction gets the most time",
+        doc: "Unused memory, relative to used memory, at which compaction gets the most time",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MIN = Setting {
@@ -461,7 +461,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "25",
-        doc: "The same at the upper one, of a thread that has time; more while keys are evicted and what is unused exceeds `maxmemory`",
+        doc: "Share of an idle thread's time for compaction at the upper threshold; more while keys are evicted and unused memory exceeds `maxmemory`",
         ..Setting::of(group::MEMORY)
     };
     LFU_LOG_FACTOR = Setting {
@@ -478,7 +478,7 @@ settings! {
         unit: "minutes",
         default: "1",
         effect: Some(Consequence::Data),
-        doc: "After how long without use the counter of a key goes down by one; 0: never",
+        doc: "Minutes without access after which a key's counter is decremented; 0: never",
         ..Setting::of(group::MEMORY)
     };
     LIST_COMPRESS_DEPTH = Setting {
@@ -487,7 +487,7 @@ settings! {
         unit: "nodes",
         default: "0",
         effect: Some(Consequence::Data),
-        doc: "Compress lists except this many runs of 8 KiB at either end; 0: as `list-compress-bytes-min` says",
+        doc: "Compress lists except this many runs of 8 KiB at either end; 0: `list-compress-bytes-min` decides",
         ..Setting::of(group::DATA)
     };
     LIST_COMPRESS_BYTES_MIN = Setting {
@@ -506,7 +506,7 @@ settings! {
         unit: "fields",
         default: "512",
         effect: Some(Consequence::Data),
-        doc: "Fields of a hash up to which it is kept small",
+        doc: "Maximum number of fields of a hash in the compact encoding",
         ..Setting::of(group::DATA)
     };
     HASH_VALUE = Setting {
@@ -516,7 +516,7 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Some(Consequence::Data),
-        doc: "Length of a field or value up to which a hash is kept small",
+        doc: "Maximum length of fields and values of a hash in the compact encoding",
         ..Setting::of(group::DATA)
     };
     SET_INTSET_ENTRIES = Setting {
@@ -525,7 +525,7 @@ settings! {
         unit: "members",
         default: "512",
         effect: Some(Consequence::Data),
-        doc: "Members of a set of integers up to which it is kept as an array",
+        doc: "Maximum number of members of a set of integers that is kept as an array",
         ..Setting::of(group::DATA)
     };
     SET_ENTRIES = Setting {
@@ -534,7 +534,7 @@ settings! {
         unit: "members",
         default: "128",
         effect: Some(Consequence::Data),
-        doc: "Members of a set up to which it is kept small",
+        doc: "Maximum number of members of a set in the compact encoding",
         ..Setting::of(group::DATA)
     };
     SET_VALUE = Setting {
@@ -543,7 +543,7 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Some(Consequence::Data),
-        doc: "Length of a member up to which a set is kept small",
+        doc: "Maximum length of members of a set in the compact encoding",
         ..Setting::of(group::DATA)
     };
     ZSET_ENTRIES = Setting {
@@ -553,7 +553,7 @@ settings! {
         unit: "members",
         default: "128",
         effect: Some(Consequence::Data),
-        doc: "Members of a sorted set up to which it is kept small",
+        doc: "Maximum number of members of a sorted set in the compact encoding",
         ..Setting::of(group::DATA)
     };
     ZSET_VALUE = Setting {
@@ -563,7 +563,7 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Some(Consequence::Data),
-        doc: "Length of a member up to which a sorted set is kept small",
+        doc: "Maximum length of members of a sorted set in the compact encoding",
         ..Setting::of(group::DATA)
     };
     ZSET_COMPRESS_BYTES_MIN = Setting {
@@ -581,7 +581,7 @@ settings! {
         unit: "bytes",
         default: "3000",
         effect: Some(Consequence::Data),
-        doc: "Length of a HyperLogLog up to which it is kept sparse",
+        doc: "Maximum length of a sparse HyperLogLog",
         ..Setting::of(group::DATA)
     };
     TRACKING_TABLE_MAX_KEYS = Setting {
@@ -599,7 +599,7 @@ settings! {
         unit: "bytes",
         default: "4096",
         effect: Some(Consequence::Data),
-        doc: "Bytes of the runs in which entries of streams are kept, as Redis counts them; 0: up to 1 GiB",
+        doc: "Maximum size of a stream's nodes, as Redis counts it; 0: up to 1 GiB",
         ..Setting::of(group::DATA)
     };
     STREAM_NODE_ENTRIES = Setting {
@@ -608,7 +608,7 @@ settings! {
         unit: "entries",
         default: "100",
         effect: Some(Consequence::Data),
-        doc: "Entries of such a run; 0: any number",
+        doc: "Maximum number of entries of a stream's node; 0: no limit",
         ..Setting::of(group::DATA)
     };
     BUSY_REPLY_THRESHOLD = Setting {
@@ -625,7 +625,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "0",
-        doc: "After how long a script or function that has written nothing is ended with an error; 0: never",
+        doc: "Time after which a script or function that has written nothing is ended with an error; 0: never",
         ..Setting::of(group::DATA)
     };
     SCRIPT_TRUSTED_AFTER = Setting {
@@ -653,7 +653,7 @@ settings! {
         kind: SettingKind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
         default: "notice",
         effect: Some(Consequence::LogLevel),
-        doc: "What the log tells: debug and verbose everything, notice what an operator wants to know, warning what went wrong",
+        doc: "Level of the log: debug and verbose log everything, notice what an operator should know, warning only problems",
         ..Setting::of(group::WATCHING)
     };
     LOGFILE = Setting {
@@ -666,7 +666,7 @@ settings! {
         name: "crash-log-enabled",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "A crash writes a report to the log: where it was, which command ran, what the server was like",
+        doc: "Write a report to the log on a crash: the place, the command, the state of the server",
         ..Setting::of(group::WATCHING)
     };
     SYSLOG_ENABLED = Setting {
@@ -674,14 +674,14 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "The log goes to the system's log as well",
+        doc: "Also log to the system's log",
         ..Setting::of(group::WATCHING)
     };
     SYSLOG_IDENT = Setting {
         name: "syslog-ident",
         default: "redis",
         change: Change::AtStart,
-        doc: "What the server is called in the system's log",
+        doc: "Name of the server in the system's log",
         ..Setting::of(group::WATCHING)
     };
     SYSLOG_FACILITY = Setting {
@@ -699,7 +699,7 @@ settings! {
         ]),
         default: "local0",
         change: Change::AtStart,
-        doc: "Where the system's log sorts it in",
+        doc: "Facility in the system's log",
         ..Setting::of(group::WATCHING)
     };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
@@ -709,7 +709,7 @@ settings! {
         unit: "microseconds",
         default: "10000",
         effect: Some(Consequence::Observed),
-        doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
+        doc: "Duration above which a command is recorded in the slow log; 0: all, -1: none",
         ..Setting::of(group::WATCHING)
     };
     SLOWLOG_MAX_LEN = Setting {
@@ -719,7 +719,7 @@ settings! {
         unit: "commands",
         default: "128",
         effect: Some(Consequence::Observed),
-        doc: "Commands that the slow log keeps",
+        doc: "Maximum number of entries in the slow log",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_TRACKING = Setting {
@@ -727,7 +727,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "yes",
         effect: Some(Consequence::Observed),
-        doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
+        doc: "Count commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_MONITOR_THRESHOLD = Setting {
@@ -735,7 +735,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: i64::MAX },
         default: "0",
         effect: Some(Consequence::Observed),
-        doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
+        doc: "Duration above which an event is recorded for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_PERCENTILES = Setting {
@@ -750,7 +750,7 @@ settings! {
         name: "notify-keyspace-events",
         kind: special::EVENT_CLASSES,
         effect: Some(Consequence::Data),
-        doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
+        doc: "Which events are published: K and E select the channels, A or letters of g$lshzxetdnm the events; empty: none",
         ..Setting::of(group::WATCHING)
     };
 }

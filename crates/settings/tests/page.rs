@@ -12,10 +12,9 @@ fn page() -> String {
          marked *start* cannot be changed by `CONFIG SET`. In a container, set the environment variable `DARTER_SET_` and the name in \
          capitals with `_` for `-`, as in `DARTER_SET_MAXMEMORY_POLICY=noeviction`; its value is what `CONFIG SET` takes. Flags win \
          over the environment, and that over the file.\n\
-         {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
-         them: {}.\n\
-         \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \
-         nor is one accepted by `CONFIG SET`; `loadmodule` likewise.\n\n{}",
+         {}\n## Ignored\n\nDirectives of Redis and Valkey that are accepted and shown by `CONFIG GET`, but have no effect: {}.\n\
+         \n## Refused\n\nThese would promise something that Darter does not have. With any value but the default the server does not \
+         start, and `CONFIG SET` refuses it; likewise `loadmodule`.\n\n{}",
         TABLE.page(),
         TABLE.page_of_foreign(),
         TABLE.page_of_refused()

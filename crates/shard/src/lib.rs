@@ -1,17 +1,17 @@
 //! Shards, and how threads enter them.
 //!
-//! A shard belongs to whoever holds its *baton*. A thread that has a command takes the baton of the key's
-//! shard, runs the command as plain single-threaded code, and puts the baton back. If the baton is taken, it
-//! leaves the command in the shard's *mailbox*, and the holder runs it before letting go.
+//! A shard belongs to the thread that holds its *baton*. A thread that has a command takes the baton of the key's
+//! shard, runs the command as plain single-threaded code, and puts the baton back. If the baton is taken, it leaves the
+//! command in the shard's *mailbox*, and the holder runs it before letting go.
 //!
 //! ```text
 //!   thread A ── enter ──▶ [baton │ dbs, waiters, watches, channels] ◀── delegate ── thread B
 //!                  run own command, then what lies in the mailbox (at most DRAIN_MAX), leave
 //! ```
 //!
-//! Invariants: shard data are touched only under the baton; no thread sleeps while it holds one; whoever
-//! holds one waits for another only in ascending order and well under a millisecond, except a script that has
-//! written (see `hold.rs`).
+//! Invariants: shard data is touched only under the baton; no thread sleeps while it holds one; a thread that holds one
+//! waits for another only in ascending order and well under a millisecond, except for a script that has written (see
+//! `hold.rs`).
 //!
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 

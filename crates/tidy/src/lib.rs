@@ -1,4 +1,4 @@
-//! The rules of the house, as a test over the repository's files: `cargo test -p tidy`.
+//! The rules for this code base, as a test over the repository's files: `cargo test -p tidy`.
 //!
 //! Rules that the compiler and clippy cannot check: module heads, sizes of crates, files and functions (with a ratchet for
 //! those that are too large today: the list may only shrink), methods and files of types, circles of imports, the floors of

@@ -61,7 +61,8 @@ impl Identity {
     /// The authorities, which must be given where certificates of others are checked.
     pub(crate) fn roots_for(&self, authentication: Authentication) -> Result<&RootCertStore, Error> {
         if self.roots.is_empty() && authentication != Authentication::No {
-            let hint = " It says whose certificates clients may show; without it, set tls-auth-clients to no";
+            let hint =
+                " It names the authorities that vouch for clients; without one, set tls-auth-clients to no";
             return Err(Error::Missing { setting: "tls-ca-cert-file or tls-ca-cert-dir", hint });
         }
         Ok(&self.roots)
@@ -88,7 +89,7 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let size_bytes = metadata.len();
         return Err(io::Error::other(format!(
-            "it has {size_bytes} bytes, and more than {FILE_BYTES_MAX} are not read"
+            "it has {size_bytes} bytes, more than the limit of {FILE_BYTES_MAX}"
         )));
     }
     Ok(bytes)
@@ -106,7 +107,7 @@ fn certificates(
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| unusable(setting, path, error))?;
     if found.is_empty() {
-        return Err(unusable(setting, path, "it has no certificate (PEM)"));
+        return Err(unusable(setting, path, "it contains no certificate (PEM)"));
     }
     Ok(found)
 }
@@ -139,7 +140,7 @@ fn private_key(
     let wrong = |why: &str| Err(unusable(setting, path, why));
     let has = |words: &str| text.windows(words.len()).any(|window| window == words.as_bytes());
     if has("Proc-Type: 4,ENCRYPTED") {
-        return wrong("its encryption is OpenSSL's old one; write it anew with 'openssl pkcs8 -topk8'");
+        return wrong("it uses OpenSSL's old encryption; convert it with 'openssl pkcs8 -topk8'");
     }
     if !has(ENCRYPTED_LABEL) {
         return PrivateKeyDer::from_pem_slice(text).map_err(|error| unusable(setting, path, error));
@@ -184,13 +185,13 @@ fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
             continue;
         }
         let text = read(SETTING, &file.display().to_string())?;
-        bytes_left = bytes_left.checked_sub(text.len()).ok_or_else(|| {
-            unusable(SETTING, path, format!("its files have more than {FOLDER_BYTES_MAX} bytes"))
-        })?;
+        bytes_left = bytes_left
+            .checked_sub(text.len())
+            .ok_or_else(|| unusable(SETTING, path, format!("its files exceed {FOLDER_BYTES_MAX} bytes")))?;
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
     }
     if roots.is_empty() {
-        return Err(unusable(SETTING, path, "no file there has a certificate (PEM)"));
+        return Err(unusable(SETTING, path, "no file in it contains a certificate (PEM)"));
     }
     Ok(())
 }

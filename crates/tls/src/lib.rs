@@ -1,4 +1,4 @@
-//! TLS by rustls: what an operator may ask for, certificates, and the codec of a connection.
+//! TLS with rustls: settings, certificates, and the codec of a connection.
 //!
 //! ```text
 //!   Options ──▶ Identity::read ──▶ server_config / client_config ──▶ Secured, a codec of `proactor`
@@ -6,8 +6,9 @@
 //!               certificates, keys  refused by name
 //! ```
 //!
-//! Invariants: a configuration is made as a whole or not at all; a session keeps the configuration that it began with, so new
-//! certificates cut no connection. Nothing here reads a clock but rustls (validity of certificates) and [`Options`]' session cache.
+//! Invariants: a configuration is created completely or not at all; a session keeps the configuration that it started
+//! with, so new certificates disconnect no client. Only rustls (validity of certificates) and [`Options`]' session
+//! cache read a clock.
 //!
 //! Not here: the settings, when files are read again, and who is accepted (crate `clients`).
 

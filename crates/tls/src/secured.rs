@@ -132,7 +132,7 @@ impl Secured {
                 let why = plainly(error);
                 tracing::info!("Error accepting a client connection: {why} (addr={peer})");
             }
-            None => tracing::debug!("a connection breaks the rules of TLS: {error}"),
+            None => tracing::debug!("TLS protocol error on a connection: {error}"),
         }
         ErrorKind::InvalidData
     }

@@ -60,7 +60,7 @@ fn check_key(pair: &Pair, provider: &CryptoProvider) -> Result<(), Error> {
         setting: pair.setting,
         path: pair.path.clone(),
         why: match error {
-            rustls::Error::InconsistentKeys(_) => "the key does not fit the certificate".to_owned(),
+            rustls::Error::InconsistentKeys(_) => "the key does not match the certificate".to_owned(),
             error => error.to_string(),
         },
     })

@@ -94,10 +94,10 @@ pub(crate) fn versions(options: &Options) -> Result<Vec<&'static SupportedProtoc
             "tlsv1" | "tlsv1.1" => {
                 return refused(
                     PROTOCOLS,
-                    format!("{word} is broken and not offered; write 'TLSv1.2 TLSv1.3'"),
+                    format!("{word} is insecure and not offered; use 'TLSv1.2 TLSv1.3'"),
                 );
             }
-            _ => return refused(PROTOCOLS, format!("'{word}' is no version; write 'TLSv1.2 TLSv1.3'")),
+            _ => return refused(PROTOCOLS, format!("'{word}' is not a version; use 'TLSv1.2 TLSv1.3'")),
         });
     }
     if versions.is_empty() {
@@ -127,10 +127,9 @@ fn suites_13(list: &str) -> Result<Vec<SupportedCipherSuite>, Error> {
     }
     let find = |name: &str| match NAMES_13.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some((_, suite)) => Ok(*suite),
-        None => refused(
-            CIPHERSUITES,
-            format!("'{name}' is not offered; write one or several of {}", names(NAMES_13)),
-        ),
+        None => {
+            refused(CIPHERSUITES, format!("'{name}' is not offered; use one or more of {}", names(NAMES_13)))
+        }
     };
     list.split(':').map(find).collect()
 }
@@ -164,7 +163,7 @@ fn suites_12(list: &str) -> Result<Vec<SupportedCipherSuite>, Error> {
 }
 
 fn unknown<T>(word: &str) -> Result<T, Error> {
-    refused(CIPHERS, format!("'{word}' is not offered; write DEFAULT, or some of {}", names(NAMES_12)))
+    refused(CIPHERS, format!("'{word}' is not offered; use DEFAULT, or one or more of {}", names(NAMES_12)))
 }
 
 #[cfg(test)]
@@ -222,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_is_refused_with_what_to_write() {
-        let of_12 = format!("write DEFAULT, or some of {}", names(NAMES_12));
+        let of_12 = format!("use DEFAULT, or one or more of {}", names(NAMES_12));
         check(ciphers("AES256-SHA"), Err(&format!("tls-ciphers: 'AES256-SHA' is not offered; {of_12}")));
         check(ciphers("DEFAULT:!AESGCM"), Err(&format!("tls-ciphers: '!AESGCM' is not offered; {of_12}")));
         check(
@@ -231,13 +230,13 @@ mod tests {
         );
         check(
             ciphersuites("TLS_AES_128_CCM_SHA256"),
-            Err("tls-ciphersuites: 'TLS_AES_128_CCM_SHA256' is not offered; write one or several of \
+            Err("tls-ciphersuites: 'TLS_AES_128_CCM_SHA256' is not offered; use one or more of \
                  TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"),
         );
         let old = Options { protocols: "TLSv1.1 TLSv1.2".to_owned(), ..Options::default() };
-        check(old, Err("tls-protocols: TLSv1.1 is broken and not offered; write 'TLSv1.2 TLSv1.3'"));
+        check(old, Err("tls-protocols: TLSv1.1 is insecure and not offered; use 'TLSv1.2 TLSv1.3'"));
         let none = Options { protocols: "SSLv3".to_owned(), ..Options::default() };
-        check(none, Err("tls-protocols: 'SSLv3' is no version; write 'TLSv1.2 TLSv1.3'"));
+        check(none, Err("tls-protocols: 'SSLv3' is not a version; use 'TLSv1.2 TLSv1.3'"));
         check(
             ciphers("!ECDHE-RSA-AES128-GCM-SHA256"),
             Err("tls-ciphers: no suite is left for tls-protocols"),

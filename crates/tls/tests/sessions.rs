@@ -177,12 +177,11 @@ fn what_is_wrong_with_files_is_said_by_name() {
     check(Options::default(), "No tls-cert-file configured!");
     check(
         Options { ca_cert_file: String::new(), ..good.clone() },
-        "No tls-ca-cert-file or tls-ca-cert-dir configured! It says whose certificates clients may show; without it, set \
-         tls-auth-clients to no",
+        "No tls-ca-cert-file or tls-ca-cert-dir configured! It names the authorities that vouch for clients; without one, set tls-auth-clients to no",
     );
     check(
         Options { cert_file: rubbish.clone(), ..good.clone() },
-        &format!("tls-cert-file: {rubbish}: it has no certificate (PEM)"),
+        &format!("tls-cert-file: {rubbish}: it contains no certificate (PEM)"),
     );
     check(
         Options { key_file: missing.clone(), ..good.clone() },
@@ -190,7 +189,7 @@ fn what_is_wrong_with_files_is_said_by_name() {
     );
     check(
         Options { key_file: other.clone(), ..good.clone() },
-        &format!("tls-key-file: {other}: the key does not fit the certificate"),
+        &format!("tls-key-file: {other}: the key does not match the certificate"),
     );
 }
 

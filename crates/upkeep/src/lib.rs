@@ -1,7 +1,8 @@
-//! What threads do when nobody asks: expiry, eviction, defragmentation, freeing what is large, and when each of them is due.
+//! Background work of threads: expiry, eviction, defragmentation, freeing large values, and when each of them is due.
 //!
-//! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It gets into shards by
-//! [`Visits`], one at a time and by trying, so it waits for nobody and is tested on a store without a server.
+//! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It enters
+//! shards through [`Visits`], one at a time and by trying, so it never waits and can be tested on a store without a
+//! server.
 //!
 //! Not here: what a thread does in which order (`server`), and snapshots, which have their own slices.
 

@@ -31,7 +31,7 @@ fn threads(page: &mut Exposition, facts: &dyn Facts, state: &State) {
         page.sample(name, &[("thread", number)], stats.commands_processed.get() as f64);
     }
     let name = "darter_thread_cpu_seconds_total";
-    page.family(name, Kind::Counter, "Time of the processor that each thread has had.");
+    page.family(name, Kind::Counter, "CPU time of each thread.");
     for (number, run_ns) in numbers.iter().zip(state.sampler.borrow().run_ns()) {
         page.sample(name, &[("thread", number)], run_ns as f64 / 1e9);
     }
@@ -40,7 +40,7 @@ fn threads(page: &mut Exposition, facts: &dyn Facts, state: &State) {
 fn batons(page: &mut Exposition, facts: &dyn Facts) {
     let observed = facts.observed();
     let name = "darter_entries_total";
-    page.family(name, Kind::Counter, "Commands by how they came to their shards.");
+    page.family(name, Kind::Counter, "Commands by how they reached their shards.");
     for (word, entry_type) in EntryType::NAMED {
         let count = observed.sum(|stats| &stats.entries[entry_type as usize]);
         page.sample(name, &[("type", word)], count as f64);
@@ -53,7 +53,7 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
         ),
         (
             "darter_baton_retries_total",
-            "Transactions that could not have their shards at once.",
+            "Transactions that could not take their shards at once.",
             observed.sum(|stats| &stats.retries),
         ),
         (
@@ -77,11 +77,11 @@ fn snapshot(page: &mut Exposition, persistence: &Persistence) {
     let saving = persistence.saving.unwrap_or_default();
     let loading = persistence.loading.unwrap_or_default();
     for (name, help, value) in [
-        ("darter_snapshot_keys_done", "Keys that the snapshot under way has.", saving.keys_done as f64),
-        ("darter_snapshot_keys", "Keys that the snapshot under way will have.", saving.key_count as f64),
+        ("darter_snapshot_keys_done", "Keys that the running snapshot has written.", saving.keys_done as f64),
+        ("darter_snapshot_keys", "Keys that the running snapshot will have in all.", saving.key_count as f64),
         (
             "darter_loading_ratio",
-            "The part of the data that was loaded; 0 if none are.",
+            "The share of the data that is loaded; 0 if nothing is being loaded.",
             loading.percent / 100.0,
         ),
     ] {

@@ -29,12 +29,9 @@ type Figure = (&'static str, Kind, &'static str, fn(&Row) -> Option<f64>);
 
 const FIGURES: [Figure; 7] = [
     ("darter_queue_depth", Kind::Gauge, "Elements that are in the queue.", |row| Some(row.depth as f64)),
-    (
-        "darter_queue_oldest_seconds",
-        Kind::Gauge,
-        "How long ago the oldest element came; 0 if there is none.",
-        |row| Some(row.oldest_ms.unwrap_or(0) as f64 / 1000.0),
-    ),
+    ("darter_queue_oldest_seconds", Kind::Gauge, "Age of the oldest element; 0 if there is none.", |row| {
+        Some(row.oldest_ms.unwrap_or(0) as f64 / 1000.0)
+    }),
     ("darter_queue_pushed_total", Kind::Counter, "Elements that came.", |row| Some(row.pushed as f64)),
     ("darter_queue_popped_total", Kind::Counter, "Elements that were taken.", |row| Some(row.popped as f64)),
     ("darter_queue_waiters", Kind::Gauge, "Clients that wait for elements.", |row| Some(row.waiters as f64)),

@@ -124,7 +124,7 @@ fn a_certificate_may_name_the_http_user() {
     assert_eq!(status("/metrics", &nobody, ""), 401);
     // A password says more than the certificate: "default:secret".
     assert_eq!(status("/queues.json", &alice, "Authorization: Basic ZGVmYXVsdDpzZWNyZXQ=\r\n"), 200);
-    assert!(site.secured.server.log_end().contains("no user 'nobody' for the certificate of"));
+    assert!(site.secured.server.log_end().contains("there is no user 'nobody', whom the certificate of"));
     // A user who is gone does not go on, on connections that are open either.
     let mut open = site.connect(Some(&alice));
     scrape_twice(&mut open);
@@ -170,7 +170,7 @@ fn http_gets_new_certificates() {
     own.serve_as(&rubbish());
     site.secured.server.signal(Signal::HUP);
     eventually("the log says why", || {
-        site.secured.server.log_end().contains("the certificates for TLS stay as they were: tls-cert-file")
+        site.secured.server.log_end().contains("the TLS certificates were not reloaded: tls-cert-file")
     });
     assert_eq!(shown(), der(&second));
     scrape_twice(&mut old);

@@ -150,7 +150,7 @@ fn the_user_of_a_certificate_has_only_so_many_connections() {
     check(&mut second, "ACL WHOAMI", "\"alice\"");
     // One more ends unserved, whether it says so itself or not; a password takes a place of the same user.
     assert!(!secured.serves(own.client_config(Some(&alice))));
-    assert!(secured.server.log_end().contains("the user 'alice' has too many clients for one more at"));
+    assert!(secured.server.log_end().contains("user 'alice' has reached maxclients-per-user: refusing"));
     check(&mut admin, "AUTH alice x", "(error) ERR max number of clients of this user reached");
     assert_eq!(admin.info("stats", "rejected_connections"), "2");
     let mut other = secured.connect(Some(&bob));
@@ -197,7 +197,7 @@ fn certificates_change_under_connections() {
     own.serve_as(&rubbish());
     secured.server.signal(Signal::HUP);
     eventually("the log says why", || {
-        secured.server.log_end().contains("the certificates for TLS stay as they were: tls-cert-file")
+        secured.server.log_end().contains("the TLS certificates were not reloaded: tls-cert-file")
     });
     assert_eq!(secured.shown(&client), der(&second));
     let (third, other) = (own.issue("server"), own.issue("server"));
@@ -210,7 +210,7 @@ fn certificates_change_under_connections() {
         "(error) ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - Unable to update TLS configuration. \
          Check server logs.",
     );
-    assert!(secured.server.log_end().contains("the key does not fit the certificate"));
+    assert!(secured.server.log_end().contains("the key does not match the certificate"));
     own.serve_as(&third);
     check(&mut admin, &format!("CONFIG SET tls-cert-file {path}"), "OK");
     assert_eq!(secured.shown(&client), der(&third));
@@ -259,7 +259,7 @@ fn only_regular_files_are_read() {
         ("tls-key-file", &pipe, "it is not a regular file"),
         ("tls-ca-cert-file", "/dev/tty", ""),
         ("tls-ca-cert-file", &scratch.path("."), "it is not a regular file"),
-        ("tls-client-cert-file", &large, "it has 8388609 bytes, and more than 8388608 are not read"),
+        ("tls-client-cert-file", &large, "it has 8388609 bytes, more than the limit of 8388608"),
         ("tls-ca-cert-dir", "/dev/zero", ""),
     ] {
         let refused = admin.show(&format!("CONFIG SET {setting} {path}"));
@@ -267,7 +267,7 @@ fn only_regular_files_are_read() {
             refused.ends_with("Unable to update TLS configuration. Check server logs."),
             "{setting} {path}: {refused}"
         );
-        let line = format!("TLS stays as it was: {setting}: cannot read {path}: {why}");
+        let line = format!("the TLS settings are unchanged: {setting}: cannot read {path}: {why}");
         assert!(secured.server.log_end().contains(&line), "{line}: {}", secured.server.log_end());
     }
     assert!(secured.serves(secured.authority.client_config(Some(&secured.authority.issue("client")))));
@@ -287,12 +287,12 @@ fn a_server_that_cannot_speak_tls_does_not_start() {
         Server::darter(&options).map(drop).expect_err("it does not start").to_string()
     };
     let refused = start(&[]);
-    assert!(refused.contains("server.key: the key does not fit the certificate"), "{refused}");
+    assert!(refused.contains("server.key: the key does not match the certificate"), "{refused}");
     authority.serve_as(&one);
     for (option, value, why) in [
-        ("--tls-protocols", "TLSv1.1", "write 'TLSv1.2 TLSv1.3'"),
-        ("--tls-ciphers", "AES128-SHA", "write DEFAULT, or some of"),
-        ("--tls-ciphersuites", "TLS_AES_128_CCM_SHA256", "write one or several of"),
+        ("--tls-protocols", "TLSv1.1", "use 'TLSv1.2 TLSv1.3'"),
+        ("--tls-ciphers", "AES128-SHA", "use DEFAULT, or one or more of"),
+        ("--tls-ciphersuites", "TLS_AES_128_CCM_SHA256", "use one or more of"),
         ("--tls-dh-params-file", "dh.pem", "elliptic curves only"),
         ("--tls-ca-cert-file", "", "No tls-ca-cert-file or tls-ca-cert-dir configured!"),
     ] {

@@ -21,7 +21,7 @@ pub(super) const DARTER_MARK: Entry = Entry {
     keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("key", 0), string("marks")],
     reply: Shape::Int,
-    note: "Of Darter, for its own journal: `flags [cas [state]]`",
+    note: "Internal to Darter, for its journal and replicas; `marks` are `flags [cas [state]]`",
     run: Run::Function(darter_mark),
     ..Entry::DEFAULT
 };

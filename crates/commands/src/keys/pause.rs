@@ -17,7 +17,7 @@ pub(super) const DARTER_PAUSE: Entry = Entry {
     keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("queue", 0), integer("paused")],
     reply: Shape::Int,
-    note: "Of Darter, for its own journal: 0 resumes, another number pauses",
+    note: "Internal to Darter, for its journal and replicas; 0 resumes, another number pauses",
     run: Run::Function(darter_pause),
     ..Entry::DEFAULT
 };

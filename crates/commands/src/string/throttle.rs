@@ -34,7 +34,7 @@ pub(super) const CL_THROTTLE: Entry = Entry {
         integer("quantity").optional(),
     ],
     reply: Shape::Tuple(&[Shape::Int, Shape::Int, Shape::Int, Shape::Int, Shape::Int]),
-    note: "Of the module redis-cell; seconds are rounded up",
+    note: "A command of the module redis-cell; seconds are rounded up",
     run: Run::Function(throttle),
     ..Entry::DEFAULT
 };

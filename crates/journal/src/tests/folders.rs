@@ -39,7 +39,7 @@ fn two_servers_do_not_use_one_folder() {
         let error = folder.lock().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Locked);
         assert!(
-            error.to_string().contains("another server uses this folder (end that server, or"),
+            error.to_string().contains("another server uses this folder (stop that server, or"),
             "{error}"
         );
         drop(lock);
@@ -58,7 +58,7 @@ fn a_folder_of_somebody_else_is_recognised() {
     put(&disk, "appendonly.aof.1.base.rdb");
     let way_out = "(move them away, or choose another appenddirname)";
     let text = format!(
-        "data/appendonlydir/appendonly.aof.1.base.rdb: the folder for the journal has files of something else {way_out}"
+        "data/appendonlydir/appendonly.aof.1.base.rdb: the folder for the journal contains other files {way_out}"
     );
     check_error(&folder(&disk).contents().unwrap_err(), ErrorKind::Foreign, &text);
     put(&disk, "appendonly.aof.manifest");

@@ -187,7 +187,7 @@ const LATENCY_DOCTOR: Entry = Entry {
     summary: "Returns a human-readable latency analysis report.",
     arity: 2,
     reply: Shape::Verbatim,
-    note: "In words of its own",
+    note: "Its wording is Darter's",
     run: Run::Function(latency_doctor),
     ..SUBCOMMAND
 };

@@ -130,7 +130,7 @@ impl Choice {
         }
         let files = match Files::find(wish, names) {
             Err(error) if wish.wanted == Wanted::No => {
-                tracing::warn!("{error}. It is left aside, because import-aof is no");
+                tracing::warn!("{error}. The file is ignored, because import-aof is no");
                 None
             }
             found => found?,
@@ -138,7 +138,7 @@ impl Choice {
         let Some(files) = files else {
             if wish.wanted == Wanted::Yes && ever.is_none() && !wish.has_journal {
                 return Err(Error::Undecided(format!(
-                    "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}. Without import-aof the \
+                    "import-aof is yes, but there is no append-only file to load: neither {} nor {}. Without import-aof the \
                      server starts from the snapshot, if there is one",
                     shown(&wish.manifest(names)),
                     shown(&names.path(&wish.file)),
@@ -161,8 +161,7 @@ impl Choice {
         }
         if !wish.has_save_points && !wish.has_journal {
             return Err(Error::Undecided(format!(
-                "import-aof is yes, and save is empty: nothing that {} holds, and nothing that comes later, would be saved when \
-                 the server stops. Give save points, as with --save '3600 1 300 100 60 10000'",
+                "import-aof is yes, but save is empty: neither the data in {} nor anything written later would be saved when the server stops. Set save points, as with --save '3600 1 300 100 60 10000'",
                 files.name()
             )));
         }
@@ -180,13 +179,13 @@ fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
     let journal = wish.journal(names);
     let refuse = |why: String| Err(Error::Undecided(why));
     if !wish.has_journal && wish.wanted == Wanted::No {
-        tracing::warn!("{} is left aside, because import-aof and appendonly are no", shown(&journal));
+        tracing::warn!("{} is ignored, because import-aof and appendonly are no", shown(&journal));
         return Ok(true);
     }
     if !wish.has_journal {
         return refuse(format!(
-            "{} names a journal, and appendonly is no: the snapshot may lack what is in it. --appendonly yes goes on with the journal; \
-             --appendonly no --import-aof no leaves it aside and starts from the snapshot, if there is one",
+            "{} names a journal, but appendonly is no, and the snapshot may lack data that is in the journal. --appendonly yes continues with the journal; \
+             --appendonly no --import-aof no ignores it and starts from the snapshot, if there is one",
             shown(&journal)
         ));
     }
@@ -194,7 +193,7 @@ fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
         && superseded_before(names).as_ref() != Some(&files.state)
     {
         return refuse(format!(
-            "{} was written by Redis (last {}) beside the journal that {} names, and each may have something that the other has not. \
+            "{} was written by Redis (last {}) beside the journal that {} names, and each may have data that the other lacks. \
              Move one of them elsewhere",
             files.name(),
             files.changed(),
@@ -205,8 +204,7 @@ fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
     let changed = |path: &Path| names.disk().info(path).ok().and_then(|info| info.modified);
     if changed(&snapshot) > changed(&journal) && is_foreign(names) {
         return refuse(format!(
-            "{} was written by another server than Darter after the journal that {} names, and each may have something that the \
-             other has not. Move one of them elsewhere",
+            "{} was written by another server than Darter after the journal that {} names, and each may have data that the other lacks. Move one of them elsewhere",
             shown(&snapshot),
             shown(&journal)
         ));
@@ -225,8 +223,7 @@ impl Known<'_> {
         let has_changed = self.ever.as_ref().is_some_and(|ever| Some(ever) != state);
         if self.by_snapshot.is_some() || self.snapshot.is_some() && has_changed {
             return refuse(format!(
-                "{aof} was written by Redis (last {}) after a snapshot took its place, so it and {snapshot} may each have something \
-                 that the other has not. Move one of them elsewhere: without {aof} the snapshot is loaded; without the snapshot, --import-aof yes \
+                "Redis has written to {aof} (last {}) since a snapshot replaced it, so it and {snapshot} may each have data that the other lacks. Move one of them elsewhere: without {aof} the snapshot is loaded; without the snapshot, --import-aof yes \
                  loads {aof}",
                 files.changed(),
             ));
@@ -234,20 +231,19 @@ impl Known<'_> {
         match wanted {
             Wanted::Yes | Wanted::Ask if self.snapshot.is_some() && self.ever.as_ref() == state => {
                 refuse(format!(
-                    "{aof} was imported before, and is as it was then, while {snapshot} was written anew by somebody else. --import-aof \
-                 no loads the snapshot; to import once more, move the snapshot elsewhere and give --import-aof yes",
+                    "{aof} was imported before and has not changed since, but another program has rewritten {snapshot}. --import-aof \
+                 no loads the snapshot; to import again, move the snapshot elsewhere and pass --import-aof yes",
                 ))
             }
             Wanted::Yes => Ok(true),
             Wanted::No if has_changed => refuse(format!(
-                "import-aof is no, but {aof} was written by Redis (last {}) since it was left aside. --import-aof yes loads it; \
-                 to start without it, move it elsewhere",
+                "import-aof is no, but Redis has written to {aof} (last {}) since Darter ignored it. --import-aof yes loads it; to start without it, move it elsewhere",
                 files.changed(),
             )),
             Wanted::No => Ok(false),
             Wanted::Ask => refuse(format!(
                 "there is an append-only file of Redis, {aof} (last written {}), and appendonly is no. --import-aof yes loads it \
-                 once in the place of the snapshot; --import-aof no leaves it aside and {}",
+                 once instead of the snapshot; --import-aof no ignores it and {}",
                 files.changed(),
                 self.without_import(),
             )),
@@ -259,7 +255,7 @@ impl Known<'_> {
     }
 
     fn without_import(&self) -> String {
-        let Some(path) = &self.snapshot else { return "starts with no data".to_owned() };
+        let Some(path) = &self.snapshot else { return "starts empty".to_owned() };
         let changed = self.names.disk().info(path).ok().and_then(|info| info.modified);
         let changed = changed.map_or_else(|| "some time ago".to_owned(), moment);
         format!("loads {} (last written {changed})", shown(path))
@@ -269,14 +265,12 @@ impl Known<'_> {
     fn say_what_counts(&self, files: &Files) {
         let aof = files.name();
         match (&self.by_snapshot, &self.snapshot) {
-            (Some(_), _) => tracing::info!("{aof} is left aside: the snapshot took its place before"),
+            (Some(_), _) => tracing::info!("{aof} is ignored: a snapshot already contains it"),
             (None, Some(_)) => {
-                tracing::warn!("{aof} is left aside, because import-aof is no: the snapshot is loaded");
+                tracing::warn!("{aof} is ignored, because import-aof is no; the snapshot is loaded instead");
             }
             (None, None) => {
-                tracing::warn!(
-                    "{aof} is left aside, because import-aof is no: the server starts with no data"
-                );
+                tracing::warn!("{aof} is ignored, because import-aof is no; the server starts empty");
             }
         }
     }

@@ -85,7 +85,7 @@ pub(super) fn shown(path: &Path) -> String {
 
 fn refusal(path: &Path, why: String) -> Error {
     let why = format!(
-        "{why}. To start without it, from the snapshot if there is one, move it elsewhere or give --import-aof no"
+        "{why}. To start without it, from the snapshot if there is one, move it elsewhere or pass --import-aof no"
     );
     Error::AppendOnlyFiles { name: shown(path), why }
 }
@@ -93,7 +93,7 @@ fn refusal(path: &Path, why: String) -> Error {
 fn named_but(part: &Path, cause: &std::io::Error) -> String {
     let name = part.file_name().unwrap_or_default().display();
     match cause.kind() {
-        ErrorKind::NotFound => format!("its manifest names {name}, which is not there"),
+        ErrorKind::NotFound => format!("its manifest names {name}, which is missing"),
         _ => format!("{name}: {cause}"),
     }
 }
@@ -110,7 +110,7 @@ fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Opt
             return match stray_part(disk, folder, name) {
                 // Redis takes the single file then.
                 Some(part) if disk.info(single).is_err() => {
-                    let why = format!("there is {part}, and no {name}.manifest that names it");
+                    let why = format!("{part} exists, but no {name}.manifest names it");
                     Err(refusal(folder, why))
                 }
                 _ => Ok(None),
@@ -119,7 +119,7 @@ fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Opt
         Err(source) => return Err(Error::Io { what: format!("cannot read {}", shown(&path)), source }),
     }
     if text.len() > MANIFEST_BYTES_MAX {
-        return Err(refusal(&path, "it is longer than a manifest".to_owned()));
+        return Err(refusal(&path, "it is too long for a manifest".to_owned()));
     }
     let manifest = Manifest::decode(&text).map_err(|error| refusal(&path, error.to_string()))?;
     let mut parts: Vec<PathBuf> = manifest.files().map(|file| folder.join(file)).collect();

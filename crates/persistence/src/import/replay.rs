@@ -196,7 +196,7 @@ impl<'a> Replay<'a> {
             (true, false) => refuse("and aof-load-truncated is no"),
             (true, true) => {
                 tracing::warn!(
-                    "{}: the last {} bytes are left out: {what} at offset {offset}. The file stays as it is",
+                    "{}: the last {} bytes are ignored: {what} at offset {offset}. The file is not changed",
                     shown(path),
                     length - offset,
                 );
@@ -220,9 +220,9 @@ impl Running<'_> {
                 self.multi = Some(Multi { offset, commands: Vec::new() });
                 Ok(())
             }
-            (Role::Begin, Some(_)) => Err(self.error(offset, &args, "a transaction in another one")),
+            (Role::Begin, Some(_)) => Err(self.error(offset, &args, "a nested transaction")),
             (Role::End, None) => {
-                Err(self.error(offset, &args, "the end of a transaction that did not begin"))
+                Err(self.error(offset, &args, "the end of a transaction that was never begun"))
             }
             (Role::End, multi @ Some(_)) => {
                 let commands = multi.take().into_iter().flat_map(|multi| multi.commands);
@@ -274,7 +274,8 @@ impl Running<'_> {
         let is_declared = |command: &Command| command.full_name.as_bytes().eq_ignore_ascii_case(args[0]);
         let table = self.import.table;
         let is_renamed = table.by_name(args[0]).is_none() && table.all().iter().any(is_declared);
-        let renamed = "rename-command has taken this name away; without that line of the configuration the file can be loaded";
+        let renamed =
+            "rename-command has disabled this name; remove that line of the configuration to load the file";
         self.error(offset, args, if is_renamed { renamed } else { why })
     }
 

@@ -148,7 +148,7 @@ impl<'a> Target<'a> {
         if bytes <= max {
             return Ok(());
         }
-        let why = format!("it does not fit into memory: {bytes} bytes are in use, and {max} may be");
+        let why = format!("it does not fit into memory: {bytes} bytes are in use, of at most {max}");
         Err(rdb::Error { offset, why: io::Error::new(io::ErrorKind::OutOfMemory, why).into() })
     }
 
@@ -230,7 +230,7 @@ impl<'a> Target<'a> {
     fn insert(&self, entry: Entry) -> Result<(), rdb::Error> {
         let Entry { db, shard, hash, item, mut value } = entry;
         if let (Value::List(list), Some(bytes)) = (&mut value, &item.arrivals) {
-            let why = Why::Corrupt("when the elements of a queue came is damaged");
+            let why = Why::Corrupt("the arrival times of a queue's elements are damaged");
             let arrivals =
                 Arrivals::from_bytes(bytes, list.len()).ok_or(rdb::Error { offset: item.offset, why })?;
             list.extras_mut().get_mut().seen = Some(Seen::new(arrivals));
@@ -240,7 +240,7 @@ impl<'a> Target<'a> {
         db.note_volatile_fields(&value);
         let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key, _| Record::new(key, value));
         if !is_new {
-            return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key is there twice") });
+            return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key occurs twice") });
         }
         record.set_access(access::restored(
             self.load.config.lfu,
@@ -249,7 +249,7 @@ impl<'a> Target<'a> {
             item.frequency,
         ));
         if let Some(text) = &item.marks {
-            let why = Why::Corrupt("what memcached's clients attach to a key is damaged");
+            let why = Why::Corrupt("memcached's flags of a key are damaged");
             record.set_marks(Marks::from_text(text).ok_or(rdb::Error { offset: item.offset, why })?);
         }
         if item.expiry_ms.is_some() {

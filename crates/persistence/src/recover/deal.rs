@@ -181,7 +181,7 @@ impl Dealer<'_> {
         };
         let db_count = self.db_count;
         if let Some(number) = db.filter(|number| *number >= db_count) {
-            let why = format!("database {number} is selected, and the setting databases is {db_count}");
+            let why = format!("database {number} is selected, but the setting databases is {db_count}");
             return Err(fail(0, None, &why));
         }
         let mut offset = 0;
@@ -203,8 +203,8 @@ impl Dealer<'_> {
                 (Role::Select, _) => db = Some(selected(words[1], db_count).map_err(broken)?),
                 (Role::Begin, None) => multi_at = Some(offset),
                 (Role::End, Some(_)) => multi_at = None,
-                (Role::Begin, Some(_)) => return Err(broken("a transaction in another one")),
-                (Role::End, None) => return Err(broken("the end of a transaction that did not begin")),
+                (Role::Begin, Some(_)) => return Err(broken("a nested transaction")),
+                (Role::End, None) => return Err(broken("the end of a transaction that was never begun")),
                 (Role::Nothing, _) => {}
                 (Role::Refused(why), _) => return Err(broken(why)),
             }
@@ -283,7 +283,7 @@ impl Dealer<'_> {
 fn check_selected(before: Option<u32>, said: Option<u32>) -> Result<(), String> {
     match (before, said) {
         (Some(before), Some(said)) if before != said => {
-            Err(format!("database {said} is said to be selected, and slices before it select {before}"))
+            Err(format!("it says that database {said} is selected, but the slices before it select {before}"))
         }
         _ => Ok(()),
     }
@@ -298,15 +298,15 @@ pub(super) fn group_of(id: ShardId, group_count: usize) -> usize {
 fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) -> Result<usize, &'static str> {
     let (count, mut at) = read_number(payload, offset, b'*')?;
     if count == 0 {
-        return Err("a command of no words");
+        return Err("an empty command");
     }
     for _ in 0..count {
         let (length, start) = read_number(payload, at, b'$')?;
-        let end = start.checked_add(length).ok_or("a word that reaches over the end of the slice")?;
+        let end = start.checked_add(length).ok_or("an argument that extends past the end of the slice")?;
         match payload.get(end..).and_then(|rest| rest.get(..2)) {
             Some(b"\r\n") => {}
-            Some(_) => return Err("no line end where a word ends"),
-            None => return Err("a word that reaches over the end of the slice"),
+            Some(_) => return Err("no line end after an argument"),
+            None => return Err("an argument that extends past the end of the slice"),
         }
         words.push(start..end);
         at = end + 2;
@@ -317,7 +317,7 @@ fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) ->
 /// Reads a line of `sign` and a number; the number, and where the line ends.
 #[inline]
 fn read_number(payload: &[u8], offset: usize, sign: u8) -> Result<(usize, usize), &'static str> {
-    const NO_COMMAND: &str = "what is there is no command";
+    const NO_COMMAND: &str = "this is not a command";
     let Some((first, rest)) = payload.get(offset..).and_then(<[u8]>::split_first) else {
         return Err("it ends inside a command");
     };

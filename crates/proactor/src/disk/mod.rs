@@ -380,9 +380,7 @@ impl DiskFile {
     /// Does what makes something durable, unless that has failed before.
     fn durably(&self, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if self.has_failed.load(Ordering::Relaxed) {
-            return Err(io::Error::other(
-                "an earlier sync of this file failed, and nobody knows what it lost",
-            ));
+            return Err(io::Error::other("an earlier sync of this file failed, and what it lost is unknown"));
         }
         make().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))
     }

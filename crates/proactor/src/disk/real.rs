@@ -39,7 +39,7 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
         opened = options.custom_flags(libc::O_NOFOLLOW).open(path);
     }
     if has_code(&opened, libc::ELOOP) {
-        return Err(io::Error::other("it is a symbolic link, and those are not followed to write"));
+        return Err(io::Error::other("it is a symbolic link, which is not followed for writing"));
     }
     let file = opened?;
     let metadata = file.metadata()?;

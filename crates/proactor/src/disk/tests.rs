@@ -173,7 +173,7 @@ fn nothing_is_written_by_way_of_a_link() {
     std::os::unix::fs::symlink(&target, &link).unwrap();
     for how in [Open::Write, Open::Empty, Open::Direct] {
         let error = disk.open(&link, how).unwrap_err().to_string();
-        assert_eq!(error, "it is a symbolic link, and those are not followed to write", "{how:?}");
+        assert_eq!(error, "it is a symbolic link, which is not followed for writing", "{how:?}");
     }
     assert!(disk.lock(&link).is_err());
     assert_eq!(disk.read(&link).unwrap(), b"precious", "reading is another matter");

@@ -31,7 +31,7 @@ const STEP_MEMBERS: usize = 16;
 
 pub(super) const FIND: Entry = Entry {
     name: "find",
-    summary: "Returns the elements of a queue that contain a text, or the job of an id, and a cursor to go on with.",
+    summary: "Returns the elements of a queue that contain a text, or the job with an id, and a cursor for the next call.",
     complexity: "O(N) where N is the number of elements searched, in slices that hold up nobody.",
     since: "7.2.0",
     group: Group::Queue,

@@ -69,13 +69,13 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "MOVE <from> <to> [COUNT <count>] [TEXT <text>]",
         "    Move elements, oldest first. Returns how many.",
         "PAUSE <queue> [<queue> ...]",
-        "    Have whoever takes from the queues find them empty.",
+        "    Make the queues look empty to whatever takes from them.",
         "PEEK <queue> [COUNT <count>]",
         "    Show the elements that workers will take next.",
         "REMOVE <queue> TEXT <text>|ID <id> [COUNT <count>]",
         "    Remove elements, oldest first. Returns how many.",
         "RESUME <queue> [<queue> ...]",
-        "    Let the elements of the queues be taken again.",
+        "    Let elements of the queues be taken again.",
     ])
 }
 

@@ -8,7 +8,7 @@ use crate::{Ctx, Entry, Run};
 
 pub(super) const PAUSE: Entry = Entry {
     name: "pause",
-    summary: "Pauses queues: whoever takes from them finds them empty, while elements may be added.",
+    summary: "Pauses queues: commands that take from them find them empty; elements can still be added.",
     complexity: "O(N) where N is the number of queues",
     since: "7.2.0",
     group: Group::Queue,

@@ -196,7 +196,7 @@ impl Thread {
             let Some(bytes_max) = bytes_max else { return };
             let excess = sizes.pop_excess(observed.client_bytes(), bytes_max, largest_of_all);
             let Some((bytes, conn)) = excess else { return };
-            tracing::info!(bytes, "a client is disconnected: the clients are beyond maxmemory-clients");
+            tracing::info!(bytes, "disconnecting a client: the clients together exceed maxmemory-clients");
             stats.evicted_clients.add(1);
             self.close(conn, CloseMode::Now);
         }

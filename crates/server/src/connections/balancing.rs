@@ -59,7 +59,7 @@ pub(crate) fn look(host: &mut ThreadHost) {
     let in_use = host.workload.balance.in_use();
     stats.threads_in_use.set(in_use as u64);
     if in_use != before && is_elastic(host) {
-        tracing::info!("{in_use} of {} threads serve connections now", loads.len());
+        tracing::info!("{in_use} of {} threads now serve connections", loads.len());
     }
     for order in orders {
         host.mailroom.send(order.from, Message::Share(order));

@@ -80,7 +80,7 @@ impl Thread {
         if !session.access.is_authenticated() {
             tracing::warn!(
                 pending_bytes,
-                "a client is disconnected: it does not authenticate, and does not read its replies"
+                "disconnecting a client: it is not authenticated and does not read its replies"
             );
             return self.close(conn, CloseMode::Now);
         }
@@ -88,7 +88,11 @@ impl Thread {
         let since_ms = &mut session.over_soft_limit_since_ms;
         if watchlist.judge_output(conn, pending_bytes as u64, since_ms, &limit, *now_ms) {
             let id = session.client.id;
-            tracing::warn!(id, pending_bytes, "a client is disconnected: it is beyond its output limit");
+            tracing::warn!(
+                id,
+                pending_bytes,
+                "disconnecting a client: it exceeds client-output-buffer-limit"
+            );
             self.close(conn, CloseMode::Now);
         }
     }
@@ -96,7 +100,7 @@ impl Thread {
     /// Disconnects a client whose request is longer than it may be.
     pub(crate) fn check_input(&mut self, conn: ConnId, input_bytes: usize) {
         if input_bytes > self.host.shared.settings.query_bytes_max() {
-            tracing::warn!(input_bytes, "a client is disconnected: it is beyond its query buffer limit");
+            tracing::warn!(input_bytes, "disconnecting a client: it exceeds client-query-buffer-limit");
             self.close(conn, CloseMode::Now);
         }
     }
@@ -113,7 +117,7 @@ impl Thread {
                     self.serve(conn);
                 }
                 Verdict::GiveUp => {
-                    tracing::warn!("a client is disconnected: it does not read its replies");
+                    tracing::warn!("disconnecting a client: it does not read its replies");
                     self.close(conn, CloseMode::Now);
                 }
             }
@@ -136,7 +140,7 @@ impl Thread {
         }
         let handshake_ms_max = self.host.shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
         for conn in self.host.watchlist.take_slow_handshakes(self.host.now_ms, handshake_ms_max) {
-            tracing::info!("a connection is closed: its TLS handshake takes too long");
+            tracing::info!("closing a connection: its TLS handshake takes too long");
             self.close(conn, CloseMode::Now);
         }
         let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);

@@ -26,7 +26,7 @@ pub(super) fn begin(host: &mut ThreadHost, population: Population) {
             if asked.lacks_room() {
                 reply.error(CommandError::OUT_OF_MEMORY.text());
             } else if asked.is_given_up() {
-                reply.error(b"ERR the keys are not all there, because the client hung up");
+                reply.error(b"ERR not all keys were created, because the client disconnected");
             } else {
                 reply.ok();
             }

@@ -252,7 +252,7 @@ impl FollowerAround<Loaded> for Host<'_> {
             ErrandStep::Ended
         };
         if let Err(error) = shared.machine.errands.start("replica-dial", Box::new(work)) {
-            tell(Err(format!("no thread to connect to MASTER: {error}")));
+            tell(Err(format!("cannot start a thread to connect to MASTER: {error}")));
         }
     }
 
@@ -266,7 +266,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         let tell = move |read| shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
         let work = outgoing.spool(names.disk().clone(), path, load, tell);
         let started = shared.machine.errands.start("replica-load", work);
-        started.map_err(|error| format!("no thread to take a snapshot: {error}"))?;
+        started.map_err(|error| format!("cannot start a thread to receive a snapshot: {error}"))?;
         Ok(incoming)
     }
 

@@ -118,9 +118,9 @@ fn begin_sync(thread: &mut Thread, content: Content) {
     match shared.begin_spool(&mut thread.tx.hold, content) {
         Ok(spool) => {
             let count = shared.primary.begin(content, &Start { cut, spool: Some(spool), held });
-            tracing::info!("a snapshot begins for {count} replicas");
+            tracing::info!("starting a snapshot for {count} replicas");
         }
-        Err(error) => tracing::error!("the snapshot for replicas cannot begin: {error}"),
+        Err(error) => tracing::error!("cannot start the snapshot for replicas: {error}"),
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let ttl_ms = settings.number(REPL_BACKLOG_TTL) as u64 * 1000;
     if ttl_ms > 0 && shared.primary.is_deserted(now_ms, ttl_ms) {
         if thread.enters_all() {
-            tracing::info!("no replica has come for repl-backlog-ttl: the stream for them ends");
+            tracing::info!("no replica has connected for repl-backlog-ttl: the backlog is freed");
             shared.journal.end_stream();
         }
         return thread.leave_all();

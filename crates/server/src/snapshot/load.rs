@@ -134,7 +134,7 @@ impl<'s> Loader<'s> {
             }
         }
         tracing::info!(
-            "DB loaded from {name}: {key_count} keys, {expired_count} expired ones left out, {} ms",
+            "DB loaded from {name}: {key_count} keys, {expired_count} expired keys skipped, {} ms",
             self.clock.monotonic_ms() - started_ms
         );
         Ok(true)

@@ -20,13 +20,13 @@ settings! {
         kind: SettingKind::Words,
         default: "127.0.0.1 -::1",
         change: Change::AtStart,
-        doc: "Addresses for HTTP; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
+        doc: "Addresses for HTTP; * is all of IPv4, ::* all of IPv6; an address with a - in front may be missing",
         ..Setting::of(group::WATCHING)
     };
     HTTP_HOSTS = Setting {
         name: "http-hosts",
         kind: SettingKind::Words,
-        doc: "Names by which HTTP may be asked for besides localhost and addresses; * is any name, which lets web sites of others in (DNS rebinding)",
+        doc: "Host names accepted over HTTP besides localhost and addresses; * is any name, which allows DNS rebinding by other web sites",
         ..Setting::of(group::WATCHING)
     };
     HTTP_CONNECTIONS_MAX = Setting {
@@ -34,7 +34,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 10_000 },
         unit: "connections",
         default: "64",
-        doc: "HTTP connections that may be open at once; one more ends the one that has waited longest without a request, or is answered 503",
+        doc: "Maximum number of HTTP connections; a further one closes the connection that has been without a request for longest, or gets 503",
         ..Setting::of(group::WATCHING)
     };
     METRICS_QUEUES_MAX = Setting {
@@ -42,7 +42,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 100_000 },
         unit: "queues",
         default: "200",
-        doc: "Queues that have labels of their own in /metrics; the rest are summed up as `other`",
+        doc: "Number of queues with labels of their own in /metrics; the rest are summed up as `other`",
         ..Setting::of(group::WATCHING)
     };
 }

@@ -14,7 +14,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "The server runs in the background: the command ends when it listens. Under systemd (see supervised) it stays in the foreground",
+        doc: "Run in the background: the command returns when the server listens. Under systemd (see supervised) it stays in the foreground",
         ..Setting::of(group::PROCESS)
     };
     SUPERVISED = Setting {
@@ -22,7 +22,7 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
         change: Change::AtStart,
-        doc: "The service manager that is told when the server is ready, how far it is with loading and saving, and when it stops; auto: the one whose variables are set",
+        doc: "Service manager to notify when the server is ready, about loading and saving, and when it stops; auto: the one whose variables are set",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_TIMEOUT = Setting {
@@ -30,21 +30,21 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "10",
-        doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up those that do not come back; at least 1",
+        doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up on those that do not return; at least 1",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGINT = Setting {
         name: "shutdown-on-sigint",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
-        doc: "What SIGINT does: default, or some of save, nosave, now and force, as SHUTDOWN has them",
+        doc: "What SIGINT does: default, or some of SHUTDOWN's save, nosave, now and force",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGTERM = Setting {
         name: "shutdown-on-sigterm",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
-        doc: "The same for SIGTERM",
+        doc: "What SIGTERM does: likewise",
         ..Setting::of(group::PROCESS)
     };
     PIDFILE = Setting {
@@ -65,7 +65,7 @@ settings! {
         kind: special::FILE_NAME,
         default: "dump.rdb",
         change: Change::Protected,
-        doc: "Name of the snapshot's file in the working directory, which is loaded at the start; {timestamp} in it is the time of the save, the newest is loaded",
+        doc: "File name of the snapshot in the working directory, which is loaded at the start; {timestamp} in it becomes the time of the save, and the newest is loaded",
         ..Setting::of(group::PROCESS)
     };
     RDBCHECKSUM = Setting {
@@ -73,7 +73,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "yes",
         change: Change::AtStart,
-        doc: "Snapshots end with a checksum, which is compared when they are loaded",
+        doc: "Write a checksum at the end of snapshots, and verify it on loading",
         ..Setting::of(group::PROCESS)
     };
     RDBCOMPRESSION = Setting {
@@ -81,35 +81,35 @@ settings! {
         kind: SettingKind::Bool,
         default: "yes",
         effect: Some(Consequence::Data),
-        doc: "Strings in snapshots and in the replies of DUMP are compressed",
+        doc: "Compress strings in snapshots and in the replies of DUMP",
         ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_FORMAT = Setting {
         name: "snapshot-format",
         kind: SettingKind::Choice(&[("rdb", 0), ("darter", 1)]),
         default: "rdb",
-        doc: "How snapshots are saved: rdb: one file that Redis loads; darter: one file for each thread, which are loaded in parallel, and dbfilename names them",
+        doc: "Format of snapshots; rdb: one file that Redis loads; darter: one file for each thread, loaded in parallel, and dbfilename lists them",
         ..Setting::of(group::PROCESS)
     };
     RDB_VERSION = Setting {
         name: "rdb-version",
         kind: SettingKind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
         default: "10",
-        doc: "Version of the format of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
+        doc: "RDB version of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
         ..Setting::of(group::PROCESS)
     };
     RDB_SAVE_INCREMENTAL_FSYNC = Setting {
         name: "rdb-save-incremental-fsync",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "The disk begins with what was written of a snapshot long before the end",
+        doc: "Start flushing a snapshot to the disk while it is written",
         ..Setting::of(group::PROCESS)
     };
     STOP_WRITES_ON_BGSAVE_ERROR = Setting {
         name: "stop-writes-on-bgsave-error",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Commands that write are refused after a save that failed, if there are save points",
+        doc: "Refuse write commands after a failed save, if there are save points",
         ..Setting::of(group::PROCESS)
     };
     SAVE = Setting {
@@ -123,7 +123,7 @@ settings! {
     SNAPSHOT_CRON = Setting {
         name: "snapshot-cron",
         kind: special::SCHEDULE,
-        doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
+        doc: "Schedule for additional snapshots, as in cron: minute, hour, day, month, day of the week, in UTC",
         ..Setting::of(group::PROCESS)
     };
     IMPORT_AOF = Setting {
@@ -147,14 +147,14 @@ settings! {
         kind: special::FILE_NAME,
         default: "appendonly.aof",
         change: Change::AtStart,
-        doc: "Name of the append-only file of Redis, and what the names of its parts begin with",
+        doc: "Name of Redis' append-only file, and prefix of the names of its parts",
         ..Setting::of(group::PROCESS)
     };
     AOF_LOAD_TRUNCATED = Setting {
         name: "aof-load-truncated",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "An append-only file that ends in the middle of a command is loaded up to there",
+        doc: "Load an append-only file that ends in the middle of a command up to that point",
         ..Setting::of(group::PROCESS)
     };
     APPENDONLY = Setting {
@@ -162,7 +162,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         effect: Some(Consequence::Journal),
-        doc: "Everything that changes goes into a journal, so that nothing is lost when the process or the machine fails; see appendfsync",
+        doc: "Write every change to a journal, so that data survives a failure of the process or the machine; see appendfsync",
         ..Setting::of(group::PROCESS)
     };
     APPENDFSYNC = Setting {
@@ -170,7 +170,7 @@ settings! {
         kind: SettingKind::Choice(&[("no", SYNC_NEVER), ("everysec", SYNC_EACH_SECOND), ("always", SYNC_ALWAYS)]),
         default: "everysec",
         effect: Some(Consequence::Journal),
-        doc: "When the journal is durable: before anybody sees a reply (always), within two seconds (everysec), when the system likes (no)",
+        doc: "When the journal is synced: before any reply is sent (always), within two seconds (everysec), when the system decides (no)",
         ..Setting::of(group::PROCESS)
     };
     AUTO_AOF_REWRITE_PERCENTAGE = Setting {
@@ -178,7 +178,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: i32::MAX as i64 },
         default: "100",
         unit: "percent",
-        doc: "The journal gets a new base when it has grown by so much over its base; 0: never",
+        doc: "Growth of the journal over its base at which it gets a new base; 0: never",
         ..Setting::of(group::PROCESS)
     };
     AUTO_AOF_REWRITE_MIN_SIZE = Setting {
@@ -186,7 +186,7 @@ settings! {
         kind: SettingKind::Memory { min: 0, max: i64::MAX },
         default: "64mb",
         unit: "bytes",
-        doc: "A journal that is smaller than this gets no new base by itself",
+        doc: "Size below which a journal gets no new base automatically",
         ..Setting::of(group::PROCESS)
     };
     JOURNAL_PENDING_MAX = Setting {
@@ -195,7 +195,7 @@ settings! {
         default: "64mb",
         unit: "bytes",
         effect: Some(Consequence::Journal),
-        doc: "Commands that write are held back while more than this waits for the disk",
+        doc: "Write commands wait while more than this waits for the disk",
         ..Setting::of(group::PROCESS)
     };
     JOURNAL_STALL_MS = Setting {

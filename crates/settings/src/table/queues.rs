@@ -27,7 +27,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: i64::MAX / 1000 },
         unit: "seconds",
         default: "86400",
-        doc: "A queue that has been empty for so long, that nobody waits for and that is not paused is forgotten",
+        doc: "Time after which an empty queue is forgotten, unless a client waits for it or it is paused",
         ..Setting::of(group::WATCHING)
     };
 }

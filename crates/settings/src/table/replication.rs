@@ -14,13 +14,13 @@ settings! {
         alias: Some("slaveof"),
         kind: PRIMARY,
         change: Change::AtStart,
-        doc: "Host and port of the primary that this server follows from the start; the command REPLICAOF changes it; empty: it is a primary itself",
+        doc: "Host and port of the primary to follow; the command REPLICAOF changes it; empty: this server is a primary",
         ..Setting::of(group::REPLICATION)
     };
     MASTERAUTH = Setting {
         name: "masterauth",
         alias: Some("primaryauth"),
-        doc: "The password with which this server logs in to its primary; empty: it does not",
+        doc: "Password for authentication at the primary; empty: none",
         is_secret: true,
         ..Setting::of(group::REPLICATION)
     };
@@ -34,7 +34,7 @@ settings! {
     REPLICA_ANNOUNCE_IP = Setting {
         name: "replica-announce-ip",
         alias: Some("slave-announce-ip"),
-        doc: "The address by which the primary is to show this replica; empty: that of the connection",
+        doc: "Address that the primary shows for this replica; empty: that of the connection",
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_ANNOUNCE_PORT = Setting {
@@ -42,7 +42,7 @@ settings! {
         alias: Some("slave-announce-port"),
         kind: SettingKind::Integer { min: 0, max: 65_535 },
         default: "0",
-        doc: "The port that the primary is to show for this replica; 0: that on which it listens",
+        doc: "Port that the primary shows for this replica; 0: the one on which it listens",
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_PRIORITY = Setting {
@@ -50,7 +50,7 @@ settings! {
         alias: Some("slave-priority"),
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "100",
-        doc: "Sentinel prefers the replica with the least priority as a new primary; 0: never this one",
+        doc: "Sentinel prefers the replica with the lowest number as a new primary; 0: never this one",
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_ANNOUNCED = Setting {
@@ -66,7 +66,7 @@ settings! {
         kind: SettingKind::Memory { min: 1, max: i64::MAX },
         default: "1mb",
         unit: "bytes",
-        doc: "So much of the stream is kept in memory for replicas that were away for a moment",
+        doc: "Size of the stream kept in memory for replicas that reconnect",
         ..Setting::of(group::REPLICATION)
     };
     REPL_BACKLOG_TTL = Setting {
@@ -74,7 +74,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "3600",
         unit: "seconds",
-        doc: "The stream is kept for so long after the last replica has gone; 0: for ever",
+        doc: "How long the stream is kept after the last replica has disconnected; 0: forever",
         ..Setting::of(group::REPLICATION)
     };
     REPL_TIMEOUT = Setting {
@@ -82,7 +82,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: INT },
         default: "60",
         unit: "seconds",
-        doc: "A replica that has said nothing, or taken nothing of its snapshot, for so long is disconnected, and so is a primary that is silent",
+        doc: "Time after which a silent replica or primary is disconnected, or a replica that reads nothing of its snapshot",
         ..Setting::of(group::REPLICATION)
     };
     REPL_PING_REPLICA_PERIOD = Setting {
@@ -91,14 +91,14 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: INT },
         default: "10",
         unit: "seconds",
-        doc: "How often replicas are told that this server is alive",
+        doc: "How often replicas are pinged",
         ..Setting::of(group::REPLICATION)
     };
     REPL_DISKLESS_SYNC = Setting {
         name: "repl-diskless-sync",
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "A replica is sent its snapshot while that is written (yes), or when it is complete (no)",
+        doc: "Send a snapshot to replicas while it is written (yes), or when it is complete (no)",
         ..Setting::of(group::REPLICATION)
     };
     REPL_DISKLESS_SYNC_DELAY = Setting {
@@ -121,7 +121,7 @@ settings! {
         alias: Some("min-slaves-to-write"),
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
-        doc: "Commands that write are refused while fewer replicas than this follow closely; 0: never",
+        doc: "Refuse write commands while fewer replicas than this follow closely; 0: never",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
@@ -137,7 +137,7 @@ settings! {
         name: "repl-sync-ack",
         kind: SettingKind::Choice(&[("applied", 0), ("durable", SYNC_ACK_DURABLE)]),
         default: "applied",
-        doc: "Those replicas have it when they have applied it, or when it is on their disks: then replicas without a journal do not count",
+        doc: "When a replica has the data for repl-sync-replicas: when it has applied it, or when it is durable there; then replicas without a journal do not count",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
@@ -156,7 +156,7 @@ settings! {
         alias: Some("slave-read-only"),
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Whether clients of a replica may only read; what they write otherwise is there only, and until the next copy of the primary",
+        doc: "Whether clients of a replica may only read; with no, what they write exists only there, until the next full copy",
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_SERVE_STALE_DATA = Setting {
@@ -164,7 +164,7 @@ settings! {
         alias: Some("slave-serve-stale-data"),
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Whether a replica without a link to its primary answers from what it has",
+        doc: "Whether a replica without a link to its primary serves the data that it has",
         ..Setting::of(group::REPLICATION)
     };
     REPLICA_IGNORE_MAXMEMORY = Setting {
@@ -172,7 +172,7 @@ settings! {
         alias: Some("slave-ignore-maxmemory"),
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Whether a replica leaves it to its primary to make room",
+        doc: "Whether a replica leaves evictions to its primary",
         ..Setting::of(group::REPLICATION)
     };
 }

@@ -18,7 +18,7 @@ settings! {
     ACLFILE = Setting {
         name: "aclfile",
         change: Change::AtStart,
-        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
+        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: `user` lines in the configuration declare them",
         ..Setting::of(group::SECURITY)
     };
     ACL_PUBSUB_DEFAULT = Setting {
@@ -41,7 +41,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "passwords",
         default: "0",
-        doc: "Wrong passwords from one address in ten seconds, after which all further ones from there are refused until these are over, right ones too, and the connection is closed; 0: any number",
+        doc: "Wrong passwords from one address in ten seconds after which further logins from there are refused for the rest of the ten seconds, even with the right password, and the connection is closed; 0: no limit",
         ..Setting::of(group::SECURITY)
     };
     MAXCLIENTS_PER_USER = Setting {
@@ -80,7 +80,7 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
         change: Change::AtStart,
-        doc: "Whether MODULE LOAD may be called, which then says that there are no modules: no, yes, or by clients on this machine",
+        doc: "Whether MODULE LOAD may be called (it then answers that there are no modules): no, yes, or by clients on this machine",
         ..Setting::of(group::SECURITY)
     };
     CLUSTER_ENABLED = Setting {

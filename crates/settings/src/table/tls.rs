@@ -12,25 +12,25 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 65535 },
         default: "0",
         effect: Some(Consequence::Listen),
-        doc: "TCP port to listen on for clients that speak TLS, beside port or, with port 0, in its place; 0: none",
+        doc: "TCP port to listen on for TLS, in addition to port or, with port 0, instead of it; 0: none",
         ..Setting::of(group::TLS)
     };
     TLS_CERT_FILE = Setting {
         name: "tls-cert-file",
         effect: Some(Consequence::Tls),
-        doc: "File with the server's certificate (PEM) and, behind it, those between it and its authority",
+        doc: "File with the server's certificate (PEM), followed by intermediate certificates",
         ..Setting::of(group::TLS)
     };
     TLS_KEY_FILE = Setting {
         name: "tls-key-file",
         effect: Some(Consequence::Tls),
-        doc: "File with the key to tls-cert-file (PEM); empty: the same file",
+        doc: "File with the key of tls-cert-file (PEM); empty: the same file",
         ..Setting::of(group::TLS)
     };
     TLS_KEY_FILE_PASS = Setting {
         name: "tls-key-file-pass",
         effect: Some(Consequence::Tls),
-        doc: "The password with which tls-key-file is encrypted (PKCS #8); empty: it is not",
+        doc: "Password of an encrypted tls-key-file (PKCS #8); empty: not encrypted",
         is_secret: true,
         ..Setting::of(group::TLS)
     };
@@ -43,13 +43,13 @@ settings! {
     TLS_CLIENT_KEY_FILE = Setting {
         name: "tls-client-key-file",
         effect: Some(Consequence::Tls),
-        doc: "File with the key to tls-client-cert-file",
+        doc: "File with the key of tls-client-cert-file",
         ..Setting::of(group::TLS)
     };
     TLS_CLIENT_KEY_FILE_PASS = Setting {
         name: "tls-client-key-file-pass",
         effect: Some(Consequence::Tls),
-        doc: "The password with which tls-client-key-file is encrypted; empty: it is not",
+        doc: "Password of an encrypted tls-client-key-file; empty: not encrypted",
         is_secret: true,
         ..Setting::of(group::TLS)
     };
@@ -62,7 +62,7 @@ settings! {
     TLS_CA_CERT_DIR = Setting {
         name: "tls-ca-cert-dir",
         effect: Some(Consequence::Tls),
-        doc: "Folder with files of such certificates, under any names",
+        doc: "Folder with files of such certificates; any file names",
         ..Setting::of(group::TLS)
     };
     TLS_AUTH_CLIENTS = Setting {
@@ -70,7 +70,7 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("optional", 2)]),
         default: "yes",
         effect: Some(Consequence::Tls),
-        doc: "yes: a client must show a certificate that an authority vouches for; optional: it may; no: it is not asked",
+        doc: "yes: a client must show a certificate that an authority vouches for; optional: it may; no: it is not asked for one",
         ..Setting::of(group::TLS)
     };
     TLS_AUTH_CLIENTS_USER = Setting {
@@ -83,19 +83,19 @@ settings! {
     TLS_PROTOCOLS = Setting {
         name: "tls-protocols",
         effect: Some(Consequence::Tls),
-        doc: "Versions to speak, of TLSv1.2 and TLSv1.3; empty: both",
+        doc: "Enabled versions, of TLSv1.2 and TLSv1.3; empty: both",
         ..Setting::of(group::TLS)
     };
     TLS_CIPHERS = Setting {
         name: "tls-ciphers",
         effect: Some(Consequence::Tls),
-        doc: "Suites of TLS 1.2 by OpenSSL's names, with colons between them; empty or DEFAULT: all that there are",
+        doc: "Suites of TLS 1.2 by OpenSSL's names, separated by colons; empty or DEFAULT: all supported ones",
         ..Setting::of(group::TLS)
     };
     TLS_CIPHERSUITES = Setting {
         name: "tls-ciphersuites",
         effect: Some(Consequence::Tls),
-        doc: "Suites of TLS 1.3, with colons between them; empty: all that there are",
+        doc: "Suites of TLS 1.3, separated by colons; empty: all supported ones",
         ..Setting::of(group::TLS)
     };
     TLS_PREFER_SERVER_CIPHERS = Setting {
@@ -103,7 +103,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         effect: Some(Consequence::Tls),
-        doc: "The first suite of the server's list that the client has is taken, not the first of the client's",
+        doc: "Prefer the order of the server's list of suites to the client's",
         ..Setting::of(group::TLS)
     };
     TLS_SESSION_CACHING = Setting {
@@ -111,7 +111,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "yes",
         effect: Some(Consequence::Tls),
-        doc: "Clients may resume a session, which makes the next handshake cheaper",
+        doc: "Let clients resume sessions, which makes further handshakes cheaper",
         ..Setting::of(group::TLS)
     };
     TLS_SESSION_CACHE_SIZE = Setting {
@@ -120,7 +120,7 @@ settings! {
         unit: "sessions",
         default: "20480",
         effect: Some(Consequence::Tls),
-        doc: "Sessions that are kept for that; 0: 20480",
+        doc: "Maximum number of cached sessions; 0: 20480",
         ..Setting::of(group::TLS)
     };
     TLS_SESSION_CACHE_TIMEOUT = Setting {
@@ -137,7 +137,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         effect: Some(Consequence::Tls),
-        doc: "This server speaks TLS with its primary, and names tls-port as its own port there",
+        doc: "Use TLS with the primary, and announce tls-port as the own port",
         ..Setting::of(group::TLS)
     };
     TLS_CLUSTER = Setting {
@@ -145,7 +145,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         effect: Some(Consequence::Tls),
-        doc: "MIGRATE speaks TLS with the server that it sends keys to",
+        doc: "Use TLS for MIGRATE",
         ..Setting::of(group::TLS)
     };
     TLS_AUTO_RELOAD_INTERVAL = Setting {
@@ -154,7 +154,7 @@ settings! {
         unit: "seconds",
         default: "0",
         effect: Some(Consequence::Tls),
-        doc: "How often the server looks whether the files have changed, and reads them again; 0: only on SIGHUP and CONFIG SET",
+        doc: "How often the server checks whether the files have changed and reloads them; 0: only on SIGHUP and CONFIG SET",
         ..Setting::of(group::TLS)
     };
     TLS_HANDSHAKE_TIMEOUT = Setting {
@@ -162,7 +162,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "10",
-        doc: "A connection whose handshake takes longer is closed; 0: it may take any time",
+        doc: "Time after which a connection with an unfinished handshake is closed; 0: never",
         ..Setting::of(group::TLS)
     };
     TLS_HANDSHAKES_MAX = Setting {
@@ -170,7 +170,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "connections",
         default: "5000",
-        doc: "Connections that may be in their handshake at once; further ones are closed; 0: any number",
+        doc: "Maximum number of connections in their handshake; further ones are closed; 0: no limit",
         ..Setting::of(group::TLS)
     };
     MEMCACHED_TLS = Setting {
@@ -178,7 +178,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "Clients at memcached-port speak TLS",
+        doc: "Use TLS on memcached-port",
         ..Setting::of(group::TLS)
     };
     HTTP_TLS = Setting {
@@ -186,7 +186,7 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "http-port speaks HTTP over TLS",
+        doc: "Serve HTTPS on http-port",
         ..Setting::of(group::TLS)
     };
 }

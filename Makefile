@@ -4,20 +4,21 @@ CARGO ?= cargo
 PORT ?= 6379
 HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
+MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates deb test-packages test-adopt systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
-run: release ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
+run: programs ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
 	PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run
 
 build: ## Build for tests
 	$(CARGO) build --workspace
 
-release: compilers-are-there ## Build for use: target/release/darter
+programs: compilers-are-there ## Build for use: target/release/darter
 	$(CARGO) build --release -p server -p bench
 
 compilers-are-there:
@@ -62,54 +63,54 @@ lint: ## Formatting and clippy, as CI sees them
 fmt: ## Format
 	$(CARGO) fmt --all
 
-bench: release ## Every peer on this machine (PEERS: more, by path) against Darter in its modes; half an hour
+bench: programs ## Every peer on this machine (PEERS: more, by path) against Darter in its modes; half an hour
 	scripts/bench
 
-bench-quick: release ## Ratios to redis-server: CPU per request, in under three minutes
+bench-quick: programs ## Ratios to redis-server: CPU per request, in under three minutes
 	scripts/bench-quick
 
-bench-tables: release ## The published tables with our figures beside them: TABLE=queues (default), backlog, values, sidekiq or jruby
+bench-tables: programs ## The published tables with our figures beside them: TABLE=queues (default), backlog, values, sidekiq or jruby
 	scripts/bench-tables $(or $(TABLE),queues)
 
 scaling: ## What to expect on 1 to 64 cores, computed from costs measured on two (docs/scaling.md)
 	scripts/scaling-model
 
-bench-commands: release ## Server CPU of some seventy commands, family by family, as ratios to redis-server
+bench-commands: programs ## Server CPU of some seventy commands, family by family, as ratios to redis-server
 	scripts/bench-commands --markdown
 
 bench-growth: ## How long one operation takes while tables and collections grow to millions, and shrink
 	$(CARGO) build --release -p keyspace --example growth
 	MIMALLOC_ALLOW_THP=0 target/release/examples/growth
 
-bench-evictions: release ## Hit rates of a cache under each maxmemory-policy, beside redis-server's
+bench-evictions: programs ## Hit rates of a cache under each maxmemory-policy, beside redis-server's
 	scripts/eviction-table
 
-bench-memory: release ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
+bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
 	scripts/bench-memory
 
-bench-resident: release ## What the process takes: after FLUSHALL, MEMORY PURGE, under maxmemory and with large requests, beside redis-server
+bench-resident: programs ## What the process takes: after FLUSHALL, MEMORY PURGE, under maxmemory and with large requests, beside redis-server
 	scripts/resident-memory
 
-bench-holds: release ## How long single commands hold a shard when a key has a million elements, beside redis-server
+bench-holds: programs ## How long single commands hold a shard when a key has a million elements, beside redis-server
 	scripts/holds
 
-queue-account: release ## Ages, waiting times and rates that QUEUE says, against an account of a client's own: SECONDS_EACH (10), SEED (fresh)
+queue-account: programs ## Ages, waiting times and rates that QUEUE says, against an account of a client's own: SECONDS_EACH (10), SEED (fresh)
 	scripts/queue-account --seconds $(or $(SECONDS_EACH),10) $(if $(SEED),--seed $(SEED))
 
-bench-journal: release ## What appendfsync no, everysec and always cost, and BGREWRITEAOF, beside redis-server on the same disk; ONLY=set,reads,paced,busy,sidekiq,base
+bench-journal: programs ## What appendfsync no, everysec and always cost, and BGREWRITEAOF, beside redis-server on the same disk; ONLY=set,reads,paced,busy,sidekiq,base
 	gates/sidekiq/setup $(SIDEKIQ)
 	scripts/bench-journal --sidekiq $(SIDEKIQ) $(if $(ONLY),--only $(ONLY))
 
-bench-tls: release ## What TLS costs beside redis-server: CPU per request, handshakes, idle connections; ONLY=requests,handshakes,idle
+bench-tls: programs ## What TLS costs beside redis-server: CPU per request, handshakes, idle connections; ONLY=requests,handshakes,idle
 	scripts/bench-tls $(if $(ONLY),--only $(ONLY))
 
-hostile-tenant: release ## What a user's latency suffers beside one hostile tenant, for each kind of misuse, beside redis-server; ONLY=scripts,watch
+hostile-tenant: programs ## What a user's latency suffers beside one hostile tenant, for each kind of misuse, beside redis-server; ONLY=scripts,watch
 	scripts/hostile-tenant $(if $(ONLY),--only $(ONLY))
 
-bench-replication: release ## What replicas cost their primary, also stopped and slow ones, and how fast they get a copy, beside redis-server; ONLY=attached,full,copy
+bench-replication: programs ## What replicas cost their primary, also stopped and slow ones, and how fast they get a copy, beside redis-server; ONLY=attached,full,copy
 	scripts/bench-replication $(if $(ONLY),--only $(ONLY))
 
-sentinel: release ## Three real Sentinels and two Darters: killed, stopped and handed over, SOAK (1) times, with an account of what was acknowledged
+sentinel: programs ## Three real Sentinels and two Darters: killed, stopped and handed over, SOAK (1) times, with an account of what was acknowledged
 	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test sentinel -- --ignored --nocapture
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
@@ -117,7 +118,7 @@ crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with
 	target/release/crash --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
 
-crash-sidekiq: release ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
+crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
 	gates/sidekiq/setup $(SIDEKIQ)
 	gates/sidekiq/crash --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) $(SERVER)
 
@@ -127,38 +128,65 @@ power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, 
 		$(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
 
-demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares
+demo: programs ## Real Sidekiq workers drain Darter; PEER=redis compares
 	gates/sidekiq/setup
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/demo
 
-migrate-demo: release ## Real Sidekiq moves from redis-server to Darter and back while it works: JOBS (20000), SIDEKIQ (7), with an account of every job
+migrate-demo: programs ## Real Sidekiq moves from redis-server to Darter and back while it works: JOBS (20000), SIDEKIQ (7), with an account of every job
 	scripts/setup
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/migrate-demo
 
-ha-demo: release ## Real Sidekiq, three real Sentinels, SERVERS (2) Darters: killed, stopped, cut off, handed over in turn, SOAK (4) times in all, with an account of every job
+ha-demo: programs ## Real Sidekiq, three real Sentinels, SERVERS (2) Darters: killed, stopped, cut off, handed over in turn, SOAK (4) times in all, with an account of every job
 	scripts/setup
 	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/ha-demo
 
-console: release ## The console in headless Chromium: with made-up data, then on Darter with real Sidekiq, BullMQ and Celery
+console: programs ## The console in headless Chromium: with made-up data, then on Darter with real Sidekiq, BullMQ and Celery
 	scripts/setup
 	gates/console/run
 	gates/run --on darter console
 
-deb: release ## The Debian package: target/packages/darter_VERSION-1_ARCH.deb; VERSION: by default that of the last tag, or of the workspace
+static: ## The programs that are packaged: static, for x86-64; MACHINES="x86_64 aarch64" for both
+	packaging/build $(MACHINES:%=%-unknown-linux-musl)
+
+tarball: static ## The archive for any Linux, and its debugging information: target/packages/darter-VERSION-linux-MACHINE.tar.xz; MACHINES
+	for machine in $(MACHINES); do DARTER=target/$$machine-unknown-linux-musl/release/darter packaging/tarball || exit 1; done
+
+deb: programs ## The package for Debian and Ubuntu: target/packages/darter_VERSION-1_ARCH.deb; VERSION: by default that of the programs
 	packaging/deb
+
+rpm: static ## The package for Fedora, RHEL and their like: target/packages/darter-VERSION-1.MACHINE.rpm
+	packaging/rpm
+
+container: static ## The container image darter:VERSION, with docker, podman or buildah
+	packaging/container
+
+release: ## Everything that a release has, all packages with a bill of materials and SHA256SUMS: target/release-files; JOBS
+	packaging/release
+
+test-container: ## The container image IMAGE as people run it (as root, with podman or docker)
+	scripts/test-container $(IMAGE)
+
+test-charts: ## The chart, its manifests and compose.yaml: lint, schemas, golden files; DARTER_UPDATE=1 writes the manifests
+	scripts/test-charts
+
+test-tarball: ## The archive for MACHINE (aarch64) under qemu-user: serves, saves, comes back
+	packaging/test-tarball $(or $(MACHINE),aarch64)
+
+test-rpm: rpm ## The RPM package in a root with a real systemd (as root): installed, upgraded, removed
+	packaging/test-rpm
 
 test-packages: deb ## The package in clean roots of Debian 12 and 13 (as root): installed, upgraded, purged, beside redis-server and in its place; SUITES, PARTS
 	packaging/test-deb
 
-test-adopt: release ## darter-adopt-redis against Redis in its states (stopped, ACL file, TLS only, Unix socket only) and Valkey, in seconds (as root)
+test-adopt: programs ## darter-adopt-redis against Redis in its states (stopped, ACL file, TLS only, Unix socket only) and Valkey, in seconds (as root)
 	packaging/test-adopt
 
-systemd: release ## The unit file under a real systemd, in roots of Debian 12 and 13 (as root): SUITES, DARTER
+systemd: programs ## The unit file under a real systemd, in roots of Debian 12 and 13 (as root): SUITES, DARTER
 	scripts/try-unit
 
-gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
+gate-memcached: programs ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached
 
 audit: ## What of others is built in: licences, sources and banned crates (deny.toml), and known faults if cargo-deny or cargo-audit is there
@@ -167,7 +195,7 @@ audit: ## What of others is built in: licences, sources and banned crates (deny.
 sbom: ## The bill of materials of the shipped programs, with the C code in them: target/sbom/darter.cdx.json (CycloneDX)
 	scripts/sbom
 
-gates: release ## Real clients and their tests against Darter and redis-server, in one table: GATE=one or several (docs/gates.md)
+gates: programs ## Real clients and their tests against Darter and redis-server, in one table: GATE=one or several (docs/gates.md)
 	gates/run $(GATE)
 	$(if $(GATE),,scripts/gate-memcached)
 

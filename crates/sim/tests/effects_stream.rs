@@ -346,7 +346,7 @@ fn what_was_recorded_makes_the_same_data_elsewhere() {
         let tape = Tape::default();
         let setup = Setup { tape: Some(tape.clone()), ..Setup::any(&mut entropy) };
         let more =
-            if entropy.below(2) == 0 { vec!["--zset_compress_bytes_min=1".to_owned()] } else { Vec::new() };
+            if entropy.below(2) == 0 { vec!["--zset-compress-bytes-min=1".to_owned()] } else { Vec::new() };
         let setup = Setup { more, ..setup };
         let seed = entropy.next_u64();
         let mut world = World::new(Entropy::from_seed(entropy.next_u64()), &setup);

@@ -244,7 +244,7 @@ fn work_out(io: &str) {
     check(&mut server.client(), "REPLICAOF NO ONE", "OK");
     // Certificates and the log file.
     server.signal(Signal::HUP);
-    eventually("the certificates were read again", || equipment.log().contains("were read again"));
+    eventually("the certificates were read again", || equipment.log().contains("were reloaded"));
     check(&mut secure(equipment.tls, &equipment.certificate), "PING", "PONG");
     server.client().send("SHUTDOWN");
     assert_eq!(server.wait().code(), Some(0), "{}", equipment.log());

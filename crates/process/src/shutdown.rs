@@ -45,6 +45,8 @@ struct Request<A> {
     /// Those who wait for their connections to end.
     askers: Vec<A>,
     is_aborted: bool,
+    /// A signal came after that: what begins when this one is over.
+    next: Option<How>,
     /// Nothing can abort it any more.
     is_final: bool,
 }
@@ -94,6 +96,10 @@ impl<A> Shutdown<A> {
         let is_signal = asker.is_none();
         let mut request = self.request();
         if let Some(request) = &mut *request {
+            if request.is_aborted && is_signal {
+                request.next = Some(how);
+                return false;
+            }
             request.askers.extend(asker);
             if how.saves == Some(false) {
                 request.how.saves = how.saves;
@@ -104,14 +110,14 @@ impl<A> Shutdown<A> {
             return false;
         }
         let askers = asker.into_iter().collect();
-        *request = Some(Request { how, is_signal, askers, is_aborted: false, is_final: false });
+        *request = Some(Request { how, is_signal, askers, is_aborted: false, next: None, is_final: false });
         drop(request);
         self.is_under_way.store(true, Ordering::Relaxed);
         true
     }
 
-    /// The process goes on. Returns who has to be told.
-    pub fn cancel(&self) -> Vec<A> {
+    /// The process goes on. Returns who has to be told, and how a signal wants it to end that came after this was aborted.
+    pub fn cancel(&self) -> (Vec<A>, Option<How>) {
         self.ends_scripts.store(false, Ordering::Relaxed);
         self.is_under_way.store(false, Ordering::Relaxed);
         let request = self.request().take();
@@ -119,7 +125,7 @@ impl<A> Shutdown<A> {
             request.as_ref().is_none_or(|request| !request.is_final),
             "the process has said that it ends"
         );
-        request.map_or_else(Vec::new, |request| request.askers)
+        request.map_or_else(Default::default, |request| (request.askers, request.next))
     }
 
     /// Gives up what is under way; false if nothing is, or it is too late.
@@ -217,7 +223,7 @@ mod tests {
         assert!(!shutdown.begin(How { saves: Some(false), ..How::default() }, None));
         assert_eq!(shutdown.how().unwrap().saves, Some(false));
         assert!(shutdown.insists(), "a signal does");
-        assert_eq!(shutdown.cancel(), ["first", "second"]);
+        assert_eq!(shutdown.cancel(), (vec!["first", "second"], None));
         assert!(!shutdown.is_under_way() && shutdown.how().is_none());
     }
 
@@ -243,8 +249,20 @@ mod tests {
         shutdown.begin(SAVING, Some(()));
         assert!(shutdown.abort() && !shutdown.abort() && shutdown.is_aborted());
         assert_eq!((shutdown.how(), shutdown.end(true)), (None, Outcome::Aborted));
-        shutdown.cancel();
+        assert_eq!(shutdown.cancel(), (vec![()], None));
         assert!(!shutdown.is_aborted());
+    }
+
+    #[test]
+    fn a_signal_after_an_abort_is_not_lost() {
+        let shutdown = Shutdown::new(1);
+        shutdown.begin(SAVING, Some(()));
+        shutdown.abort();
+        assert!(!shutdown.begin(SAVING, None), "the first one is not over");
+        assert!(shutdown.is_aborted());
+        let (_, next) = shutdown.cancel();
+        assert!(next.is_some_and(|how| shutdown.begin(how, None)));
+        assert_eq!(shutdown.end(true), Outcome::Ends);
     }
 
     #[test]

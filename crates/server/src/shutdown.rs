@@ -56,13 +56,17 @@ impl Shared {
     }
 
     /// The server goes on serving; whoever asked for its end is told.
-    fn cancel_shutdown(&self) {
+    fn cancel_shutdown(&'static self) {
         if !self.following.failover.is_on() {
             self.hold_writes(false);
         }
         tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
-        for asker in self.shutdown.cancel() {
+        let (askers, next) = self.shutdown.cancel();
+        for asker in askers {
             self.threads[usize::from(asker.thread)].send(Message::answered(asker));
+        }
+        if let Some(how) = next {
+            self.shut_down(how, None);
         }
     }
 
@@ -79,7 +83,7 @@ impl Shared {
                 Signal::Interrupt => ("SIGINT", SHUTDOWN_ON_SIGINT),
                 Signal::Terminate => ("SIGTERM", SHUTDOWN_ON_SIGTERM),
             };
-            if !self.shutdown.is_under_way() {
+            if !self.shutdown.is_under_way() || self.shutdown.is_aborted() {
                 let loading = if self.snapshots.progress.is_loading() { " during loading" } else { "" };
                 tracing::info!("Received {name}{loading}, scheduling shutdown...");
                 self.shut_down(How::of(self.settings.number(setting)), None);

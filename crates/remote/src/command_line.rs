@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::figures::shown;
 
 /// Quoted words in errors have so many letters.
-const SHOWN_LETTERS_MAX: usize = 64;
+pub(crate) const SHOWN_LETTERS_MAX: usize = 64;
 /// The longest pause, about a month.
 const PAUSE_SECONDS_MAX: f64 = 2_592_000.0;
 /// The shortest pause.
@@ -69,7 +69,8 @@ impl Task {
     }
 }
 
-fn number<N: std::str::FromStr>(flag: &str, what: &str, value: &str) -> Result<N, Error> {
+/// The value of a flag that is a number; `what` says of what.
+pub(crate) fn number<N: std::str::FromStr>(flag: &str, what: &str, value: &str) -> Result<N, Error> {
     value.parse().map_err(|_| wrong(flag, what, value))
 }
 

@@ -42,6 +42,22 @@ impl Default for Limits {
     }
 }
 
+/// Connects to a host's first address that accepts within `limit`; the host and the port as they are shown, and the stream.
+pub(crate) fn connect(host: &str, port: u16, limit: Duration) -> Result<(String, TcpStream), Error> {
+    let shown_host = shown(host.as_bytes(), ERROR_LETTERS_MAX);
+    let address =
+        if host.contains(':') { format!("[{shown_host}]:{port}") } else { format!("{shown_host}:{port}") };
+    let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    let candidates = (host, port).to_socket_addrs();
+    for candidate in candidates.map_err(|source| Error::Unreachable { address: address.clone(), source })? {
+        match TcpStream::connect_timeout(&candidate, limit) {
+            Ok(stream) => return Ok((address, stream)),
+            Err(error) => failure = error,
+        }
+    }
+    Err(Error::Unreachable { address, source: failure })
+}
+
 /// A connection to a server.
 pub(crate) struct Connection {
     address: String,
@@ -58,33 +74,16 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a host's first address that accepts.
     pub(crate) fn open(host: &str, port: u16, limits: &Limits) -> Result<Connection, Error> {
-        let shown_host = shown(host.as_bytes(), ERROR_LETTERS_MAX);
-        let address = if host.contains(':') {
-            format!("[{shown_host}]:{port}")
-        } else {
-            format!("{shown_host}:{port}")
-        };
-        let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
-        let candidates = (host, port).to_socket_addrs();
-        let candidates =
-            candidates.map_err(|source| Error::Unreachable { address: address.clone(), source })?;
-        for candidate in candidates {
-            match TcpStream::connect_timeout(&candidate, limits.silence) {
-                Ok(stream) => {
-                    return Ok(Connection {
-                        address,
-                        stream,
-                        limits: limits.clone(),
-                        input: Vec::new(),
-                        understood: 0,
-                        deadline: Instant::now(),
-                        bytes_left: 0,
-                    });
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(Error::Unreachable { address, source: failure })
+        let (address, stream) = connect(host, port, limits.silence)?;
+        Ok(Connection {
+            address,
+            stream,
+            limits: limits.clone(),
+            input: Vec::new(),
+            understood: 0,
+            deadline: Instant::now(),
+            bytes_left: 0,
+        })
     }
 
     /// Runs a command whose reply does not matter unless it is an error.

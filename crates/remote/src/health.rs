@@ -6,10 +6,12 @@
 //!
 //! The port is that of HTTP. Connecting and every read have a limit, and so has what is read: the first line is enough.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::command_line::{SHOWN_LETTERS_MAX, number};
+use crate::connection::connect;
 use crate::error::Error;
 use crate::figures::shown;
 
@@ -19,8 +21,6 @@ pub(crate) const FLAG: &str = "--check-health";
 const SILENCE: Duration = Duration::from_secs(5);
 /// The first line of an answer is shorter.
 const LINE_BYTES_MAX: usize = 256;
-/// Letters of words that are shown.
-const SHOWN_LETTERS_MAX: usize = 64;
 
 /// Does what the arguments ask for.
 pub(crate) fn check(args: &[String]) -> Result<(), Error> {
@@ -35,13 +35,12 @@ pub(crate) fn check(args: &[String]) -> Result<(), Error> {
         if flag == "-h" {
             host = value;
         } else {
-            let shown = shown(value.as_bytes(), SHOWN_LETTERS_MAX);
-            port = value.parse().map_err(|_| Error::Usage(format!("-p is a port, not '{shown}'")))?;
+            port = number("-p", "a port", value)?;
         }
     }
-    let address = format!("{}:{port}", shown(host.as_bytes(), SHOWN_LETTERS_MAX));
+    let (address, stream) = connect(host, port, SILENCE)?;
     let line =
-        first_line(host, port).map_err(|source| Error::Unreachable { address: address.clone(), source })?;
+        first_line(stream).map_err(|source| Error::Unreachable { address: address.clone(), source })?;
     match line.starts_with("HTTP/1.1 200 ") {
         true => Ok(()),
         false => Err(Error::Reply { address, reply: shown(line.as_bytes(), SHOWN_LETTERS_MAX) }),
@@ -49,18 +48,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), Error> {
 }
 
 /// The first line of what the server answers.
-fn first_line(host: &str, port: u16) -> io::Result<String> {
-    let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
-    for candidate in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&candidate, SILENCE) {
-            Ok(stream) => return ask(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-fn ask(mut stream: TcpStream) -> io::Result<String> {
+fn first_line(mut stream: TcpStream) -> io::Result<String> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;

@@ -72,6 +72,8 @@ fn goes_on(primary: &Server, replica: Server, again: impl FnOnce(Server) -> Serv
     while_writing(primary, 107, || eventually("it follows", || is_up(&replica)));
     let mut client = in_database_3(primary);
     expect_same(&replica, primary);
+    // Seldom more than one: redis-server may end the process that writes the first of them, and begin again.
+    let copies_until_now = copies(primary);
     check(&mut client, "SET due soon PX 50", "OK");
     check(&mut client, "PERSIST due", "(integer) 1");
     let replica = again(replica);
@@ -82,7 +84,7 @@ fn goes_on(primary: &Server, replica: Server, again: impl FnOnce(Server) -> Serv
     check(&mut reader, "MGET before due after", "1) \"yes\"\n2) \"soon\"\n3) \"yes\"");
     while_writing(primary, 117, || {});
     expect_same(&replica, primary);
-    assert_eq!(copies(primary), "1");
+    assert_eq!(copies(primary), copies_until_now);
 }
 
 #[test]

@@ -4,13 +4,13 @@ use command::Store;
 use ds::list::End;
 
 /// The end of the list at `key` from which an element was taken last, or from which workers of its system take; the tail if it is no queue.
-pub(crate) fn popping_end(store: &Store, key: &[u8]) -> End {
+pub fn popping_end(store: &Store, key: &[u8]) -> End {
     let (id, hash) = store.locate(key);
     store.db(id).queues().figures(hash, key).map_or(End::Tail, |figures| figures.taken_at())
 }
 
 /// The other end.
-pub(crate) fn opposite(end: End) -> End {
+pub fn opposite(end: End) -> End {
     match end {
         End::Head => End::Tail,
         End::Tail => End::Head,

@@ -13,6 +13,8 @@
 //! passes over all other values by counting brackets. It need not find out whether the text is JSON: what is none has no id, or one
 //! that looks like one.
 
+use std::borrow::Cow;
+
 /// Members at the top that are ids.
 const TOP: &[&str] = &["jid", "id"];
 /// Members that are objects, and their members that are ids.
@@ -32,6 +34,62 @@ pub(crate) fn has_id(payload: &[u8], id: &[u8]) -> bool {
     })
 }
 
+/// The id that a payload has in it; `None` if it has none. If there are several, that of `jid` counts first, then `id`.
+pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let top = TOP.iter().find_map(|name| member(payload, name));
+    let nested = || NESTED.iter().find_map(|(outer, inner)| member(member(payload, outer)?, inner));
+    let value = top.or_else(nested)?;
+    match string(value) {
+        Some((text, _)) => text_of(text),
+        None => value.first()?.is_ascii_digit().then_some(Cow::Borrowed(value)),
+    }
+}
+
+/// The value of the first member of this name.
+fn member<'a>(payload: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut found = None;
+    any_member(payload, |key, value| {
+        let is_it = is_text(key, name.as_bytes());
+        found = is_it.then_some(value);
+        is_it
+    });
+    found
+}
+
+/// What the inside of a JSON string reads as.
+fn text_of(written: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if !written.contains(&b'\\') {
+        return Some(Cow::Borrowed(written));
+    }
+    let (mut text, mut at) = (Vec::with_capacity(written.len()), 0);
+    while at < written.len() {
+        if written[at] != b'\\' {
+            text.push(written[at]);
+            at += 1;
+        } else if written.get(at + 1) == Some(&b'u') {
+            let (letter, len) = escaped_letter(&written[at..])?;
+            text.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+            at += len;
+        } else {
+            text.push(unescaped(*written.get(at + 1)?));
+            at += 2;
+        }
+    }
+    Some(Cow::Owned(text))
+}
+
+/// What a letter stands for behind a backslash.
+fn unescaped(letter: u8) -> u8 {
+    match letter {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        other => other,
+    }
+}
+
 /// The part of an id that its payload has in it as it is, however the rest was escaped: the longest run of letters, digits and
 /// signs that no writer of JSON escapes. (One who escapes letters is not understood.)
 pub(crate) fn plain_part(id: &[u8]) -> &[u8] {
@@ -40,7 +98,7 @@ pub(crate) fn plain_part(id: &[u8]) -> &[u8] {
 }
 
 /// Whether a member of the object at the beginning of `text` is what `is_wanted` says of its key, without the quotes, and its value.
-fn any_member(text: &[u8], mut is_wanted: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+fn any_member<'a>(text: &'a [u8], mut is_wanted: impl FnMut(&[u8], &'a [u8]) -> bool) -> bool {
     let Some(mut rest) = skip_spaces(text).strip_prefix(b"{") else { return false };
     loop {
         let Some((key, after)) = string(skip_spaces(rest)) else { return false };
@@ -129,12 +187,7 @@ fn is_text(written: &[u8], wanted: &[u8]) -> bool {
         } else {
             at += 2;
             match written.get(at - 1) {
-                Some(b'n') => take(b"\n"),
-                Some(b't') => take(b"\t"),
-                Some(b'r') => take(b"\r"),
-                Some(b'b') => take(b"\x08"),
-                Some(b'f') => take(b"\x0C"),
-                Some(other) => take(&[*other]),
+                Some(letter) => take(&[unescaped(*letter)]),
                 None => return false,
             }
         };

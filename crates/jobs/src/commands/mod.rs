@@ -1,0 +1,67 @@
+//! The commands on jobs. Each names the queue, and touches what lies beside it.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `end` | JOB.DONE, JOB.FAIL, JOB.RELEASE, JOB.KEEP |
+//! | `look` | JOB.GET, JOB.LIST |
+//! | `put` | JOB.PUT |
+//! | `tend` | JOB.DROP, JOB.RETRY |
+//! | `take` | JOB.TAKE |
+
+mod end;
+mod look;
+mod put;
+mod take;
+mod tend;
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, CommandError, Entry, Group, KeySpec, parse_i64};
+
+/// The commands of this crate.
+pub const ENTRIES: &[Entry] = &[
+    end::DONE,
+    tend::DROP,
+    end::FAIL,
+    look::GET,
+    end::KEEP,
+    look::LIST,
+    put::PUT,
+    end::RELEASE,
+    tend::RETRY,
+    take::TAKE,
+];
+
+/// The longest lease and delay, in ms: some ten thousand years, and as a time an integer that a double holds.
+const MS_MAX: i64 = 1 << 48;
+
+const BAD_LEASE: &str = "ERR a lease is a number of milliseconds greater than 0";
+const BAD_MS: &str = "ERR a time is a number of milliseconds that is not negative";
+
+/// What changes the jobs of the queue that the first argument names.
+const CHANGING: Entry = Entry {
+    since: "7.2.0",
+    group: Group::Queue,
+    flags: &[Write, Fast],
+    acl: &[Acl::Queue],
+    keys: &[KeySpec::one(1, &[RW, Update])],
+    ..Entry::DEFAULT
+};
+
+fn parse_lease(arg: &[u8]) -> Result<i64, CommandError> {
+    let lease = parse_i64(arg).ok().filter(|lease| (1..=MS_MAX).contains(lease));
+    lease.ok_or(CommandError::new(BAD_LEASE))
+}
+
+fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
+    let ms = parse_i64(arg).ok().filter(|ms| (0..=MS_MAX).contains(ms));
+    ms.ok_or(CommandError::new(BAD_MS))
+}
+
+/// A number of which 0 makes no sense.
+fn parse_positive(arg: &[u8], what: &str) -> Result<u64, CommandError> {
+    let number = parse_i64(arg).ok().filter(|number| *number > 0);
+    number
+        .map(i64::cast_unsigned)
+        .ok_or_else(|| CommandError::new(format!("ERR {what} should be greater than 0")))
+}

@@ -1,0 +1,151 @@
+//! JOB.TAKE: the next job of the first queue that has one, with a lease; waits if there is none.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, When, integer,
+    key, keyword_is, string,
+};
+use keyspace::Kind;
+
+use super::{CHANGING, parse_lease, parse_ms, parse_positive};
+use crate::job::{Jobs, Lease, Taken};
+
+/// Jobs that one command takes at most.
+const COUNT_MAX: u64 = 1000;
+
+pub(super) const TAKE: Entry = Entry {
+    name: "job.take",
+    summary: "Takes jobs from the first of several queues that has some, with a lease: they come back unless they are done in time.",
+    complexity: "O(Q+M*log(N)) where Q is the number of queues, M that of the jobs taken and N that of active ones.",
+    arity: -6,
+    flags: &[Write, DenyOom, Blocking],
+    keys: &[KeySpec {
+        flags: &[RW, Access, Delete],
+        begin: Begin::Option("FROM", 4, 4, &[("WAIT", 1), ("COUNT", 1)]),
+        find: Find::Range { last: -1, step: 1, limit: 0 },
+        notes: "",
+    }],
+    route: Route::KeysInTurn,
+    args: &[
+        string("worker"),
+        integer("lease-ms").token("LEASE"),
+        integer("wait-ms").token("WAIT").optional(),
+        integer("count").token("COUNT").optional(),
+        key("queue", 0).token("FROM").multiple(),
+    ],
+    reply: Shape::OneOf(&[
+        Shape::Array(&Shape::Tuple(&[Shape::Bulk, Shape::Bulk, Shape::Int, Shape::Bulk])),
+        Shape::Null,
+    ]),
+    run: Run::Function(take),
+    ..CHANGING
+};
+
+struct Order<'k, 'a> {
+    worker: &'a [u8],
+    lease_ms: i64,
+    wait_ms: Option<u64>,
+    count: u64,
+    queues: &'k [&'a [u8]],
+}
+
+impl<'k, 'a> Order<'k, 'a> {
+    fn parse(args: &'k [&'a [u8]]) -> Result<Order<'k, 'a>, CommandError> {
+        let [_, worker, lease, lease_ms, ref rest @ ..] = *args else { return Err(CommandError::SYNTAX) };
+        if !keyword_is(lease, "lease") {
+            return Err(CommandError::SYNTAX);
+        }
+        let (lease_ms, mut at) = (parse_lease(lease_ms)?, 4);
+        let mut order = Order { worker, lease_ms, wait_ms: None, count: 1, queues: &[] };
+        let mut rest = rest;
+        while let [word, value, more @ ..] = rest {
+            match *word {
+                word if keyword_is(word, "from") => {
+                    order.queues = &args[at + 1..];
+                    return Ok(order);
+                }
+                word if keyword_is(word, "wait") => order.wait_ms = Some(parse_ms(value)?.cast_unsigned()),
+                word if keyword_is(word, "count") => {
+                    order.count = parse_positive(value, "count")?.min(COUNT_MAX);
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+            (rest, at) = (more, at + 2);
+        }
+        Err(CommandError::SYNTAX)
+    }
+
+    /// Takes from `queue`, and replies; false, without a reply, if it has nothing.
+    fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
+        if ctx.store.peek(queue).is_none() {
+            return Ok(Vec::new());
+        }
+        let jobs = Jobs::of(&ctx.store, queue)?;
+        let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
+        let mut taken: Vec<Taken> = Vec::new();
+        while (taken.len() as u64) < self.count
+            && let Some(job) = jobs.take(&mut ctx.store, lease)?
+        {
+            taken.push(job);
+        }
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        ctx.reply.array(taken.len());
+        for Taken { id, attempt, payload } in &taken {
+            ctx.reply.array(4);
+            ctx.reply.bulk(queue);
+            ctx.reply.bulk(id);
+            ctx.reply.int(attempt.cast_signed());
+            ctx.reply.bulk(payload);
+        }
+        Ok(taken.into_iter().map(|job| job.id).collect())
+    }
+}
+
+fn take(ctx: &mut Ctx) -> CommandResult {
+    let order = Order::parse(ctx.args)?;
+    for (index, queue) in order.queues.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(queue)?;
+        }
+        let is_found = match ctx.store.client.may_be_gone {
+            true => serve(ctx, queue)?,
+            false => !order.try_queue(ctx, queue)?.is_empty(),
+        };
+        if is_found {
+            return Ok(());
+        }
+    }
+    let Some(timeout_ms) = order.wait_ms.filter(|_| ctx.may_block()) else {
+        ctx.reply.null_array();
+        return Ok(());
+    };
+    ctx.block(&BlockOn {
+        args: ctx.args,
+        keys: order.queues,
+        when: When::Holds(Kind::List),
+        also: None,
+        timeout_ms,
+        heeds_loss: false,
+        serve,
+        null_array: true,
+    });
+    Ok(())
+}
+
+/// Takes for a client that waits, or may be gone: then its jobs go back.
+fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
+    let order = Order::parse(ctx.args)?;
+    let ids = order.try_queue(ctx, queue)?;
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    let mut restore = ctx.spare_args();
+    let args: Vec<&[u8]> =
+        [&b"JOB.RELEASE"[..], queue].into_iter().chain(ids.iter().map(|id| &id[..])).collect();
+    restore.set(&args);
+    ctx.restore_with(restore);
+    Ok(true)
+}

@@ -1,0 +1,68 @@
+//! What happens to the jobs of a queue when its time has come.
+
+use command::{CommandError, Store};
+use ds::zset::ZSet;
+
+use crate::job::Jobs;
+
+/// Jobs for which something happens in one visit.
+pub const FIRED_MAX: usize = 64;
+
+/// Why an attempt failed whose lease ended.
+const LEASE_ENDED: &[u8] = b"the lease ended";
+
+/// Does what is due with the jobs of `queue`, for [`FIRED_MAX`] of them at most; when something is due next.
+///
+/// # Errors
+/// If what lies beside the queue is no longer what it was: nothing can be done about it.
+pub fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
+    let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
+    let (active, delayed) = (&jobs.names.active, &jobs.names.delayed);
+    for _ in 0..FIRED_MAX {
+        if let Some(id) = first_due(store, active, now_ms)? {
+            // A worker that says that it lives keeps all that it has.
+            match jobs.worker_until(store, &id)? {
+                Some(until_ms) if until_ms > now_ms => Jobs::set_time(store, active, &id, until_ms)?,
+                _ => {
+                    jobs.fail(store, &id, None, LEASE_ENDED)?;
+                }
+            }
+        } else if let Some(id) = first_due(store, delayed, now_ms)? {
+            Jobs::take_out(store, delayed, &id)?;
+            if let Some(record) = jobs.record(store, &id)? {
+                let end = jobs.coming_end(store);
+                jobs.wait(store, &id, record, end)?;
+            }
+        } else {
+            break;
+        }
+    }
+    jobs.forget_workers(store)?;
+    let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
+        Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
+    };
+    Ok([first(active)?, first(delayed)?].into_iter().flatten().min())
+}
+
+fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, CommandError> {
+    let first = store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0));
+    Ok(first.filter(|(_, due_ms)| *due_ms <= now_ms as f64).map(|(id, _)| id.to_vec()))
+}
+
+impl Jobs<'_> {
+    /// Until when the worker that has a job is known to live.
+    fn worker_until(&self, store: &Store, id: &[u8]) -> Result<Option<i64>, CommandError> {
+        let Some(record) = self.record(store, id)? else { return Ok(None) };
+        let workers = store.peek_as::<ZSet>(&self.names.workers)?;
+        Ok(workers.and_then(|workers| workers.score(&record.worker)).map(|until_ms| until_ms as i64))
+    }
+
+    /// Forgets workers that have not said for long that they live.
+    fn forget_workers(&self, store: &mut Store) -> Result<(), CommandError> {
+        for _ in 0..FIRED_MAX {
+            let Some(worker) = first_due(store, &self.names.workers, store.now())? else { break };
+            Self::take_out(store, &self.names.workers, &worker)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,420 @@
+//! The ways of a job from one state to another. Each leaves list, sets and hash in step, and states effects that do.
+
+use command::{
+    Change, Class, CommandError, Store, pop_command, pop_event, push_command, push_event, take_from_list,
+};
+use ds::hash::Hash;
+use ds::list::{End, List};
+use ds::zset::ZSet;
+use keyspace::Str;
+use queues::{opposite, own_id, popping_end};
+
+use crate::names::Names;
+use crate::record::{Record, State};
+
+/// The longest id.
+pub(crate) const ID_BYTES_MAX: usize = 512;
+/// Attempts of a job of which nothing else was said.
+const ATTEMPTS_MAX: u64 = 25;
+/// Dead jobs that are kept; the oldest go.
+const DEAD_MAX: usize = 10_000;
+/// Jobs that came too late and are passed over by one command.
+const PASSED_OVER_MAX: usize = 1000;
+
+/// A queue with what lies beside it.
+pub(crate) struct Jobs<'q> {
+    pub(crate) queue: &'q [u8],
+    pub(crate) names: Names,
+}
+
+/// A job that was taken.
+pub(crate) struct Taken {
+    pub(crate) id: Vec<u8>,
+    pub(crate) attempt: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// Who takes, and until when the lease goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Lease<'a> {
+    pub(crate) worker: &'a [u8],
+    pub(crate) until_ms: i64,
+}
+
+impl<'q> Jobs<'q> {
+    /// Those of `queue`.
+    ///
+    /// # Errors
+    /// If a key beside it, or its own, holds something else, or can have no name.
+    pub(crate) fn of(store: &Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
+        let names = Names::of(store, queue)?;
+        store.peek_as::<List>(queue)?;
+        for key in [&names.active, &names.delayed, &names.dead, &names.workers] {
+            store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
+        }
+        store.peek_as::<Hash>(&names.jobs).map_err(|_| wrong_type(&names.jobs))?;
+        Ok(Jobs { queue, names })
+    }
+
+    /// What is kept of a job.
+    pub(crate) fn record(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
+        let Some(jobs) = store.peek_as::<Hash>(&self.names.jobs)? else { return Ok(None) };
+        let Some(text) = jobs.get(id) else { return Ok(None) };
+        Record::decode(text).map(Some).ok_or_else(|| {
+            let (key, id) = (self.names.jobs.escape_ascii(), id.escape_ascii());
+            CommandError::new(format!("ERR the field {id} of {key} is no job: HDEL it"))
+        })
+    }
+
+    fn keep(&self, store: &mut Store, id: &[u8], record: &Record) -> Result<(), CommandError> {
+        let (text, key, limits) = (record.encode(), &*self.names.jobs, &store.config().hash);
+        store.upsert::<Hash>(key)?.set(id, &text, limits);
+        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
+            store.effect(&[b"HSET", key, id, &text]);
+        });
+        Ok(())
+    }
+
+    /// The job is over, or only its payload in the list is left of it.
+    fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
+        let key = &*self.names.jobs;
+        let was_there = store.write_as::<Hash>(key)?.is_some_and(|mut jobs| jobs.remove(id));
+        if was_there {
+            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
+                store.effect(&[b"HDEL", key, id]);
+            });
+            store.delete_if_empty(key);
+        }
+        if let Some(lock) = lock {
+            let key = self.names.lock(lock);
+            if store.peek_as::<Str>(&key)?.is_some_and(|holder| *holder.bytes() == *id) {
+                store.delete(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an id into one of the sorted sets, or elsewhere in it.
+    pub(crate) fn set_time(
+        store: &mut Store,
+        key: &[u8],
+        id: &[u8],
+        time_ms: i64,
+    ) -> Result<(), CommandError> {
+        let limits = &store.config().zset;
+        store.upsert::<ZSet>(key)?.insert(id, time_ms as f64, limits);
+        store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
+            store.effect(&[b"ZADD", key, itoa::Buffer::new().format(time_ms).as_bytes(), id]);
+        });
+        Ok(())
+    }
+
+    /// Takes an id out of one of the sorted sets; false if it is not there.
+    pub(crate) fn take_out(store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
+        let was_there = store.write_as::<ZSet>(key)?.is_some_and(|mut set| set.remove(id).is_some());
+        if was_there {
+            store.changed_with(key, Change::new(Class::ZSet, "zrem").times(0), |store| {
+                store.effect(&[b"ZREM", key, id]);
+            });
+            store.delete_if_empty(key);
+        }
+        Ok(was_there)
+    }
+
+    fn push(&self, store: &mut Store, end: End, element: &[u8]) -> Result<(), CommandError> {
+        let limits = &store.config().list;
+        let list = store.upsert::<List>(self.queue)?;
+        list.push(end, element);
+        list.compress_inner(limits);
+        store.changed_with(self.queue, Change::new(Class::List, push_event(end)), |store| {
+            store.effect(&[push_command(end), self.queue, element]);
+        });
+        Ok(())
+    }
+
+    /// The end at which new jobs come.
+    pub(crate) fn coming_end(&self, store: &Store) -> End {
+        opposite(popping_end(store, self.queue))
+    }
+
+    /// A job that is nowhere, or was taken out of where it was, waits.
+    pub(crate) fn wait(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        mut record: Record,
+        end: End,
+    ) -> Result<(), CommandError> {
+        let payload = record.payload.take().unwrap_or_default();
+        record.state = State::Waiting;
+        record.worker.clear();
+        if own_id(&payload).as_deref() == Some(id) {
+            self.push(store, end, &payload)?;
+        } else {
+            self.push(store, end, &reference(id))?;
+            record.payload = Some(payload);
+        }
+        if record.is_needless() { self.forget(store, id, None) } else { self.keep(store, id, &record) }
+    }
+
+    /// It comes later.
+    pub(crate) fn delay(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        mut record: Record,
+        due_ms: i64,
+    ) -> Result<(), CommandError> {
+        record.state = State::Delayed;
+        record.worker.clear();
+        Self::set_time(store, &self.names.delayed, id, due_ms)?;
+        self.keep(store, id, &record)
+    }
+
+    /// Takes the next job; `None` if there is none, or the queue is paused.
+    pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
+        for _ in 0..PASSED_OVER_MAX {
+            let end = popping_end(store, self.queue);
+            let Some(list) = take_from_list(store, self.queue)? else { return Ok(None) };
+            let Some(element) = list.pop(end) else { return Ok(None) };
+            store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
+                store.effect(&[pop_command(end), self.queue]);
+            });
+            store.delete_if_empty(self.queue);
+            let (id, mut record) = self.identify(store, element)?;
+            if record.begins_until_ms.is_some_and(|until_ms| until_ms < store.now()) {
+                self.forget(store, &id, record.lock.as_deref())?;
+                continue;
+            }
+            record.state = State::Active;
+            record.attempts += 1;
+            record.worker = lease.worker.to_vec();
+            Self::set_time(store, &self.names.active, &id, lease.until_ms)?;
+            self.keep(store, &id, &record)?;
+            let Record { attempts: attempt, payload, .. } = record;
+            return Ok(Some(Taken { id, attempt, payload: payload.unwrap_or_default() }));
+        }
+        Ok(None)
+    }
+
+    /// The id of an element that was taken out of the list, and what is known of the job, its payload included.
+    fn identify(&self, store: &mut Store, element: Vec<u8>) -> Result<(Vec<u8>, Record), CommandError> {
+        let own = own_id(&element).filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
+        let Some(own) = own.map(|id| id.into_owned()) else {
+            let id = self.new_id(store)?;
+            return Ok((id, Record::new(State::Waiting, Some(element))));
+        };
+        match self.record(store, &own)? {
+            None => Ok((own, Record::new(State::Waiting, Some(element)))),
+            Some(record) if record.state == State::Waiting && record.payload.is_none() => {
+                Ok((own, Record { payload: Some(element), ..record }))
+            }
+            Some(record) if record.state == State::Waiting && element == reference(&own) => Ok((own, record)),
+            // Another job that says that it is this one: pushed twice, say.
+            Some(_) => Ok((self.other_id(store, &own)?, Record::new(State::Waiting, Some(element)))),
+        }
+    }
+
+    /// An id that no job has.
+    pub(crate) fn new_id(&self, store: &mut Store) -> Result<Vec<u8>, CommandError> {
+        loop {
+            let id =
+                format!("{}-{:08x}", store.now(), store.random(self.queue).next_u64() as u32).into_bytes();
+            if self.record(store, &id)?.is_none() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// An id like `id` that no job has.
+    fn other_id(&self, store: &mut Store, id: &[u8]) -> Result<Vec<u8>, CommandError> {
+        for number in 2..1000 {
+            let other = [id, format!("#{number}").as_bytes()].concat();
+            if self.record(store, &other)?.is_none() {
+                return Ok(other);
+            }
+        }
+        self.new_id(store)
+    }
+
+    /// Whether a worker has a job.
+    pub(crate) fn is_active(&self, store: &Store, id: &[u8]) -> Result<bool, CommandError> {
+        Ok(self.time_ms(store, State::Active, id)?.is_some())
+    }
+
+    /// The time by which a job in this state is sorted.
+    pub(crate) fn time_ms(
+        &self,
+        store: &Store,
+        state: State,
+        id: &[u8],
+    ) -> Result<Option<i64>, CommandError> {
+        let key = match state {
+            State::Active => &self.names.active,
+            State::Delayed => &self.names.delayed,
+            State::Dead => &self.names.dead,
+            State::Waiting => return Ok(None),
+        };
+        Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.score(id)).map(|time_ms| time_ms as i64))
+    }
+
+    /// A worker has done a job; false if it has no lease any more.
+    pub(crate) fn done(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+        if !Self::take_out(store, &self.names.active, id)? {
+            return Ok(false);
+        }
+        let lock = self.record(store, id)?.and_then(|record| record.lock);
+        self.forget(store, id, lock.as_deref())?;
+        Ok(true)
+    }
+
+    /// An attempt has failed: the job waits, comes at `due_ms`, or is dead. `None` if nobody has a lease of it.
+    pub(crate) fn fail(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        due_ms: Option<i64>,
+        why: &[u8],
+    ) -> Result<Option<State>, CommandError> {
+        if !Self::take_out(store, &self.names.active, id)? {
+            return Ok(None);
+        }
+        let Some(mut record) = self.record(store, id)? else { return Ok(None) };
+        record.why = why.to_vec();
+        if record.attempts >= record.attempts_max.unwrap_or(ATTEMPTS_MAX) {
+            self.bury(store, id, record)?;
+            return Ok(Some(State::Dead));
+        }
+        if let Some(due_ms) = due_ms {
+            self.delay(store, id, record, due_ms)?;
+            return Ok(Some(State::Delayed));
+        }
+        let end = popping_end(store, self.queue);
+        self.wait(store, id, record, end)?;
+        Ok(Some(State::Waiting))
+    }
+
+    /// A worker gives a job back that it has not begun; false if it has no lease any more.
+    pub(crate) fn release(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+        if !Self::take_out(store, &self.names.active, id)? {
+            return Ok(false);
+        }
+        let Some(mut record) = self.record(store, id)? else { return Ok(false) };
+        record.attempts = record.attempts.saturating_sub(1);
+        let end = popping_end(store, self.queue);
+        self.wait(store, id, record, end)?;
+        Ok(true)
+    }
+
+    fn bury(&self, store: &mut Store, id: &[u8], mut record: Record) -> Result<(), CommandError> {
+        record.state = State::Dead;
+        let now_ms = store.now();
+        Self::set_time(store, &self.names.dead, id, now_ms)?;
+        self.keep(store, id, &record)?;
+        while let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)?
+            && dead.len() > DEAD_MAX
+            && let Some(oldest) = dead.at(0).map(|(id, _)| id.to_vec())
+        {
+            self.drop_from(store, &self.names.dead, &oldest)?;
+        }
+        Ok(())
+    }
+
+    fn drop_from(&self, store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
+        let was_there = Self::take_out(store, key, id)?;
+        if was_there {
+            let lock = self.record(store, id)?.and_then(|record| record.lock);
+            self.forget(store, id, lock.as_deref())?;
+        }
+        Ok(was_there)
+    }
+
+    /// Drops a job, wherever it is; false if nothing is known of it.
+    pub(crate) fn drop(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+        let Some(record) = self.record(store, id)? else { return Ok(false) };
+        match record.state {
+            State::Active => self.drop_from(store, &self.names.active, id),
+            State::Delayed => self.drop_from(store, &self.names.delayed, id),
+            State::Dead => self.drop_from(store, &self.names.dead, id),
+            // Who takes it passes over it: to find it in the list would take long.
+            State::Waiting => {
+                let begins_until_ms = Some(0);
+                self.keep(store, id, &Record { begins_until_ms, ..record })?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// A dead or delayed job waits, with all its attempts before it; false if it is neither.
+    pub(crate) fn retry(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+        let is_either =
+            Self::take_out(store, &self.names.dead, id)? || Self::take_out(store, &self.names.delayed, id)?;
+        if !is_either {
+            return Ok(false);
+        }
+        let Some(mut record) = self.record(store, id)? else { return Ok(false) };
+        record.attempts = 0;
+        let end = self.coming_end(store);
+        self.wait(store, id, record, end)?;
+        Ok(true)
+    }
+
+    /// Takes the lock `name` for a job, for so long; the id of the job that has it if another has.
+    pub(crate) fn lock(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        name: &[u8],
+        for_ms: Option<i64>,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        let key = self.names.lock(name);
+        if let Some(holder) = store.peek_as::<Str>(&key).map_err(|_| wrong_type(&key))? {
+            return Ok(Some(holder.bytes().into_owned()));
+        }
+        let expiry = for_ms.map(|for_ms| store.now().saturating_add(for_ms));
+        store.set_string(&key, id, expiry);
+        store.changed_with(&key, Change::new(Class::String, "set").times(0), |store| match expiry {
+            None => store.effect(&[b"SET", &key, id]),
+            Some(expiry) => {
+                store.effect(&[b"SET", &key, id, b"PXAT", itoa::Buffer::new().format(expiry).as_bytes()]);
+            }
+        });
+        Ok(None)
+    }
+
+    /// A job that was put comes to be.
+    pub(crate) fn put(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        record: Record,
+        due_ms: Option<i64>,
+    ) -> Result<(), CommandError> {
+        match due_ms.filter(|due_ms| *due_ms > store.now()) {
+            Some(due_ms) => self.delay(store, id, record, due_ms),
+            None => {
+                let end = self.coming_end(store);
+                self.wait(store, id, record, end)
+            }
+        }
+    }
+}
+
+/// What stands in the list for a job that does not tell its id itself: a payload that does.
+fn reference(id: &[u8]) -> Vec<u8> {
+    let mut text = b"{\"id\":\"".to_vec();
+    for &byte in id {
+        match byte {
+            b'"' | b'\\' => text.extend([b'\\', byte]),
+            0..0x20 => text.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => text.push(byte),
+        }
+    }
+    text.extend_from_slice(b"\"}");
+    text
+}
+
+fn wrong_type(key: &[u8]) -> CommandError {
+    let key = key.escape_ascii();
+    CommandError::new(format!("WRONGTYPE {key}, which belongs to the queue's jobs, holds something else"))
+}

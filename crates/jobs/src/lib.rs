@@ -1,0 +1,38 @@
+//! Jobs that survive their workers. A queue stays the list that it is; a worker that takes a job from it with a *lease* has to say
+//! that it is done, or the job comes back.
+//!
+//! ```text
+//!            PUT ──▶ waiting ──TAKE──▶ active ──DONE──▶ gone
+//!   PUT … IN │          ▲  ▲             │
+//!            ▼          │  └─ RELEASE ───┤
+//!         delayed ──────┘ ◀── FAIL … IN ─┤ FAIL, or the lease ends: waiting again, or dead after so many attempts
+//!                                        ▼
+//!                        RETRY ◀────── dead
+//! ```
+//!
+//! What is known of a job lies in ordinary keys beside the list, on its shard (`names`): so snapshots, the journal and replicas have
+//! it. Every step is one transaction, whose effects are commands of Redis.
+//!
+//! | file | what |
+//! |---|---|
+//! | `names` | the keys beside a queue |
+//! | `record` | what is kept of a job: payload, attempts, options, as text |
+//! | `job` | the ways from one state to another |
+//! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `commands/` | the commands |
+//!
+//! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`), and who sees to it that what
+//! is due happens (`upkeep`).
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod due;
+mod job;
+mod names;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use crate::commands::ENTRIES;
+pub use crate::due::{FIRED_MAX, fire};

@@ -1,0 +1,225 @@
+//! What is kept of a job beside its state: one line of words, and its payload.
+//!
+//! ```text
+//! s=a n=2 w=host:4711:a1b2\n{"class":"HardWorker", …
+//! │   │   └ who has it
+//! │   └ attempts that were begun
+//! └ its state: w waiting, a active, d delayed, x dead
+//! ```
+//!
+//! Further words: `m` attempts that it has, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
+//! failed, `p` the payload stands in the list. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
+
+use std::str::from_utf8;
+
+/// Where a job is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// In the list.
+    Waiting,
+    /// A worker has it.
+    Active,
+    /// It comes later.
+    Delayed,
+    /// It had all its attempts.
+    Dead,
+}
+
+impl State {
+    const ALL: [(State, u8, &str); 4] = [
+        (State::Waiting, b'w', "waiting"),
+        (State::Active, b'a', "active"),
+        (State::Delayed, b'd', "delayed"),
+        (State::Dead, b'x', "dead"),
+    ];
+
+    fn letter(self) -> u8 {
+        Self::ALL[self as usize].1
+    }
+
+    /// As clients see it.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[self as usize].2
+    }
+}
+
+/// See the head of this file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub(crate) state: State,
+    pub(crate) attempts: u64,
+    pub(crate) attempts_max: Option<u64>,
+    pub(crate) worker: Vec<u8>,
+    pub(crate) lock: Option<Vec<u8>>,
+    pub(crate) begins_until_ms: Option<i64>,
+    pub(crate) why: Vec<u8>,
+    /// `None`: it stands in the list.
+    pub(crate) payload: Option<Vec<u8>>,
+}
+
+impl Record {
+    /// Of a job that nothing is known of but its payload.
+    pub(crate) fn new(state: State, payload: Option<Vec<u8>>) -> Record {
+        Record {
+            state,
+            attempts: 0,
+            attempts_max: None,
+            worker: Vec::new(),
+            lock: None,
+            begins_until_ms: None,
+            why: Vec::new(),
+            payload,
+        }
+    }
+
+    /// Whether there is nothing in it that a waiting job whose payload stands in the list would not have without.
+    pub(crate) fn is_needless(&self) -> bool {
+        *self == Record::new(State::Waiting, None)
+    }
+
+    /// As text.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut text = vec![b's', b'=', self.state.letter()];
+        let mut number = itoa::Buffer::new();
+        if self.attempts > 0 {
+            push_word(&mut text, b'n', number.format(self.attempts).as_bytes());
+        }
+        if let Some(max) = self.attempts_max {
+            push_word(&mut text, b'm', number.format(max).as_bytes());
+        }
+        if !self.worker.is_empty() {
+            push_word(&mut text, b'w', &self.worker);
+        }
+        if let Some(lock) = &self.lock {
+            push_word(&mut text, b'u', lock);
+        }
+        if let Some(until_ms) = self.begins_until_ms {
+            push_word(&mut text, b'x', number.format(until_ms).as_bytes());
+        }
+        if !self.why.is_empty() {
+            push_word(&mut text, b'e', &self.why);
+        }
+        match &self.payload {
+            Some(payload) => {
+                text.push(b'\n');
+                text.extend_from_slice(payload);
+            }
+            None => text.extend_from_slice(b" p"),
+        }
+        text
+    }
+
+    /// From text; `None` if it is none of a job.
+    pub(crate) fn decode(text: &[u8]) -> Option<Record> {
+        let (line, payload) = match text.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (&text[..end], Some(text[end + 1..].to_vec())),
+            None => (text.strip_suffix(b" p")?, None),
+        };
+        let mut words = line.split(|byte| *byte == b' ');
+        let state = match words.next()? {
+            [b's', b'=', letter] => State::ALL.iter().find(|(_, other, _)| other == letter)?.0,
+            _ => return None,
+        };
+        let mut record = Record::new(state, payload);
+        for word in words {
+            let [name, b'=', value @ ..] = word else { return None };
+            match name {
+                b'n' => record.attempts = number(value)?,
+                b'm' => record.attempts_max = Some(number(value)?),
+                b'w' => record.worker = unescape(value)?,
+                b'u' => record.lock = Some(unescape(value)?),
+                b'x' => record.begins_until_ms = Some(number(value)?),
+                b'e' => record.why = unescape(value)?,
+                // Of a later version.
+                _ => {}
+            }
+        }
+        Some(record)
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    from_utf8(text).ok()?.parse().ok()
+}
+
+fn push_word(text: &mut Vec<u8>, name: u8, value: &[u8]) {
+    text.extend([b' ', name, b'=']);
+    for &byte in value {
+        if byte <= b' ' || byte == b'%' || byte == 0x7f {
+            text.extend_from_slice(format!("%{byte:02x}").as_bytes());
+        } else {
+            text.push(byte);
+        }
+    }
+}
+
+fn unescape(value: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let (digits, after) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(from_utf8(digits).ok()?, 16).ok()?);
+            rest = after;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record() -> impl Strategy<Value = Record> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..20);
+        let state = prop::sample::select(State::ALL.map(|(state, ..)| state).to_vec());
+        (
+            state,
+            any::<u64>(),
+            any::<Option<u64>>(),
+            bytes(),
+            proptest::option::of(bytes()),
+            any::<Option<i64>>(),
+            bytes(),
+            proptest::option::of(bytes()),
+        )
+            .prop_map(
+                |(state, attempts, attempts_max, worker, lock, begins_until_ms, why, payload)| Record {
+                    state,
+                    attempts,
+                    attempts_max,
+                    worker,
+                    lock,
+                    begins_until_ms,
+                    why,
+                    payload,
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(record in record()) {
+            prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Record::decode(&text);
+        }
+    }
+
+    #[test]
+    fn it_is_text() {
+        let mut record = Record::new(State::Active, Some(b"{}".to_vec()));
+        (record.attempts, record.worker) = (2, b"host 1".to_vec());
+        assert_eq!(record.encode(), b"s=a n=2 w=host%201\n{}");
+        assert!(Record::new(State::Waiting, None).is_needless());
+        assert_eq!(Record::new(State::Waiting, None).encode(), b"s=w p");
+    }
+}

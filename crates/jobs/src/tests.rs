@@ -1,0 +1,311 @@
+//! Jobs in process: what each command does and replies, and that its effects do the same to another store.
+
+use command::{Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run};
+use ds::random::Random;
+use ds::zset::ZSet;
+use resp::{Output, Proto};
+
+use crate::ENTRIES;
+
+/// `fire queue`: does what is due, and answers when something is due next, or -1.
+const FIRE: Entry =
+    Entry { name: "fire", keys: &[KeySpec::one(1, &[])], run: Run::Function(fire), ..Entry::DEFAULT };
+
+fn fire(ctx: &mut Ctx) -> CommandResult {
+    let next_ms = crate::fire(&mut ctx.store, ctx.args[1])?;
+    ctx.reply.int(next_ms.unwrap_or(-1));
+    Ok(())
+}
+
+/// A store with the data commands and those on jobs, which records effects.
+struct World(Local);
+
+impl World {
+    fn new() -> World {
+        let mut local = Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE]]].concat());
+        local.record_effects();
+        local.now = 1000;
+        World(local)
+    }
+
+    fn run(&mut self, args: &[&[u8]]) -> Option<String> {
+        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        let mut out = Output::new();
+        match self.0.run(client, args, &mut (), &mut out) {
+            Outcome::Blocked(_) => None,
+            Outcome::Done | Outcome::Failed => {
+                let text = out.to_vec();
+                Some(String::from_utf8_lossy(&text).trim_end().replace("\r\n", " "))
+            }
+            Outcome::Again(_) => unreachable!("there is only one thread"),
+        }
+    }
+
+    fn say(&mut self, line: &str) -> String {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.run(&args).unwrap_or_else(|| "waits".to_owned())
+    }
+
+    #[track_caller]
+    fn check(&mut self, line: &str, expected: &str) {
+        assert_eq!(self.say(line), expected, "{line}");
+    }
+
+    fn fire(&mut self) -> i64 {
+        let reply = self.say("fire q");
+        reply
+            .strip_prefix(':')
+            .and_then(|number| number.parse().ok())
+            .expect("what lies beside it is its own")
+    }
+
+    fn effects(&mut self) -> Vec<OwnedEffect> {
+        self.0.take_effects()
+    }
+
+    /// Everything that lies under keys of this queue.
+    fn dump(&mut self, queue: &str) -> Vec<String> {
+        let lines = [
+            format!("LRANGE {queue} 0 -1"),
+            format!("ZRANGE {{{queue}}}:active 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:delayed 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:dead 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:workers 0 -1 WITHSCORES"),
+            format!("SORT {{{queue}}}:unique BY nosort"),
+        ];
+        let mut dump: Vec<String> = lines.iter().map(|line| self.say(line)).collect();
+        let jobs = self.say(&format!("HGETALL {{{queue}}}:jobs"));
+        let mut jobs: Vec<&str> = jobs.split(" $").collect();
+        jobs.sort_unstable();
+        dump.push(jobs.join("|"));
+        dump
+    }
+}
+
+#[test]
+fn a_job_is_taken_and_done() {
+    let mut world = World::new();
+    world.check(r#"LPUSH q {"jid":"a1","args":[1]}"#, ":1");
+    let taken = r#"*1 *4 $1 q $2 a1 :1 $23 {"jid":"a1","args":[1]}"#;
+    world.check("JOB.TAKE w1 LEASE 5000 FROM p q", taken);
+    world.check("EXISTS q", ":0");
+    world.check("ZRANGE {q}:active 0 -1 WITHSCORES", "*2 $2 a1 $4 6000");
+    world.check("JOB.DONE q a1 a2", ":1");
+    world.check("JOB.DONE q a1", ":0");
+    world.check("EXISTS {q}:active {q}:jobs", ":0");
+    let effects: Vec<String> = world
+        .effects()
+        .iter()
+        .map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned())
+        .collect();
+    assert_eq!(
+        effects,
+        [
+            r#"LPUSH q {"jid":"a1","args":[1]}"#,
+            "RPOP q",
+            "ZADD {q}:active 6000 a1",
+            "HSET {q}:jobs a1 s=a n=1 w=w1\n{\"jid\":\"a1\",\"args\":[1]}",
+            "ZREM {q}:active a1",
+            "HDEL {q}:jobs a1",
+        ]
+    );
+}
+
+#[test]
+fn an_attempt_that_fails_is_counted_until_the_last() {
+    let mut world = World::new();
+    world.check(r#"JOB.PUT q {"id":7} TRIES 3"#, "$1 7");
+    world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :1 $8 {"id":7}"#);
+    world.check("JOB.FAIL q 7", "+waiting");
+    world.check("LRANGE q 0 -1", r#"*1 $8 {"id":7}"#);
+    world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :2 $8 {"id":7}"#);
+    world.check("JOB.RELEASE q 7", ":1");
+    world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :2 $8 {"id":7}"#);
+    world.check("JOB.FAIL q 7 IN 500", "+delayed");
+    assert_eq!(world.fire(), 1500);
+    world.0.now = 1500;
+    assert_eq!(world.fire(), -1);
+    world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :3 $8 {"id":7}"#);
+    world.check("JOB.FAIL q 7 WHY boom", "+dead");
+    world.check("JOB.LIST q DEAD", r#"*2 $1 0 *1 *5 $1 7 :1500 :3 $1 w $8 {"id":7}"#);
+    world.check("JOB.RETRY q ALL", ":1");
+    world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :1 $8 {"id":7}"#);
+    world.check("JOB.DROP q 7", ":1");
+    world.check("JOB.DONE q 7", ":0");
+    world.check("EXISTS q {q}:active {q}:delayed {q}:dead {q}:jobs", ":0");
+}
+
+#[test]
+fn leases_end_unless_the_worker_says_that_it_lives() {
+    let mut world = World::new();
+    world.say(r#"RPUSH q {"id":"b"} {"id":"a"}"#);
+    world.say("JOB.TAKE w LEASE 100 COUNT 2 FROM q");
+    world.check("JOB.KEEP q 1000 ID a x", ":1");
+    assert_eq!(world.fire(), 1100);
+    world.0.now = 1100;
+    assert_eq!(world.fire(), 2000);
+    world.check("LRANGE q 0 -1", r#"*1 $10 {"id":"b"}"#);
+    world.check("JOB.DONE q b", ":0");
+    world.check("JOB.KEEP q 5000 WORKER w", "+OK");
+    world.0.now = 2000;
+    assert_eq!(world.fire(), 6100, "its worker lives");
+    world.0.now = 6100;
+    assert_eq!(world.fire(), -1);
+    world.check("LRANGE q 0 -1", r#"*2 $10 {"id":"b"} $10 {"id":"a"}"#);
+    world.check("EXISTS {q}:workers", ":0");
+    world.check("HGET {q}:jobs a", "$31 s=w n=1 e=the%20lease%20ended p");
+}
+
+#[test]
+fn texts_of_any_kind_are_jobs() {
+    let mut world = World::new();
+    world.check("JOB.PUT q text ID x\"y IN 0", "$3 x\"y");
+    world.check("LRANGE q 0 -1", r#"*1 $13 {"id":"x\"y"}"#);
+    world.check("JOB.PUT q other ID x\"y", "-JOBEXISTS this queue has a job of this id, which is waiting");
+    world.check("JOB.TAKE w LEASE 1 FROM q", "*1 *4 $1 q $3 x\"y :1 $4 text");
+    world.check("JOB.PUT q other ID x\"y", "-JOBEXISTS this queue has a job of this id, which is active");
+    world.say("LPUSH q plain");
+    let taken = world.say("JOB.TAKE w LEASE 1 FROM q");
+    assert!(taken.starts_with("*1 *4 $1 q $13 1000-") && taken.ends_with(":1 $5 plain"), "{taken}");
+    // Two that say that they are the same.
+    world.say(r#"LPUSH q {"id":"z"} {"id":"z"}"#);
+    world.check("JOB.TAKE w LEASE 1 FROM q", r#"*1 *4 $1 q $1 z :1 $10 {"id":"z"}"#);
+    world.check("JOB.TAKE w LEASE 1 FROM q", r#"*1 *4 $1 q $3 z#2 :1 $10 {"id":"z"}"#);
+    world.check("JOB.FAIL q z#2", "+waiting");
+    world.check("LRANGE q 0 -1", r#"*1 $12 {"id":"z#2"}"#);
+    world.check("JOB.DONE q z", ":1");
+    world.check("JOB.TAKE w LEASE 1 FROM q", r#"*1 *4 $1 q $3 z#2 :2 $10 {"id":"z"}"#);
+}
+
+#[test]
+fn a_lock_is_one_jobs_until_that_is_over() {
+    let mut world = World::new();
+    world.check("JOB.PUT q p1 ID a UNIQUE user:1 FOR 60000", "$1 a");
+    world.check("JOB.PUT q p2 ID b UNIQUE user:1", "$1 a");
+    world.check("PTTL {q}:unique:user:1", ":60000");
+    world.check("JOB.GET q b", "$-1");
+    world.say("JOB.TAKE w LEASE 10 FROM q");
+    world.check("JOB.DONE q a", ":1");
+    world.check("JOB.PUT q p2 ID b UNIQUE user:1", "$1 b");
+    world.check("JOB.DROP q b", ":1");
+    world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
+    world.check("EXISTS {q}:unique:user:1 {q}:jobs", ":0");
+}
+
+#[test]
+fn a_job_that_could_not_begin_in_time_is_dropped() {
+    let mut world = World::new();
+    world.say("JOB.PUT q late ID a EXPIRE 10");
+    world.say("JOB.PUT q good ID b");
+    world.0.now = 1011;
+    world.check("JOB.TAKE w LEASE 10 COUNT 9 FROM q", "*1 *4 $1 q $1 b :1 $4 good");
+}
+
+#[test]
+fn who_waits_is_served_and_what_nobody_got_goes_back() {
+    let mut world = World::new();
+    world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
+    world.check("JOB.TAKE w LEASE 10 WAIT 0 FROM p q", "waits");
+    world.say("LPUSH q one");
+    let served = std::mem::take(&mut world.0.posts).into_iter().find_map(|post| match post {
+        Post::Served { parcel, .. } => Some(parcel),
+        _ => None,
+    });
+    let served = served.expect("it waited for this");
+    let restore = served.restore.expect("it says how the job goes back");
+    let args: Vec<Vec<u8>> = restore.args.slices().iter().map(|arg| arg.to_vec()).collect();
+    assert_eq!(args[..2], [b"JOB.RELEASE".to_vec(), b"q".to_vec()]);
+    let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+    assert_eq!(world.run(&args).as_deref(), Some(":1"));
+    world.check("LLEN q", ":1");
+}
+
+#[test]
+fn what_is_no_queue_is_refused_and_nothing_is_lost() {
+    let mut world = World::new();
+    world.say("SET s 1");
+    world.check(
+        "JOB.TAKE w LEASE 10 FROM s",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value",
+    );
+    world.say("LPUSH q a");
+    world.say("SET {q}:jobs 1");
+    let error = "-WRONGTYPE {q}:jobs, which belongs to the queue's jobs, holds something else";
+    world.check("JOB.TAKE w LEASE 10 FROM q", error);
+    world.check("LLEN q", ":1");
+    world.say("DEL {q}:jobs");
+    world.check("LPUSH a}b x", ":1");
+    world.check(
+        "JOB.TAKE w LEASE 10 FROM a}b",
+        "-ERR no name of a key lies beside this queue: give it no braces, or a hash tag",
+    );
+    world.check("LPUSH {tag}q x", ":1");
+    assert!(world.say("JOB.TAKE w LEASE 10 FROM {tag}q").starts_with("*1 *4"));
+    world.check("EXISTS {tag}q:active {tag}q:jobs", ":2");
+    for line in [
+        "JOB.TAKE w LEASE 0 FROM q",
+        "JOB.TAKE w LEASE -5 FROM q",
+        "JOB.TAKE w LEASE 10 COUNT 0 FROM q",
+        "JOB.TAKE w LEASE 10 WAIT x FROM q",
+        "JOB.TAKE w LEASE 10 COUNT 1 q r",
+        "JOB.PUT q p TRIES 0",
+        "JOB.PUT q p IN -1",
+        "JOB.PUT q p IN 1 AT 5",
+        "JOB.PUT q p FOR 5",
+        "JOB.PUT q p ID",
+        "JOB.KEEP q 5 WHOSE a",
+    ] {
+        assert!(world.say(line).starts_with("-ERR"), "{line}");
+    }
+    world.check("LLEN q", ":1");
+}
+
+/// Random commands: a store that runs the effects has the same, and every job is in exactly one state.
+#[test]
+fn effects_do_the_same_and_no_job_is_lost() {
+    for seed in 0..200 {
+        let (mut world, mut copy, mut random) = (World::new(), World::new(), Random::new(seed));
+        let mut pick = |count: u64| random.next_u64() % count;
+        let (mut put, mut ended) = (0, 0);
+        for _ in 0..120 {
+            world.0.now += pick(20) as i64;
+            let id = format!("j{}", pick(12));
+            let line = match pick(14) {
+                0 | 1 => format!("JOB.PUT q payload ID {id} TRIES {}", 1 + pick(3)),
+                2 => format!("JOB.PUT q {{\"id\":\"{id}\"}} IN {}", pick(50)),
+                3 => format!("JOB.PUT q payload UNIQUE u{} ID {id}", pick(3)),
+                4..=7 => format!("JOB.TAKE w{} LEASE {} COUNT {} FROM q", pick(3), 1 + pick(60), 1 + pick(2)),
+                8 => format!("JOB.DONE q {id}"),
+                9 => format!("JOB.FAIL q {id}"),
+                10 => format!("JOB.FAIL q {id} IN {}", pick(30)),
+                11 => format!("JOB.RELEASE q {id}"),
+                12 => format!("JOB.RETRY q {id}"),
+                _ => format!("JOB.KEEP q {} WORKER w{}", 1 + pick(40), pick(3)),
+            };
+            let reply = world.say(&line);
+            match (line.split(' ').next(), &*reply) {
+                (Some("JOB.PUT"), reply) if !reply.starts_with('-') => {
+                    let has_lock = line.contains("UNIQUE") && !reply.ends_with(&format!(" {id}"));
+                    put += u64::from(!has_lock);
+                }
+                (Some("JOB.DONE"), ":1") => ended += 1,
+                _ => {}
+            }
+            world.fire();
+            let effects = world.effects();
+            copy.0.now = world.0.now;
+            copy.0.replay(&effects).expect("effects are commands");
+            assert_eq!(copy.dump("q"), world.dump("q"), "seed {seed}: {line}");
+            let client = Client::internal(0, Proto::Resp2);
+            let counted: u64 = world.0.with_store(client, |store| {
+                let sets = [&b"{q}:active"[..], b"{q}:delayed", b"{q}:dead"];
+                let in_sets = sets.map(|key| {
+                    store.peek_as::<ZSet>(key).expect("its own").map_or(0, |set| set.len() as u64)
+                });
+                let list = store.peek_as::<ds::list::List>(b"q").expect("a list");
+                in_sets.iter().sum::<u64>() + list.map_or(0, |list| list.len() as u64)
+            });
+            assert_eq!(counted, put - ended, "seed {seed}: {line} {reply}");
+        }
+    }
+}

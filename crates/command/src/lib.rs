@@ -54,8 +54,8 @@ pub use store::Store;
 pub use store::queues::{is_paused, pause, take_from, take_from_list};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
-    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Parcel, Parcels, Post, Published,
-    Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels, Post,
+    Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -432,4 +432,19 @@ pub enum Post {
     },
     /// Something large that left the keyspace, to be freed in slices.
     Free(Garbage),
+    /// Something is to happen with the jobs of a queue, soon.
+    Due(JobsDue),
+}
+
+/// When something is to happen with the jobs of a queue.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct JobsDue {
+    /// When, in ms since 1970.
+    pub time_ms: i64,
+    /// The shard of the queue.
+    pub shard: ShardId,
+    /// Its database.
+    pub db: u32,
+    /// Its key.
+    pub queue: Box<[u8]>,
 }

@@ -22,7 +22,7 @@ pub fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError
         if let Some(id) = first_due(store, active, now_ms)? {
             // A worker that says that it lives keeps all that it has.
             match jobs.worker_until(store, &id)? {
-                Some(until_ms) if until_ms > now_ms => Jobs::set_time(store, active, &id, until_ms)?,
+                Some(until_ms) if until_ms > now_ms => jobs.set_due(store, active, &id, until_ms)?,
                 _ => {
                     jobs.fail(store, &id, None, LEASE_ENDED)?;
                 }

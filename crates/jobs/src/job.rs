@@ -1,7 +1,8 @@
 //! The ways of a job from one state to another. Each leaves list, sets and hash in step, and states effects that do.
 
 use command::{
-    Change, Class, CommandError, Store, pop_command, pop_event, push_command, push_event, take_from_list,
+    Change, Class, CommandError, JobsDue, Post, Store, pop_command, pop_event, push_command, push_event,
+    take_from_list,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -16,6 +17,8 @@ use crate::record::{Record, State};
 pub(crate) const ID_BYTES_MAX: usize = 512;
 /// Attempts of a job of which nothing else was said.
 const ATTEMPTS_MAX: u64 = 25;
+/// What is due within this time is said to the thread; the sorted sets are looked at more often.
+pub const SOON_MS: i64 = 1500;
 /// Dead jobs that are kept; the oldest go.
 const DEAD_MAX: usize = 10_000;
 /// Jobs that came too late and are passed over by one command.
@@ -109,6 +112,24 @@ impl<'q> Jobs<'q> {
         Ok(())
     }
 
+    /// The same where something is to happen then.
+    pub(crate) fn set_due(
+        &self,
+        store: &mut Store,
+        key: &[u8],
+        id: &[u8],
+        time_ms: i64,
+    ) -> Result<(), CommandError> {
+        Self::set_time(store, key, id, time_ms)?;
+        // What is later is found in time.
+        if time_ms < store.now() + SOON_MS {
+            let (shard, _) = store.locate(self.queue);
+            let (db, queue) = (store.client.db, self.queue.into());
+            store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue }));
+        }
+        Ok(())
+    }
+
     /// Takes an id out of one of the sorted sets; false if it is not there.
     pub(crate) fn take_out(store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
         let was_there = store.write_as::<ZSet>(key)?.is_some_and(|mut set| set.remove(id).is_some());
@@ -167,7 +188,7 @@ impl<'q> Jobs<'q> {
     ) -> Result<(), CommandError> {
         record.state = State::Delayed;
         record.worker.clear();
-        Self::set_time(store, &self.names.delayed, id, due_ms)?;
+        self.set_due(store, &self.names.delayed, id, due_ms)?;
         self.keep(store, id, &record)
     }
 
@@ -189,7 +210,7 @@ impl<'q> Jobs<'q> {
             record.state = State::Active;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
-            Self::set_time(store, &self.names.active, &id, lease.until_ms)?;
+            self.set_due(store, &self.names.active, &id, lease.until_ms)?;
             self.keep(store, &id, &record)?;
             let Record { attempts: attempt, payload, .. } = record;
             return Ok(Some(Taken { id, attempt, payload: payload.unwrap_or_default() }));

@@ -36,3 +36,5 @@ mod tests;
 
 pub use crate::commands::ENTRIES;
 pub use crate::due::{FIRED_MAX, fire};
+pub use crate::job::SOON_MS;
+pub use crate::names::queue_of;

@@ -1,20 +1,24 @@
-//! The keys beside a queue. They lie on its shard: where a hash tag or a rule of `colocate` decides where the queue lies, its name with
-//! an ending does; otherwise the name becomes the hash tag.
+//! The keys beside a queue. They lie on its shard, because what decides where the queue lies is their hash tag:
+//!
+//! ```text
+//! mail        {mail}:jobs        {mail}:jobs:active …
+//! {eu}mail    {eu}:{eu}mail:jobs …                       where a hash tag or a rule of `colocate` decides
+//! ```
 
 use command::{CommandError, Store};
 
 /// The sorted set of jobs that workers have, by the end of their lease in ms.
-const ACTIVE: &str = "active";
+const ACTIVE: &str = ":jobs:active";
 /// The sorted set of jobs that are to come later, by when in ms.
-const DELAYED: &str = "delayed";
+const DELAYED: &str = ":jobs:delayed";
 /// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
-const DEAD: &str = "dead";
+const DEAD: &str = ":jobs:dead";
 /// The hash of what is kept of jobs, by id.
-const JOBS: &str = "jobs";
+const JOBS: &str = ":jobs";
 /// The sorted set of workers that live, by until when that is said, in ms.
-const WORKERS: &str = "workers";
+const WORKERS: &str = ":jobs:workers";
 /// How the names of locks begin.
-const UNIQUE: &str = "unique:";
+const UNIQUE: &str = ":jobs:unique:";
 
 const BAD_NAME: &str = "ERR no name of a key lies beside this queue: give it no braces, or a hash tag";
 
@@ -31,17 +35,12 @@ pub(crate) struct Names {
 impl Names {
     /// Those beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
-        let placement = store.tx.hold.shards().placement();
-        let part = placement.placing_part(queue);
-        let plain = [queue, b":"].concat();
-        let tagged = [b"{", queue, b"}:"].concat();
-        let lies_beside = |begin: &[u8]| {
-            // Names that begin alike lie together if the ending has no say.
-            placement.placing_part(&[begin, ACTIVE.as_bytes()].concat()) == part
-                && placement.placing_part(&[begin, UNIQUE.as_bytes(), b"{}"].concat()) == part
-        };
-        let begin = [plain, tagged].into_iter().find(|begin| lies_beside(begin));
-        let begin = begin.ok_or(CommandError::new(BAD_NAME))?;
+        let part = store.tx.hold.shards().placement().placing_part(queue);
+        if part.is_empty() || part.contains(&b'}') {
+            return Err(CommandError::new(BAD_NAME));
+        }
+        let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
+        let begin = [&[b"{", part, b"}"], rest].concat().concat();
         let name = |end: &str| [&begin, end.as_bytes()].concat();
         Ok(Names {
             active: name(ACTIVE),
@@ -56,5 +55,16 @@ impl Names {
     /// The key of the lock `name`.
     pub(crate) fn lock(&self, name: &[u8]) -> Vec<u8> {
         [&self.unique, name].concat()
+    }
+}
+
+/// The queue beside which this key lies, which has jobs that are active or delayed.
+pub fn queue_of(key: &[u8]) -> Option<&[u8]> {
+    let begin = [ACTIVE, DELAYED].into_iter().find_map(|end| key.strip_suffix(end.as_bytes()))?;
+    let inner = begin.strip_prefix(b"{")?;
+    let end = inner.iter().position(|byte| *byte == b'}')?;
+    match &inner[end + 1..] {
+        [] => Some(&inner[..end]),
+        rest => rest.strip_prefix(b":"),
     }
 }

@@ -67,11 +67,11 @@ impl World {
     fn dump(&mut self, queue: &str) -> Vec<String> {
         let lines = [
             format!("LRANGE {queue} 0 -1"),
-            format!("ZRANGE {{{queue}}}:active 0 -1 WITHSCORES"),
-            format!("ZRANGE {{{queue}}}:delayed 0 -1 WITHSCORES"),
-            format!("ZRANGE {{{queue}}}:dead 0 -1 WITHSCORES"),
-            format!("ZRANGE {{{queue}}}:workers 0 -1 WITHSCORES"),
-            format!("SORT {{{queue}}}:unique BY nosort"),
+            format!("ZRANGE {{{queue}}}:jobs:active 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:jobs:delayed 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:jobs:dead 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:jobs:workers 0 -1 WITHSCORES"),
+            format!("SORT {{{queue}}}:jobs:unique BY nosort"),
         ];
         let mut dump: Vec<String> = lines.iter().map(|line| self.say(line)).collect();
         let jobs = self.say(&format!("HGETALL {{{queue}}}:jobs"));
@@ -89,10 +89,10 @@ fn a_job_is_taken_and_done() {
     let taken = r#"*1 *4 $1 q $2 a1 :1 $23 {"jid":"a1","args":[1]}"#;
     world.check("JOB.TAKE w1 LEASE 5000 FROM p q", taken);
     world.check("EXISTS q", ":0");
-    world.check("ZRANGE {q}:active 0 -1 WITHSCORES", "*2 $2 a1 $4 6000");
+    world.check("ZRANGE {q}:jobs:active 0 -1 WITHSCORES", "*2 $2 a1 $4 6000");
     world.check("JOB.DONE q a1 a2", ":1");
     world.check("JOB.DONE q a1", ":0");
-    world.check("EXISTS {q}:active {q}:jobs", ":0");
+    world.check("EXISTS {q}:jobs:active {q}:jobs", ":0");
     let effects: Vec<String> = world
         .effects()
         .iter()
@@ -103,9 +103,9 @@ fn a_job_is_taken_and_done() {
         [
             r#"LPUSH q {"jid":"a1","args":[1]}"#,
             "RPOP q",
-            "ZADD {q}:active 6000 a1",
+            "ZADD {q}:jobs:active 6000 a1",
             "HSET {q}:jobs a1 s=a n=1 w=w1\n{\"jid\":\"a1\",\"args\":[1]}",
-            "ZREM {q}:active a1",
+            "ZREM {q}:jobs:active a1",
             "HDEL {q}:jobs a1",
         ]
     );
@@ -132,7 +132,7 @@ fn an_attempt_that_fails_is_counted_until_the_last() {
     world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :1 $8 {"id":7}"#);
     world.check("JOB.DROP q 7", ":1");
     world.check("JOB.DONE q 7", ":0");
-    world.check("EXISTS q {q}:active {q}:delayed {q}:dead {q}:jobs", ":0");
+    world.check("EXISTS q {q}:jobs:active {q}:jobs:delayed {q}:jobs:dead {q}:jobs", ":0");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn leases_end_unless_the_worker_says_that_it_lives() {
     world.0.now = 6100;
     assert_eq!(world.fire(), -1);
     world.check("LRANGE q 0 -1", r#"*2 $10 {"id":"b"} $10 {"id":"a"}"#);
-    world.check("EXISTS {q}:workers", ":0");
+    world.check("EXISTS {q}:jobs:workers", ":0");
     world.check("HGET {q}:jobs a", "$31 s=w n=1 e=the%20lease%20ended p");
 }
 
@@ -182,14 +182,14 @@ fn a_lock_is_one_jobs_until_that_is_over() {
     let mut world = World::new();
     world.check("JOB.PUT q p1 ID a UNIQUE user:1 FOR 60000", "$1 a");
     world.check("JOB.PUT q p2 ID b UNIQUE user:1", "$1 a");
-    world.check("PTTL {q}:unique:user:1", ":60000");
+    world.check("PTTL {q}:jobs:unique:user:1", ":60000");
     world.check("JOB.GET q b", "$-1");
     world.say("JOB.TAKE w LEASE 10 FROM q");
     world.check("JOB.DONE q a", ":1");
     world.check("JOB.PUT q p2 ID b UNIQUE user:1", "$1 b");
     world.check("JOB.DROP q b", ":1");
     world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
-    world.check("EXISTS {q}:unique:user:1 {q}:jobs", ":0");
+    world.check("EXISTS {q}:jobs:unique:user:1 {q}:jobs", ":0");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn what_is_no_queue_is_refused_and_nothing_is_lost() {
     );
     world.check("LPUSH {tag}q x", ":1");
     assert!(world.say("JOB.TAKE w LEASE 10 FROM {tag}q").starts_with("*1 *4"));
-    world.check("EXISTS {tag}q:active {tag}q:jobs", ":2");
+    world.check("EXISTS {tag}:{tag}q:jobs:active {tag}:{tag}q:jobs", ":2");
     for line in [
         "JOB.TAKE w LEASE 0 FROM q",
         "JOB.TAKE w LEASE -5 FROM q",
@@ -298,7 +298,7 @@ fn effects_do_the_same_and_no_job_is_lost() {
             assert_eq!(copy.dump("q"), world.dump("q"), "seed {seed}: {line}");
             let client = Client::internal(0, Proto::Resp2);
             let counted: u64 = world.0.with_store(client, |store| {
-                let sets = [&b"{q}:active"[..], b"{q}:delayed", b"{q}:dead"];
+                let sets = [&b"{q}:jobs:active"[..], b"{q}:jobs:delayed", b"{q}:jobs:dead"];
                 let in_sets = sets.map(|key| {
                     store.peek_as::<ZSet>(key).expect("its own").map_or(0, |set| set.len() as u64)
                 });

@@ -100,6 +100,11 @@ impl Db {
         self.queues.refresh(count, (now, forgotten_ms), &mut self.table);
     }
 
+    /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
+    pub fn first_times(&mut self, visit: &mut dyn FnMut(&[u8], i64)) {
+        self.queues.first_times(&self.table, visit);
+    }
+
     /// Looks at `count` keys or some more from `cursor` on, whether they are queues since patterns have changed; the next cursor, 0 at the end.
     pub fn find_queues(&mut self, cursor: u64, count: usize) -> u64 {
         let mut found: Vec<Box<[u8]>> = Vec::new();

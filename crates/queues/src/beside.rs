@@ -29,6 +29,7 @@ fn stem(row: &Row) -> Option<&[u8]> {
         System::Dramatiq => {
             Some(name.strip_suffix(b".DQ").or_else(|| name.strip_suffix(b".XQ")).unwrap_or(name))
         }
+        System::Jobs => memchr::memmem::rfind(name, b":jobs:").map(|at| &name[..at]),
         System::Custom => None,
     }
 }

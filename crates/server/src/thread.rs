@@ -25,6 +25,7 @@ use session::{Aside, Pausing, Session, Watching};
 use shard::{Hold, ShardId};
 use upkeep::Visits;
 
+use crate::background::{end_leases, until_jobs};
 use crate::commands::own::Functions;
 use crate::connections::Connections;
 use crate::life::syncing::{Syncing, end_syncs, held_for_replicas};
@@ -61,6 +62,8 @@ pub(crate) struct ThreadHost {
     pub(crate) cron: upkeep::cron::Cron,
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
+    /// When leases end and delays are over.
+    pub(crate) jobs: upkeep::jobs::JobTimers,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -181,6 +184,7 @@ impl Thread {
                 cron: upkeep::cron::Cron::new(id),
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
+                jobs: upkeep::jobs::JobTimers::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -252,6 +256,7 @@ impl Thread {
             self.drain_kept();
         }
         self.run_timers();
+        end_leases(self);
         if !self.host.syncing.is_empty() || held_for_replicas(&mut self.host).is_some() {
             end_syncs(self);
         }
@@ -313,6 +318,7 @@ impl Thread {
         let held = held_for_replicas(&mut self.host);
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
+        let of_jobs = until_jobs(self);
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),
@@ -323,7 +329,7 @@ impl Thread {
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        [timeout, until_due, of_replicas, of_acks].into_iter().flatten().min()
+        [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
     }
 
     /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.

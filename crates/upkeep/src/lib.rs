@@ -16,6 +16,7 @@ pub mod defrag;
 pub mod eviction;
 pub mod expiry;
 pub mod garbage;
+pub mod jobs;
 pub mod queues;
 pub mod timers;
 

@@ -116,7 +116,7 @@ fn keep(ctx: &mut Ctx) -> CommandResult {
             let mut kept = 0;
             for id in ids {
                 if jobs.is_active(&ctx.store, id)? {
-                    Jobs::set_time(&mut ctx.store, &jobs.names.active, id, until_ms)?;
+                    jobs.set_due(&mut ctx.store, &jobs.names.active, id, until_ms)?;
                     kept += 1;
                 }
             }

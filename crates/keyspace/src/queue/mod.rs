@@ -17,6 +17,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ds::Kind;
@@ -32,7 +33,7 @@ pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, tells};
+use recognize::{Learnt, Tells, is_timed, tells};
 
 /// The queues of a database.
 pub struct Queues {
@@ -52,6 +53,8 @@ pub struct Queues {
     /// Those that have no list in the database: an empty one, with what is kept of the queue, which the next job finds.
     idle: CompactTable<Record>,
     paused_count: usize,
+    /// Sorted sets at whose times something is to happen; some that were.
+    timed: BTreeSet<Box<[u8]>>,
     /// Where refreshing goes on.
     cursor: u64,
 }
@@ -90,6 +93,7 @@ impl Queues {
             all: CompactTable::new(),
             idle: CompactTable::new(),
             paused_count: 0,
+            timed: BTreeSet::new(),
             cursor: 0,
         }
     }
@@ -184,6 +188,9 @@ impl Queues {
         let kind = record.lend().value().kind();
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
+        }
+        if kind == Kind::ZSet && is_timed(record.lend().key()) {
+            self.timed.insert(record.lend().key().into());
         }
         let figures = self.find_or_add(hash, record.lend().key(), kind);
         if kind != Kind::List {
@@ -297,6 +304,19 @@ impl Queues {
             forgotten.iter().for_each(|figures| self.remove(figures));
             self.known.forget(forgotten.len());
         }
+    }
+
+    /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
+    pub(crate) fn first_times(&mut self, table: &CompactTable<Record>, visit: &mut dyn FnMut(&[u8], i64)) {
+        let Queues { timed, seed, .. } = self;
+        timed.retain(|key| {
+            let record = table.find(hashing::hash(seed, key), |record| record.key() == &**key);
+            let Some(ValueRef::ZSet(set)) = record.map(|record| record.value()) else { return false };
+            if let Some((_, time_ms)) = set.at(0) {
+                visit(key, time_ms as i64);
+            }
+            true
+        });
     }
 
     fn remove(&mut self, figures: &Figures) {

@@ -29,10 +29,12 @@ pub enum System {
     Dramatiq,
     /// arq.
     Arq,
+    /// Darter's own commands on jobs.
+    Jobs,
 }
 
 impl System {
-    const ALL: [System; 10] = [
+    const ALL: [System; 11] = [
         System::Custom,
         System::Sidekiq,
         System::Resque,
@@ -43,6 +45,7 @@ impl System {
         System::Huey,
         System::Dramatiq,
         System::Arq,
+        System::Jobs,
     ];
 
     /// The name that users see.
@@ -58,6 +61,7 @@ impl System {
             System::Huey => "huey",
             System::Dramatiq => "dramatiq",
             System::Arq => "arq",
+            System::Jobs => "jobs",
         }
     }
 }
@@ -68,7 +72,7 @@ impl System {
         match self {
             System::Resque | System::Rq | System::Dramatiq => End::Head,
             System::Custom | System::Sidekiq | System::BullMq | System::Celery => End::Tail,
-            System::Asynq | System::Huey | System::Arq => End::Tail,
+            System::Asynq | System::Huey | System::Arq | System::Jobs => End::Tail,
         }
     }
 }
@@ -222,7 +226,7 @@ pub(super) enum Learnt {
 }
 
 /// First bytes of the names that are always known.
-const FIRST: &[u8] = b"qsrdbcuha_";
+const FIRST: &[u8] = b"qsrdbcuha_{";
 /// What kombu puts between the name of a queue and its priority.
 const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
@@ -355,6 +359,7 @@ fn builtin(key: &[u8], kind: Kind) -> Option<Class> {
         b'h' => huey(key.strip_prefix(b"huey.")?, kind),
         b'a' if key.starts_with(b"asynq:{") => asynq(&key[7..], kind),
         b'a' => arq(key, kind),
+        b'{' => jobs(key, kind),
         _ => None,
     }
 }
@@ -461,6 +466,27 @@ fn arq(key: &[u8], kind: Kind) -> Option<Class> {
     if is_queue { scored(System::Arq, State::Waiting, Scores::Ms) } else { None }
 }
 
+/// What lies beside a queue of which jobs are leased.
+fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
+    let (_, end) = key.split_at(memchr::memmem::rfind(key, JOBS)? + JOBS.len());
+    let of = |state| scored(System::Jobs, state, Scores::Ms);
+    match (kind, end) {
+        (Kind::ZSet, b"active") => of(State::Active),
+        (Kind::ZSet, b"delayed") => of(State::Scheduled),
+        (Kind::ZSet, b"dead") => of(State::Dead),
+        _ => None,
+    }
+}
+
+/// What stands between the name of a queue and what is said of its jobs.
+const JOBS: &[u8] = b":jobs:";
+
+/// Whether something is to happen at the times that this sorted set has.
+pub(super) fn is_timed(key: &[u8]) -> bool {
+    let class = if key.first() == Some(&b'{') { jobs(key, Kind::ZSet) } else { None };
+    class.is_some_and(|class| matches!(class.state, State::Active | State::Scheduled))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -514,6 +540,11 @@ mod tests {
             (List, "dramatiq:default", "dramatiq waiting"),
             (List, "dramatiq:default.DQ", "dramatiq scheduled"),
             (ZSet, "arq:queue", "arq waiting"),
+            (ZSet, "{mail}:jobs:active", "jobs active"),
+            (ZSet, "{a}:{a}b:jobs:delayed", "jobs scheduled"),
+            (ZSet, "{mail}:jobs:dead", "jobs dead"),
+            (ZSet, "{mail}:active", ""),
+            (Kind::Hash, "{mail}:jobs", ""),
             (List, "jobs:1", "custom waiting"),
             (Kind::Stream, "jobs:1", "custom waiting"),
             (Kind::Hash, "jobs:1", ""),

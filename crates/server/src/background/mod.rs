@@ -6,6 +6,7 @@
 mod room;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ds::random::Random;
 use proactor::CloseMode;
@@ -237,6 +238,37 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
         queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
     }
     thread.host.queues = queues;
+    if is_second && ends_leases(thread) {
+        let mut jobs = std::mem::take(&mut thread.host.jobs);
+        jobs.look(thread.tx.now, at_home(), thread);
+        thread.host.jobs = jobs;
+    }
+}
+
+/// Whether this server says when leases end and delays are over: a replica hears it from its primary.
+fn ends_leases(thread: &Thread) -> bool {
+    !thread.host.shared.following.is_replica() && !thread.host.pausing.is_on()
+}
+
+/// Until when a thread may sleep because of jobs that are due.
+pub(crate) fn until_jobs(thread: &mut Thread) -> Option<Duration> {
+    let next_ms = thread.host.jobs.next_ms().filter(|_| ends_leases(thread))?;
+    let now_ms = thread.host.driver.clock().now_ms() as i64;
+    Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
+}
+
+/// Ends leases and delays whose time has come.
+pub(crate) fn end_leases(thread: &mut Thread) {
+    let now_ms = thread.tx.now;
+    if thread.host.jobs.next_ms().is_none_or(|next_ms| next_ms > now_ms) || !ends_leases(thread) {
+        return;
+    }
+    let (shards, id) = (&thread.host.shared.shards, thread.host.id);
+    // They are on loan, since shards are visited meanwhile.
+    let mut jobs = std::mem::take(&mut thread.host.jobs);
+    jobs.fire(now_ms, |shard| shards.home(shard) == id, thread);
+    thread.host.jobs = jobs;
+    thread.post_all();
 }
 
 /// Takes the prefixes of clients that have gone out of the shards.

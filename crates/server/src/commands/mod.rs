@@ -37,7 +37,7 @@ const OWN_FAMILIES: &[Family] = &[
 
 /// The families of commands that need nothing of their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
-    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES])
+    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, catalog::ENTRIES])
 }
 
 /// The entries of all families as the table of commands has them, the data commands first.

@@ -258,6 +258,7 @@ impl Thread {
                     }
                     Post::Flushed => {}
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
+                    Post::Due(due) => self.host.jobs.add(due),
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
@@ -270,7 +271,11 @@ impl Thread {
         match post {
             Post::Served { waiter, ticket, parcel } => self.take_served(waiter, ticket, parcel),
             Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
-            Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
+            Post::Published(_)
+            | Post::Broadcast { .. }
+            | Post::Event { .. }
+            | Post::Flushed
+            | Post::Due(_) => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),

@@ -1,0 +1,112 @@
+//! Leases and delays as workers meet them: jobs come back in time, wherever the server that gave them is by then.
+
+use blackbox::replication::{expect_same, follow, redis};
+use blackbox::{Client, Scratch, Server, Signal, check, eventually};
+
+/// Checks that a worker which waits gets the job of this id, at this attempt.
+#[track_caller]
+fn expect_job(worker: &mut Client, id: &str, attempt: u64) {
+    let taken = worker.receive().to_string();
+    let begin = format!("1) 1) \"mail\"\n   2) \"{id}\"\n   3) (integer) {attempt}\n");
+    assert!(taken.starts_with(&begin), "{taken}");
+}
+
+#[test]
+fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
+    for options in [&[][..], &["--shard_entry=home"]] {
+        for io in ["epoll", "auto"] {
+            let server = Server::start(3, io, options);
+            let (mut client, mut worker) = (server.client(), server.client());
+            check(&mut client, "LPUSH mail '{\"id\":\"a\"}'", "(integer) 1");
+            client.send("JOB.TAKE dead LEASE 50 FROM mail");
+            expect_job(&mut client, "a", 1);
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+            expect_job(&mut worker, "a", 2);
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM none mail");
+            check(&mut client, "JOB.PUT mail text ID b IN 50", "\"b\"");
+            expect_job(&mut worker, "b", 1);
+            // What is not soon.
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+            check(&mut client, "JOB.PUT mail text ID c IN 2500", "\"c\"");
+            expect_job(&mut worker, "c", 1);
+            check(&mut client, "JOB.DONE mail a b c", "(integer) 3");
+            check(&mut client, "DBSIZE", "(integer) 0");
+        }
+    }
+}
+
+#[test]
+fn a_job_of_a_client_that_is_gone_goes_back() {
+    let server = Server::start(2, "auto", &[]);
+    let mut client = server.client();
+    for _ in 0..20 {
+        let mut worker = server.client();
+        worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+        eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+        client.send("LPUSH mail '{\"id\":\"a\"}'");
+        drop(worker);
+        assert_eq!(client.receive().to_string(), "(integer) 1");
+        // It has got it, and then nobody says that it is done; or it has not, and it is there.
+        eventually("it is somewhere", || {
+            ["LLEN mail", "ZCARD {mail}:jobs:active"].iter().any(|line| client.show(line) == "(integer) 1")
+        });
+        check(&mut client, "DEL mail {mail}:jobs:active", "(integer) 1");
+        client.send("DEL {mail}:jobs");
+        client.receive();
+    }
+}
+
+#[test]
+fn leases_survive_a_crash_and_end_then() {
+    let scratch = Scratch::new("jobs-crash");
+    let directory = scratch.path("");
+    let options = ["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    let mut server = Server::darter(&options).expect("it starts");
+    let mut client = server.client();
+    check(&mut client, "LPUSH mail '{\"id\":\"a\"}'", "(integer) 1");
+    check(&mut client, "JOB.PUT mail text ID b IN 300", "\"b\"");
+    client.send("JOB.TAKE w LEASE 300 FROM mail");
+    expect_job(&mut client, "a", 1);
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = Server::darter(&options).expect("it starts again");
+    let mut worker = server.client();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+        let taken = worker.receive().to_string();
+        ids.push(["a", "b"].into_iter().find(|id| taken.contains(&format!("2) \"{id}\"\n"))));
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, [Some("a"), Some("b")]);
+    check(&mut worker, "JOB.DONE mail a b", "(integer) 2");
+}
+
+#[test]
+fn replicas_have_the_same_and_end_leases_when_they_lead() {
+    let (primary, replica) = (Server::start(2, "auto", &[]), Server::start(2, "auto", &[]));
+    let of_redis = redis(&[]);
+    follow(&replica, &primary);
+    let mut client = primary.client();
+    check(&mut client, "RPUSH mail '{\"id\":\"c\"}' '{\"id\":\"b\"}' '{\"id\":\"a\"}'", "(integer) 3");
+    client.send("JOB.TAKE w LEASE 200 FROM mail");
+    expect_job(&mut client, "a", 1);
+    client.send("JOB.TAKE w LEASE 60000 FROM mail");
+    expect_job(&mut client, "b", 1);
+    check(&mut client, "JOB.FAIL mail b IN 100 WHY it", "delayed");
+    client.send("JOB.TAKE w LEASE 3000 FROM mail");
+    expect_job(&mut client, "c", 1);
+    if let Some(redis) = &of_redis {
+        follow(redis, &primary);
+    }
+    eventually("they are back", || client.show("LLEN mail") == "(integer) 2");
+    expect_same(&replica, &primary);
+    if let Some(redis) = &of_redis {
+        eventually("redis-server has them", || redis.client().show("LLEN mail") == "(integer) 2");
+        assert_eq!(redis.client().show("HGETALL {mail}:jobs").len(), client.show("HGETALL {mail}:jobs").len());
+    }
+    drop(primary);
+    let mut client = replica.client();
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    eventually("the last lease ends", || client.show("LLEN mail") == "(integer) 3");
+}

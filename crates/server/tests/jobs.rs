@@ -84,7 +84,8 @@ fn leases_survive_a_crash_and_end_then() {
 
 #[test]
 fn replicas_have_the_same_and_end_leases_when_they_lead() {
-    let (primary, replica) = (Server::start(2, "auto", &[]), Server::start(2, "auto", &[]));
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let (primary, replica) = (Server::start(2, "auto", &at_once), Server::start(2, "auto", &[]));
     let of_redis = redis(&[]);
     follow(&replica, &primary);
     let mut client = primary.client();
@@ -94,7 +95,7 @@ fn replicas_have_the_same_and_end_leases_when_they_lead() {
     client.send("JOB.TAKE w LEASE 60000 FROM mail");
     expect_job(&mut client, "b", 1);
     check(&mut client, "JOB.FAIL mail b IN 100 WHY it", "delayed");
-    client.send("JOB.TAKE w LEASE 3000 FROM mail");
+    client.send("JOB.TAKE w LEASE 8000 FROM mail");
     expect_job(&mut client, "c", 1);
     if let Some(redis) = &of_redis {
         follow(redis, &primary);

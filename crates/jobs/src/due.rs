@@ -6,7 +6,7 @@ use ds::zset::ZSet;
 use crate::job::Jobs;
 
 /// Jobs for which something happens in one visit.
-pub const FIRED_MAX: usize = 64;
+pub(crate) const FIRED_MAX: usize = 64;
 
 /// Why an attempt failed whose lease ended.
 const LEASE_ENDED: &[u8] = b"the lease ended";
@@ -15,7 +15,7 @@ const LEASE_ENDED: &[u8] = b"the lease ended";
 ///
 /// # Errors
 /// If what lies beside the queue is no longer what it was: nothing can be done about it.
-pub fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
+pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
     let (active, delayed) = (&jobs.names.active, &jobs.names.delayed);
     for _ in 0..FIRED_MAX {

@@ -18,7 +18,7 @@ pub(crate) const ID_BYTES_MAX: usize = 512;
 /// Attempts of a job of which nothing else was said.
 const ATTEMPTS_MAX: u64 = 25;
 /// What is due within this time is said to the thread; the sorted sets are looked at more often.
-pub const SOON_MS: i64 = 1500;
+pub(crate) const SOON_MS: i64 = 1500;
 /// Dead jobs that are kept; the oldest go.
 const DEAD_MAX: usize = 10_000;
 /// Jobs that came too late and are passed over by one command.

@@ -19,10 +19,10 @@
 //! | `record` | what is kept of a job: payload, attempts, options, as text |
 //! | `job` | the ways from one state to another |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `timers` | which shards a thread has to visit when |
 //! | `commands/` | the commands |
 //!
-//! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`), and who sees to it that what
-//! is due happens (`upkeep`).
+//! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`).
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +33,7 @@ mod names;
 mod record;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 pub use crate::commands::ENTRIES;
-pub use crate::due::{FIRED_MAX, fire};
-pub use crate::job::SOON_MS;
-pub use crate::names::queue_of;
+pub use crate::timers::JobTimers;

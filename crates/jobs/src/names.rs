@@ -59,7 +59,7 @@ impl Names {
 }
 
 /// The queue beside which this key lies, which has jobs that are active or delayed.
-pub fn queue_of(key: &[u8]) -> Option<&[u8]> {
+pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
     let begin = [ACTIVE, DELAYED].into_iter().find_map(|end| key.strip_suffix(end.as_bytes()))?;
     let inner = begin.strip_prefix(b"{")?;
     let end = inner.iter().position(|byte| *byte == b'}')?;

@@ -1,18 +1,20 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
-use command::{Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run};
+use command::{Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run, Tx};
 use ds::random::Random;
 use ds::zset::ZSet;
 use resp::{Output, Proto};
+use shard::ShardId;
+use upkeep::Visits;
 
-use crate::ENTRIES;
+use crate::{ENTRIES, JobTimers};
 
 /// `fire queue`: does what is due, and answers when something is due next, or -1.
 const FIRE: Entry =
     Entry { name: "fire", keys: &[KeySpec::one(1, &[])], run: Run::Function(fire), ..Entry::DEFAULT };
 
 fn fire(ctx: &mut Ctx) -> CommandResult {
-    let next_ms = crate::fire(&mut ctx.store, ctx.args[1])?;
+    let next_ms = crate::due::fire(&mut ctx.store, ctx.args[1])?;
     ctx.reply.int(next_ms.unwrap_or(-1));
     Ok(())
 }
@@ -308,4 +310,39 @@ fn effects_do_the_same_and_no_job_is_lost() {
             assert_eq!(counted, put - ended, "seed {seed}: {line} {reply}");
         }
     }
+}
+
+/// A store whose shards may all be taken.
+struct Taken {
+    world: World,
+    is_taken: bool,
+}
+
+impl Visits for Taken {
+    fn visit<R>(&mut self, _id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R> {
+        let client = Client::internal(0, Proto::Resp2);
+        (!self.is_taken).then(|| self.world.0.with_store(client, |store| work(store.tx)))
+    }
+}
+
+#[test]
+fn what_is_due_soon_happens_then() {
+    let mut world = World::new();
+    world.check("RPUSH mail a b c", ":3");
+    world.check("ZADD {mail}:jobs:delayed 1800 x 90000 y", ":2");
+    world.check("HSET {mail}:jobs x s=d\nlater y s=d\nmuch", ":2");
+    let client = Client::internal(0, Proto::Resp2);
+    let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
+    let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
+    timers.look(1000, shards.into_iter(), &mut taken);
+    assert!(!timers.is_due(1799) && timers.is_due(1800));
+    timers.fire(1799, |_| true, &mut taken);
+    taken.world.check("LLEN mail", ":3");
+    (taken.is_taken, taken.world.0.now) = (true, 1800);
+    timers.fire(1800, |_| true, &mut taken);
+    assert!(!timers.is_due(1800) && timers.is_due(1801), "a shard that was taken is tried again");
+    (taken.is_taken, taken.world.0.now) = (false, 1801);
+    timers.fire(1801, |_| true, &mut taken);
+    taken.world.check("LLEN mail", ":4");
+    assert_eq!(timers.wait(1801), None, "y is not due soon");
 }

@@ -25,7 +25,6 @@ use session::{Aside, Pausing, Session, Watching};
 use shard::{Hold, ShardId};
 use upkeep::Visits;
 
-use crate::background::{end_leases, until_jobs};
 use crate::commands::own::Functions;
 use crate::connections::Connections;
 use crate::life::syncing::{Syncing, end_syncs, held_for_replicas};
@@ -63,7 +62,7 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     /// When leases end and delays are over.
-    pub(crate) jobs: upkeep::jobs::JobTimers,
+    pub(crate) jobs: jobs::JobTimers,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -184,7 +183,7 @@ impl Thread {
                 cron: upkeep::cron::Cron::new(id),
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
-                jobs: upkeep::jobs::JobTimers::default(),
+                jobs: jobs::JobTimers::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -256,7 +255,6 @@ impl Thread {
             self.drain_kept();
         }
         self.run_timers();
-        end_leases(self);
         if !self.host.syncing.is_empty() || held_for_replicas(&mut self.host).is_some() {
             end_syncs(self);
         }
@@ -318,7 +316,7 @@ impl Thread {
         let held = held_for_replicas(&mut self.host);
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let of_jobs = until_jobs(self);
+        let of_jobs = self.host.jobs.wait(self.host.driver.clock().now_ms() as i64);
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),

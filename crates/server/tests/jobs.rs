@@ -104,7 +104,10 @@ fn replicas_have_the_same_and_end_leases_when_they_lead() {
     expect_same(&replica, &primary);
     if let Some(redis) = &of_redis {
         eventually("redis-server has them", || redis.client().show("LLEN mail") == "(integer) 2");
-        assert_eq!(redis.client().show("HGETALL {mail}:jobs").len(), client.show("HGETALL {mail}:jobs").len());
+        assert_eq!(
+            redis.client().show("HGETALL {mail}:jobs").len(),
+            client.show("HGETALL {mail}:jobs").len()
+        );
     }
     drop(primary);
     let mut client = replica.client();

@@ -95,6 +95,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("scripting", 6),
     ("upkeep", 6),
     ("queues", 5),
+    ("jobs", 7),
     ("admin", 6),
     ("session", 7),
     ("recording", 7),

@@ -16,7 +16,6 @@ pub mod defrag;
 pub mod eviction;
 pub mod expiry;
 pub mod garbage;
-pub mod jobs;
 pub mod queues;
 pub mod timers;
 

@@ -6,7 +6,6 @@
 mod room;
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use ds::random::Random;
 use proactor::CloseMode;
@@ -76,6 +75,7 @@ impl Thread {
             feed_replicas(self);
         }
         let due = self.host.cron.begin_turn(now_ms);
+        look_after_jobs(self, due.is_second);
         if is_first {
             look_after_link(self, due.is_round);
         }
@@ -238,35 +238,26 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
         queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
     }
     thread.host.queues = queues;
-    if is_second && ends_leases(thread) {
-        let mut jobs = std::mem::take(&mut thread.host.jobs);
-        jobs.look(thread.tx.now, at_home(), thread);
-        thread.host.jobs = jobs;
-    }
 }
 
-/// Whether this server says when leases end and delays are over: a replica hears it from its primary.
-fn ends_leases(thread: &Thread) -> bool {
-    !thread.host.shared.following.is_replica() && !thread.host.pausing.is_on()
-}
-
-/// Until when a thread may sleep because of jobs that are due.
-pub(crate) fn until_jobs(thread: &mut Thread) -> Option<Duration> {
-    let next_ms = thread.host.jobs.next_ms().filter(|_| ends_leases(thread))?;
-    let now_ms = thread.host.driver.clock().now_ms() as i64;
-    Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
-}
-
-/// Ends leases and delays whose time has come.
-pub(crate) fn end_leases(thread: &mut Thread) {
-    let now_ms = thread.tx.now;
-    if thread.host.jobs.next_ms().is_none_or(|next_ms| next_ms > now_ms) || !ends_leases(thread) {
+/// Looks each second for leases that end soon and delays that are over soon, and does what is due.
+fn look_after_jobs(thread: &mut Thread, is_second: bool) {
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
+    if !is_second && !thread.host.jobs.is_due(now_ms) {
         return;
     }
-    let (shards, id) = (&thread.host.shared.shards, thread.host.id);
+    // A replica hears from its primary what has ended.
+    if shared.following.is_replica() || thread.host.pausing.is_on() {
+        thread.host.jobs.clear();
+        return;
+    }
+    let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
     // They are on loan, since shards are visited meanwhile.
     let mut jobs = std::mem::take(&mut thread.host.jobs);
-    jobs.fire(now_ms, |shard| shards.home(shard) == id, thread);
+    if is_second {
+        jobs.look(now_ms, shared.shards.ids().filter(|shard| is_at_home(*shard)), thread);
+    }
+    jobs.fire(now_ms, is_at_home, thread);
     thread.host.jobs = jobs;
     thread.post_all();
 }

@@ -1,18 +1,22 @@
-//! When leases of jobs end and delays are over.
+//! When a thread has to visit a shard, because a lease ends or a delay is over.
 //!
-//! Each second a thread looks at the shards at its home for what is due in the next one. What comes to be due sooner than that the thread
-//! hears of that ran the command ([`command::Post::Due`]), and sees to it, wherever the shard is at home.
+//! Each second a thread looks through the shards that are at home there for what is due within the next second. A command that makes
+//! something due sooner than that tells its own thread ([`command::Post::Due`]), which visits the shard in time.
 //!
-//! Times are those of the machine's clock. If it jumps, what is due by then happens at once, or by the look of the next second.
+//! Times are those of the machine's clock. If it jumps forward, what became due is done at once, or at the next look.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use command::{Client, CommandError, JobsDue, Store, Tx};
 use keyspace::UnixMs;
 use resp::Proto;
 use shard::ShardId;
+use upkeep::Visits;
 
-use crate::Visits;
+use crate::due;
+use crate::job::SOON_MS;
+use crate::names::queue_of;
 
 /// Visits of shards in a turn.
 const VISITS_MAX: usize = 64;
@@ -39,14 +43,30 @@ impl JobTimers {
     }
 
     /// When something is due next.
-    pub fn next_ms(&self) -> Option<UnixMs> {
+    fn next_ms(&self) -> Option<UnixMs> {
         self.due.first().map(|due| due.time_ms)
+    }
+
+    /// Whether something is due.
+    pub fn is_due(&self, now_ms: UnixMs) -> bool {
+        self.next_ms().is_some_and(|next_ms| next_ms <= now_ms)
+    }
+
+    /// How long the thread may sleep, as far as these are concerned; `None` for ever.
+    pub fn wait(&self, now_ms: UnixMs) -> Option<Duration> {
+        let next_ms = self.next_ms()?;
+        Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
+    }
+
+    /// Forgets what is due, for as long as another server or nobody decides about it. [`Self::look`] finds it again.
+    pub fn clear(&mut self) {
+        self.due.clear();
     }
 
     /// Looks for what is due soon. To be called each second.
     pub fn look(&mut self, now_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
         for id in shards {
-            thread.visit(id, |tx| look_at(tx, id, now_ms + jobs::SOON_MS, &mut self.due));
+            thread.visit(id, |tx| look_at(tx, id, now_ms + SOON_MS, &mut self.due));
         }
         while self.due.len() > QUEUES_MAX {
             self.due.pop_last();
@@ -56,7 +76,7 @@ impl JobTimers {
     /// Does what is due.
     pub fn fire(&mut self, now_ms: UnixMs, is_at_home: impl Fn(ShardId) -> bool, thread: &mut impl Visits) {
         for _ in 0..VISITS_MAX {
-            if self.next_ms().is_none_or(|next_ms| next_ms > now_ms) {
+            if !self.is_due(now_ms) {
                 return;
             }
             let Some(due) = self.due.pop_first() else { return };
@@ -71,7 +91,7 @@ impl JobTimers {
                     None
                 }
             };
-            if let Some(time_ms) = again_ms.filter(|again_ms| *again_ms < now_ms + jobs::SOON_MS) {
+            if let Some(time_ms) = again_ms.filter(|again_ms| *again_ms < now_ms + SOON_MS) {
                 self.add(JobsDue { time_ms, ..due });
             }
         }
@@ -90,7 +110,7 @@ fn look_at(tx: &mut Tx, id: ShardId, until_ms: i64, into: &mut BTreeSet<JobsDue>
     for (db, data) in (0..).zip(&mut tx.hold.shard_mut(id).dbs) {
         data.first_times(&mut |key, time_ms| {
             if time_ms < until_ms
-                && let Some(queue) = jobs::queue_of(key)
+                && let Some(queue) = queue_of(key)
             {
                 into.insert(JobsDue { time_ms, shard: id, db, queue: queue.into() });
             }
@@ -100,40 +120,5 @@ fn look_at(tx: &mut Tx, id: ShardId, until_ms: i64, into: &mut BTreeSet<JobsDue>
 
 fn fire(tx: &mut Tx, due: &JobsDue) -> Result<Option<i64>, CommandError> {
     let mut store = Store::new(tx, Client::internal(due.db, Proto::Resp2));
-    jobs::fire(&mut store, &due.queue)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::Alone;
-
-    fn alone() -> Alone {
-        let mut alone = Alone::new();
-        alone.local.now = 1000;
-        for job in ["a", "b", "c"] {
-            alone.local.line(&format!("RPUSH mail {job}"));
-        }
-        alone
-    }
-
-    #[test]
-    fn what_is_due_soon_happens_then() {
-        let (mut alone, mut timers) = (alone(), JobTimers::default());
-        alone.local.line("ZADD {mail}:jobs:delayed 1800 x 90000 y");
-        alone.local.line("HSET {mail}:jobs x s=d\nlater y s=d\nmuch");
-        let shards: Vec<ShardId> = alone.shards().collect();
-        timers.look(1000, shards.iter().copied(), &mut alone);
-        assert_eq!(timers.next_ms(), Some(1800));
-        timers.fire(1799, |_| true, &mut alone);
-        assert_eq!(alone.local.line("LLEN mail"), ":3\r\n");
-        alone.local.now = 1800;
-        alone.is_taken = true;
-        timers.fire(1800, |_| true, &mut alone);
-        assert_eq!(timers.next_ms(), Some(1801), "a shard that was taken is tried again");
-        (alone.is_taken, alone.local.now) = (false, 1801);
-        timers.fire(1801, |_| true, &mut alone);
-        assert_eq!(alone.local.line("LLEN mail"), ":4\r\n");
-        assert_eq!(timers.next_ms(), None, "that is not soon");
-    }
+    due::fire(&mut store, &due.queue)
 }

@@ -44,7 +44,7 @@ pub use folder_task::{Export, FolderTask};
 pub use foreign::Foreign;
 pub use kind::{Read, SettingKind, Special, Value, memory_bytes};
 pub use merge::{Found, WithoutEffect};
-pub use schedule::Schedule;
+pub use schedule::{Schedule, Zone};
 pub use secret_arguments::secret_arguments;
 pub use setting::{Change, Id, Setting};
 pub use source::{Directive, directives};

@@ -1,69 +1,87 @@
-//! Schedules as cron has them: minute, hour, day of the month, month, day of the week, in UTC.
+//! Schedules as cron has them, and the time zones in which they are meant.
 //!
-//! Each is `*`, a number, a range `a-b`, one of them with a step `/n`, or several with commas between. If neither of the
-//! days is `*`, one of them is enough. Sunday is 0 or 7.
+//! croner parses and searches them, jiff knows the time zones. What croner does when clocks are changed is what Vixie cron does: a
+//! fixed time in the hour that is missing comes right after it, one in the hour that is repeated comes once, and what comes every
+//! so many minutes goes on through both.
 
-use ds::calendar::date;
+use std::fmt;
 
-/// The least and the greatest number of each field.
-const FIELDS: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// The longest text of a schedule.
+const TEXT_BYTES_MAX: usize = 256;
+/// The longest name of a time zone.
+const NAME_BYTES_MAX: usize = 64;
 
 /// When something is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Schedule {
-    /// The numbers of each field, as bits.
-    fields: [u64; 5],
-    /// Whether the day of the month and that of the week are `*`.
-    any_day: [bool; 2],
-}
+pub struct Schedule(Cron);
 
 impl Schedule {
-    /// The schedule that `text` describes; the error says what is wrong.
+    /// The schedule that these five fields describe: minute, hour, day of the month, month and day of the week.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
     pub fn parse(text: &str) -> Result<Schedule, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        if words.len() != FIELDS.len() {
-            return Err("five fields are needed: minute, hour, day, month and day of the week".to_owned());
-        }
-        let mut fields = [0; 5];
-        for ((field, word), (min, max)) in fields.iter_mut().zip(&words).zip(FIELDS) {
-            for item in word.split(',') {
-                *field |=
-                    bits(item, min, max).ok_or_else(|| format!("'{word}' is not from {min} to {max}"))?;
-            }
-        }
-        fields[4] |= fields[4] >> 7 & 1;
-        Ok(Schedule { fields, any_day: [words[2].starts_with('*'), words[4].starts_with('*')] })
+        Self::parse_by(text, Seconds::Disallowed)
     }
 
-    /// Whether it names the minute of this second since 1970.
+    /// The same, with an optional field for the second before the others.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse_with_seconds(text: &str) -> Result<Schedule, String> {
+        Self::parse_by(text, Seconds::Optional)
+    }
+
+    fn parse_by(text: &str, seconds: Seconds) -> Result<Schedule, String> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
+        }
+        let parser =
+            CronParser::builder().seconds(seconds).year(Year::Disallowed).sloppy_ranges(true).build();
+        parser.parse(text).map(Schedule).map_err(|error| match error {
+            croner::errors::CronError::EmptyPattern => "it is empty".to_owned(),
+            error => error.to_string(),
+        })
+    }
+
+    /// Whether it names the minute of this second since 1970, in UTC.
     pub fn is_due(&self, seconds: u64) -> bool {
-        let day = seconds / 86_400;
-        let (_, month, day_of_month) = date(day);
-        // The first day was a Thursday.
-        let now = [seconds / 60 % 60, seconds / 3600 % 24, day_of_month, month, (day + 4) % 7];
-        let has = |field: usize| self.fields[field] >> now[field] & 1 != 0;
-        let is_day = if self.any_day.contains(&true) { has(2) && has(4) } else { has(2) || has(4) };
-        has(0) && has(1) && has(3) && is_day
+        let minute = Timestamp::from_second((seconds - seconds % 60).cast_signed());
+        minute.is_ok_and(|minute| self.0.is_time_matching(&minute.to_zoned(TimeZone::UTC)).unwrap_or(false))
+    }
+
+    /// When it comes next after this time, both in ms since 1970; `None` if it never does.
+    pub fn next_ms(&self, after_ms: i64, zone: &Zone) -> Option<i64> {
+        let after = Timestamp::from_millisecond(after_ms).ok()?.to_zoned(zone.0.clone());
+        let next = self.0.find_next_occurrence(&after, false).ok()?;
+        Some(next.timestamp().as_millisecond())
     }
 }
 
-fn bits(item: &str, min: u32, max: u32) -> Option<u64> {
-    let (range, step) = match item.split_once('/') {
-        Some((range, step)) => (range, Some(step.parse::<u32>().ok().filter(|step| *step > 0)?)),
-        None => (item, None),
-    };
-    let (first, last) = match range.split_once('-') {
-        _ if range == "*" => (min, max),
-        Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-        None => {
-            let first: u32 = range.parse().ok()?;
-            (first, if step.is_some() { max } else { first })
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+/// A time zone.
+#[derive(Clone, Debug)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// The time zone of this name in the IANA's database: the machine's, or else the one that came with the server.
+    pub fn named(name: &str) -> Option<Zone> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-/".contains(&byte);
+        if name.len() > NAME_BYTES_MAX || !name.bytes().all(is_name) {
+            return None;
         }
-    };
-    let is_valid = min <= first && first <= last && last <= max;
-    is_valid.then(|| {
-        (first..=last).step_by(step.unwrap_or(1) as usize).fold(0, |bits, number| bits | 1 << number)
-    })
+        TimeZone::get(name).ok().map(Zone)
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +103,7 @@ mod tests {
             ("30 10 15 1 *", true),
             ("30 10 16 1 *", false),
             ("30 10 * * 1-5", true),
+            ("30 10 * JAN thu", true),
             ("30 10 * * 0,6", false),
             // One of the days is enough.
             ("30 10 1 * 4", true),
@@ -102,13 +121,72 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_refused() {
-        for text in
-            ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8"]
-        {
+        let long = "*".repeat(TEXT_BYTES_MAX + 1);
+        for text in [
+            "",
+            "* * * *",
+            "* * * * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "\0 * * * *",
+            "ä * * * *",
+            &long,
+        ] {
             assert!(Schedule::parse(text).is_err(), "{text}");
         }
-        for item in ["x", "5-", "9-5", "*/0", "1,,2", "-1", "1-70"] {
+        for item in ["x", "5-", "9-5", "*/0", "-1", "1-70", "99999999999999999999"] {
             assert!(Schedule::parse(&format!("{item} * * * *")).is_err(), "{item}");
         }
+    }
+
+    /// The times that come one after another from this one on, which `text` names in the zone.
+    fn times(text: &str, zone: &str, from: &str) -> Vec<String> {
+        let (schedule, zone) = (Schedule::parse_with_seconds(text), Zone::named(zone));
+        let (schedule, zone) = (schedule.expect("a schedule"), zone.expect("a zone"));
+        let from: Timestamp = from.parse().expect("a time");
+        let next = |ms: &i64| schedule.next_ms(*ms, &zone);
+        let times = std::iter::successors(Some(from.as_millisecond()), next).skip(1).take(3);
+        times.map(|ms| Timestamp::from_millisecond(ms).expect("a time").to_string()).collect()
+    }
+
+    #[test]
+    fn the_hour_that_is_missing_and_the_hour_that_is_twice() {
+        let berlin = "Europe/Berlin";
+        // At two o'clock it is three.
+        assert_eq!(
+            times("30 2 * * *", berlin, "2027-03-27T12:00:00Z"),
+            ["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z", "2027-03-30T00:30:00Z"]
+        );
+        assert_eq!(
+            times("*/30 * * * *", berlin, "2027-03-28T00:30:00Z"),
+            ["2027-03-28T01:00:00Z", "2027-03-28T01:30:00Z", "2027-03-28T02:00:00Z"]
+        );
+        // At three o'clock it is two.
+        assert_eq!(
+            times("30 2 * * *", berlin, "2027-10-30T12:00:00Z"),
+            ["2027-10-31T00:30:00Z", "2027-11-01T01:30:00Z", "2027-11-02T01:30:00Z"]
+        );
+        assert_eq!(
+            times("*/30 * * * *", berlin, "2027-10-31T00:30:00Z"),
+            ["2027-10-31T01:00:00Z", "2027-10-31T01:30:00Z", "2027-10-31T02:00:00Z"]
+        );
+        assert_eq!(
+            times("*/20 * * * * *", "UTC", "2027-01-01T00:00:00.5Z"),
+            ["2027-01-01T00:00:20Z", "2027-01-01T00:00:40Z", "2027-01-01T00:01:00Z"]
+        );
+        assert_eq!(times("0 0 30 2 *", "UTC", "2027-01-01T00:00:00Z"), [""; 0]);
+    }
+
+    #[test]
+    fn zones_have_names() {
+        assert!(["UTC", "America/New_York", "Etc/GMT+5"].iter().all(|name| Zone::named(name).is_some()));
+        assert!(
+            ["", "Mars", "../../etc/passwd", "Europe/Berlin\0", "x".repeat(5000).as_str()]
+                .iter()
+                .all(|name| Zone::named(name).is_none())
+        );
     }
 }

@@ -33,6 +33,8 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
                 let end = jobs.coming_end(store);
                 jobs.wait(store, &id, record, end)?;
             }
+        } else if let Some(name) = first_due(store, &jobs.names.cron, now_ms)? {
+            jobs.tick(store, &name)?;
         } else {
             break;
         }
@@ -41,7 +43,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
         Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
     };
-    Ok([first(active)?, first(delayed)?].into_iter().flatten().min())
+    Ok([first(active)?, first(delayed)?, first(&jobs.names.cron)?].into_iter().flatten().min())
 }
 
 fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, CommandError> {

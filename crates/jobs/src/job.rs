@@ -142,7 +142,7 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    fn push(&self, store: &mut Store, end: End, element: &[u8]) -> Result<(), CommandError> {
+    pub(crate) fn push(&self, store: &mut Store, end: End, element: &[u8]) -> Result<(), CommandError> {
         let limits = &store.config().list;
         let list = store.upsert::<List>(self.queue)?;
         list.push(end, element);
@@ -435,7 +435,7 @@ fn reference(id: &[u8]) -> Vec<u8> {
     text
 }
 
-fn wrong_type(key: &[u8]) -> CommandError {
+pub(crate) fn wrong_type(key: &[u8]) -> CommandError {
     let key = key.escape_ascii();
     CommandError::new(format!("WRONGTYPE {key}, which belongs to the queue's jobs, holds something else"))
 }

@@ -18,6 +18,7 @@
 //! | `names` | the keys beside a queue |
 //! | `record` | what is kept of a job: payload, attempts, options, as text |
 //! | `job` | the ways from one state to another |
+//! | `cron` | schedules: what they push, and when |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
 //! | `timers` | which shards a thread has to visit when |
 //! | `commands/` | the commands |
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod cron;
 mod due;
 mod job;
 mod names;

@@ -17,6 +17,10 @@ const DEAD: &str = ":jobs:dead";
 const JOBS: &str = ":jobs";
 /// The sorted set of workers that live, by until when that is said, in ms.
 const WORKERS: &str = ":jobs:workers";
+/// The sorted set of schedules, by when each comes next in ms.
+const CRON: &str = ":jobs:cron";
+/// The hash of what schedules push and when, by name.
+const LINES: &str = ":jobs:cron:lines";
 /// How the names of locks begin.
 const UNIQUE: &str = ":jobs:unique:";
 
@@ -29,6 +33,8 @@ pub(crate) struct Names {
     pub(crate) dead: Vec<u8>,
     pub(crate) jobs: Vec<u8>,
     pub(crate) workers: Vec<u8>,
+    pub(crate) cron: Vec<u8>,
+    pub(crate) lines: Vec<u8>,
     unique: Vec<u8>,
 }
 
@@ -48,6 +54,8 @@ impl Names {
             dead: name(DEAD),
             jobs: name(JOBS),
             workers: name(WORKERS),
+            cron: name(CRON),
+            lines: name(LINES),
             unique: name(UNIQUE),
         })
     }
@@ -58,9 +66,9 @@ impl Names {
     }
 }
 
-/// The queue beside which this key lies, which has jobs that are active or delayed.
+/// The queue beside which this key lies, at whose times something is to happen.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
-    let begin = [ACTIVE, DELAYED].into_iter().find_map(|end| key.strip_suffix(end.as_bytes()))?;
+    let begin = [ACTIVE, DELAYED, CRON].into_iter().find_map(|end| key.strip_suffix(end.as_bytes()))?;
     let inner = begin.strip_prefix(b"{")?;
     let end = inner.iter().position(|byte| *byte == b'}')?;
     match &inner[end + 1..] {

@@ -346,3 +346,105 @@ fn what_is_due_soon_happens_then() {
     taken.world.check("LLEN mail", ":4");
     assert_eq!(timers.wait(1801), None, "y is not due soon");
 }
+
+/// Sets a schedule of `q`; the reply.
+fn set(world: &mut World, name: &str, schedule: &str, payload: &str, options: &str) -> String {
+    let mut args = vec!["CRON", "SET", "q", name, schedule, payload];
+    args.extend(options.split_whitespace());
+    let args: Vec<&[u8]> = args.into_iter().map(str::as_bytes).collect();
+    world.run(&args).expect("it does not wait")
+}
+
+#[test]
+fn a_schedule_pushes_at_its_times() {
+    let (mut world, mut copy) = (World::new(), World::new());
+    assert_eq!(set(&mut world, "five", "*/5 * * * *", "job", ""), ":300000");
+    assert_eq!(set(&mut world, "daily", "30 0 * * *", "other", "TZ Asia/Kolkata"), ":68400000");
+    world.check("ZRANGE {q}:jobs:cron 0 -1 WITHSCORES", "*4 $4 five $6 300000 $5 daily $8 68400000");
+    assert_eq!(world.fire(), 300_000);
+    world.check("EXISTS q", ":0");
+    world.0.now = 300_003;
+    assert_eq!(world.fire(), 600_000);
+    world.check("LRANGE q 0 -1", "*1 $3 job");
+    // Set again as it is, before what is due was done; then otherwise.
+    world.0.now = 600_500;
+    assert_eq!(set(&mut world, "five", "*/5 * * * *", "job", "TZ UTC MISSED ONCE"), ":600000");
+    assert_eq!(world.fire(), 900_000);
+    assert_eq!(set(&mut world, "five", "*/7 * * * *", "seven", ""), ":840000");
+    // Far too late: once, or not at all.
+    assert_eq!(set(&mut world, "skips", "* * * * *", "never", "MISSED SKIP"), ":660000");
+    world.0.now = 10_000_000;
+    assert_eq!(world.fire(), 10_020_000);
+    world.check("LRANGE q 0 -1", "*3 $5 seven $3 job $3 job");
+    // A clock that goes back.
+    world.0.now = 5_000_000;
+    assert_eq!(world.fire(), 10_020_000);
+    world.check("CRON RUN q daily", ":1");
+    world.check("CRON RUN q none", ":0");
+    world.check("LINDEX q 0", "$5 other");
+    let effects = world.effects();
+    copy.0.replay(&effects).expect("effects are commands");
+    for line in ["LRANGE q 0 -1", "ZRANGE {q}:jobs:cron 0 -1 WITHSCORES", "HLEN {q}:jobs:cron:lines"] {
+        assert_eq!(copy.say(line), world.say(line));
+    }
+    for name in ["five", "daily", "skips"] {
+        world.check(&format!("CRON DEL q {name}"), ":1");
+    }
+    world.check("CRON DEL q five", ":0");
+    world.check("EXISTS {q}:jobs:cron {q}:jobs:cron:lines", ":0");
+    assert_eq!(world.fire(), -1);
+}
+
+#[test]
+fn each_push_is_filled_in() {
+    let mut world = World::new();
+    set(&mut world, "s", "*/10 * * * * *", "%{id} %{time} %{time_ms} %{x} %{", "");
+    world.0.now = 10_007;
+    world.fire();
+    let element = world.say("LINDEX q 0");
+    let (head, rest) = element.split_at(4);
+    let (id, rest) = rest.split_at(24);
+    assert_eq!((head, rest), ("$45 ", " 10.007 10007 %{x} %{"), "{element}");
+    assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    world.check("CRON RUN q s", ":1");
+    assert_ne!(world.say("LINDEX q 0"), element);
+}
+
+#[test]
+fn what_is_no_schedule_is_refused() {
+    let mut world = World::new();
+    for (schedule, options, expected) in [
+        ("* * * *", "", "-ERR '* * * *' is no schedule such as \"*/5 * * * *\": "),
+        ("0 0 30 2 *", "", "-ERR the schedule '0 0 30 2 *' never comes"),
+        (
+            "* * * * *",
+            "TZ Mars/Base",
+            "-ERR 'Mars/Base' is no time zone: give a name such as Europe/Berlin, or UTC",
+        ),
+        ("* * * * *", "TZ", "-ERR syntax error"),
+        ("* * * * *", "MISSED twice", "-ERR syntax error"),
+        ("* * * * *", "AT 5", "-ERR syntax error"),
+    ] {
+        let reply = set(&mut world, "name", schedule, "job", options);
+        assert!(reply.starts_with(expected), "{reply}");
+    }
+    let long = "n".repeat(513);
+    assert_eq!(
+        set(&mut world, &long, "* * * * *", "job", ""),
+        "-ERR the name of a schedule has 1 to 512 bytes"
+    );
+    // What was changed by hand does no harm to other schedules.
+    set(&mut world, "good", "* * * * *", "job", "");
+    world.say("ZADD {q}:jobs:cron 1 ghost 2 bad");
+    world.say("HSET {q}:jobs:cron:lines bad Mars/Base\u{a0}once");
+    world.0.now = 60_000;
+    assert_eq!(world.fire(), 120_000);
+    world.check("LRANGE q 0 -1", "*1 $3 job");
+    world.check("ZCARD {q}:jobs:cron", ":1");
+    world.say("DEL {q}:jobs:cron:lines");
+    world.say("SET {q}:jobs:cron:lines x");
+    let error = "-WRONGTYPE {q}:jobs:cron:lines, which belongs to the queue's jobs, holds something else";
+    assert_eq!(set(&mut world, "good", "0 * * * *", "job", ""), error);
+    world.check("CRON LIST q", error);
+    world.check("CRON RUN q good", error);
+}

@@ -114,3 +114,41 @@ fn replicas_have_the_same_and_end_leases_when_they_lead() {
     check(&mut client, "REPLICAOF NO ONE", "OK");
     eventually("the last lease ends", || client.show("LLEN mail") == "(integer) 3");
 }
+
+/// The seconds in which a schedule that comes each second has pushed.
+fn seconds(client: &mut Client) -> Vec<u64> {
+    let elements = client.show("LRANGE q 0 -1");
+    let times = elements.split('"').filter_map(|text| text.parse::<u64>().ok());
+    times.map(|ms| ms / 1000).collect()
+}
+
+#[test]
+fn a_schedule_goes_on_after_crash_and_failover_and_never_comes_twice() {
+    let scratch = Scratch::new("jobs-cron");
+    let directory = scratch.path("");
+    let mut options =
+        vec!["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    options.extend(["--repl-diskless-sync-delay", "0"]);
+    let mut server = Server::darter(&options).expect("it starts");
+    let mut client = server.client();
+    client.send("CRON SET q each '* * * * * *' '%{time_ms}'");
+    client.receive();
+    eventually("it has come", || seconds(&mut client).len() >= 2);
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = Server::darter(&options).expect("it starts again");
+    let mut client = server.client();
+    let before = seconds(&mut client).len();
+    eventually("it goes on", || seconds(&mut client).len() >= before + 2);
+    let replica = Server::start(2, "auto", &[]);
+    follow(&replica, &server);
+    expect_same(&replica, &server);
+    drop(server);
+    let mut client = replica.client();
+    let before = seconds(&mut client).len();
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    eventually("it goes on there", || seconds(&mut client).len() >= before + 2);
+    let mut seconds = seconds(&mut client);
+    seconds.reverse();
+    assert!(seconds.is_sorted_by(|one, next| one < next), "{seconds:?}");
+}

@@ -2,12 +2,14 @@
 //!
 //! | file | commands |
 //! |---|---|
+//! | `cron` | CRON |
 //! | `end` | JOB.DONE, JOB.FAIL, JOB.RELEASE, JOB.KEEP |
 //! | `look` | JOB.GET, JOB.LIST |
 //! | `put` | JOB.PUT |
 //! | `tend` | JOB.DROP, JOB.RETRY |
 //! | `take` | JOB.TAKE |
 
+mod cron;
 mod end;
 mod look;
 mod put;
@@ -20,6 +22,7 @@ use command::{Acl, CommandError, Entry, Group, KeySpec, parse_i64};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[
+    cron::CRON,
     end::DONE,
     tend::DROP,
     end::FAIL,

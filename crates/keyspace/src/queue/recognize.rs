@@ -472,7 +472,7 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
     let of = |state| scored(System::Jobs, state, Scores::Ms);
     match (kind, end) {
         (Kind::ZSet, b"active") => of(State::Active),
-        (Kind::ZSet, b"delayed") => of(State::Scheduled),
+        (Kind::ZSet, b"delayed" | b"cron") => of(State::Scheduled),
         (Kind::ZSet, b"dead") => of(State::Dead),
         _ => None,
     }
@@ -542,6 +542,7 @@ mod tests {
             (ZSet, "arq:queue", "arq waiting"),
             (ZSet, "{mail}:jobs:active", "jobs active"),
             (ZSet, "{a}:{a}b:jobs:delayed", "jobs scheduled"),
+            (ZSet, "{mail}:jobs:cron", "jobs scheduled"),
             (ZSet, "{mail}:jobs:dead", "jobs dead"),
             (ZSet, "{mail}:active", ""),
             (Kind::Hash, "{mail}:jobs", ""),

@@ -1,0 +1,195 @@
+//! Schedules of a queue: what they push, and when.
+//!
+//! Each is a field of a hash, `zone missed schedule\npayload`, and a member of a sorted set by when it comes next. What it pushes and
+//! when it comes again are one unit of the log, so that a server which takes over pushes neither twice nor not at all.
+
+use std::str::from_utf8;
+
+use command::{Change, Class, CommandError, Store};
+use config::{Schedule, Zone};
+use ds::hash::Hash;
+use ds::zset::ZSet;
+
+use crate::job::{Jobs, wrong_type};
+
+/// What comes later than so many ms was missed: the server did not run, or was paused.
+const MISSED_MS: i64 = 10_000;
+
+/// What is done about a time that was missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Missed {
+    /// One push makes up for all times that were missed.
+    Once,
+    /// None does.
+    Skip,
+}
+
+impl Missed {
+    const ALL: [(Missed, &str); 2] = [(Missed::Once, "once"), (Missed::Skip, "skip")];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    pub(crate) fn parse(word: &[u8]) -> Option<Missed> {
+        Self::ALL
+            .iter()
+            .find(|(_, name)| word.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(missed, _)| *missed)
+    }
+}
+
+/// What a schedule pushes, and when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Line {
+    pub(crate) schedule: String,
+    pub(crate) zone: String,
+    pub(crate) missed: Missed,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Line {
+    fn encode(&self) -> Vec<u8> {
+        let Line { schedule, zone, missed, payload } = self;
+        [format!("{zone} {} {schedule}\n", missed.name()).as_bytes(), payload].concat()
+    }
+
+    fn decode(text: &[u8]) -> Option<Line> {
+        let (line, payload) = text.split_at(memchr::memchr(b'\n', text)?);
+        let mut words = from_utf8(line).ok()?.splitn(3, ' ');
+        let (zone, missed) = (words.next()?.to_owned(), Missed::parse(words.next()?.as_bytes())?);
+        Some(Line { schedule: words.next()?.to_owned(), zone, missed, payload: payload[1..].to_vec() })
+    }
+
+    /// When it comes next after `after_ms`.
+    ///
+    /// # Errors
+    /// If schedule or zone are none, or the schedule never comes.
+    fn next_ms(&self, after_ms: i64) -> Result<i64, CommandError> {
+        let zone = Zone::named(&self.zone).ok_or_else(|| {
+            CommandError::new(format!(
+                "ERR '{}' is no time zone: give a name such as Europe/Berlin, or UTC",
+                self.zone.escape_debug()
+            ))
+        })?;
+        let schedule = Schedule::parse_with_seconds(&self.schedule).map_err(|error| {
+            CommandError::new(format!(
+                "ERR '{}' is no schedule such as \"*/5 * * * *\": {error}",
+                self.schedule.escape_debug()
+            ))
+        })?;
+        let next_ms = schedule.next_ms(after_ms, &zone);
+        next_ms.ok_or_else(|| CommandError::new(format!("ERR the schedule '{}' never comes", self.schedule)))
+    }
+}
+
+impl Jobs<'_> {
+    /// What the schedule `name` pushes, and when; `None` if there is none.
+    ///
+    /// # Errors
+    /// If what lies beside the queue is none of ours.
+    pub(crate) fn line(&self, store: &Store, name: &[u8]) -> Result<Option<Line>, CommandError> {
+        let lines = store.peek_as::<Hash>(&self.names.lines).map_err(|_| wrong_type(&self.names.lines))?;
+        Ok(lines.and_then(|lines| lines.get(name).and_then(Line::decode)))
+    }
+
+    /// The names of all schedules, the one that comes next first, with when that is in ms.
+    pub(crate) fn scheduled(&self, store: &Store) -> Result<Vec<(Vec<u8>, i64)>, CommandError> {
+        let cron = store.peek_as::<ZSet>(&self.names.cron).map_err(|_| wrong_type(&self.names.cron))?;
+        let all = cron.map(|cron| cron.iter().map(|(name, ms)| (name.to_vec(), ms as i64)).collect());
+        Ok(all.unwrap_or_default())
+    }
+
+    /// Sets a schedule; when it comes next, in ms. One that is as it was goes on as it was, so that whoever sets it at each start
+    /// loses no time that was missed.
+    pub(crate) fn set_line(&self, store: &mut Store, name: &[u8], line: &Line) -> Result<i64, CommandError> {
+        let now_ms = store.now();
+        let next_ms = line.next_ms(now_ms)?;
+        let is_same = self.line(store, name)?.as_ref() == Some(line);
+        let present = store.peek_as::<ZSet>(&self.names.cron).map_err(|_| wrong_type(&self.names.cron))?;
+        if let Some(due_ms) = present.and_then(|cron| cron.score(name)).filter(|_| is_same) {
+            return Ok(due_ms as i64);
+        }
+        let (text, key, limits) = (line.encode(), &*self.names.lines, &store.config().hash);
+        store.upsert::<Hash>(key)?.set(name, &text, limits);
+        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
+            store.effect(&[b"HSET", key, name, &text]);
+        });
+        self.set_due(store, &self.names.cron, name, next_ms)?;
+        Ok(next_ms)
+    }
+
+    /// Deletes a schedule; false if there is none.
+    pub(crate) fn delete_line(&self, store: &mut Store, name: &[u8]) -> Result<bool, CommandError> {
+        let was_there = self.line(store, name)?.is_some();
+        Self::take_out(store, &self.names.cron, name)?;
+        let key = &*self.names.lines;
+        if store.write_as::<Hash>(key)?.is_some_and(|mut lines| lines.remove(name)) {
+            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
+                store.effect(&[b"HDEL", key, name]);
+            });
+            store.delete_if_empty(key);
+        }
+        Ok(was_there)
+    }
+
+    /// Pushes what a schedule pushes, now; false if there is no such schedule.
+    pub(crate) fn push_line(&self, store: &mut Store, name: &[u8]) -> Result<bool, CommandError> {
+        let Some(line) = self.line(store, name)? else { return Ok(false) };
+        let payload = filled(&line.payload, store, self.queue);
+        let end = self.coming_end(store);
+        self.push(store, end, &payload)?;
+        Ok(true)
+    }
+
+    /// The time of a schedule has come.
+    pub(crate) fn tick(&self, store: &mut Store, name: &[u8]) -> Result<(), CommandError> {
+        let now_ms = store.now();
+        let Some(line) = self.line(store, name)? else {
+            Self::take_out(store, &self.names.cron, name)?;
+            return Ok(());
+        };
+        let due_ms = store.peek_as::<ZSet>(&self.names.cron)?.and_then(|cron| cron.score(name));
+        let late_ms = now_ms - due_ms.unwrap_or_default() as i64;
+        match line.next_ms(now_ms) {
+            Ok(next_ms) => self.set_due(store, &self.names.cron, name, next_ms)?,
+            // The machine has lost the time zone, say.
+            Err(error) => {
+                Self::take_out(store, &self.names.cron, name)?;
+                let (name, queue) = (name.escape_ascii(), self.queue.escape_ascii());
+                tracing::warn!(
+                    "the schedule {name} of the queue {queue} has come for the last time: {error}"
+                );
+            }
+        }
+        if late_ms < MISSED_MS || line.missed == Missed::Once {
+            self.push_line(store, name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The payload with what differs from push to push: `%{id}`, 24 hexadecimal digits by chance; `%{time}`, the seconds since 1970 with
+/// three decimals; and `%{time_ms}`, the milliseconds.
+fn filled(payload: &[u8], store: &mut Store, queue: &[u8]) -> Vec<u8> {
+    let (mut text, mut rest) = (Vec::with_capacity(payload.len() + 24), payload);
+    while let Some(at) = memchr::memmem::find(rest, b"%{") {
+        let (before, found) = rest.split_at(at);
+        text.extend_from_slice(before);
+        let now_ms = store.now();
+        let (len, value) = match found {
+            [b'%', b'{', b'i', b'd', b'}', ..] => {
+                let random = store.random(queue);
+                let (high, low) = (random.next_u64(), random.next_u64() as u32);
+                (5, format!("{high:016x}{low:08x}"))
+            }
+            found if found.starts_with(b"%{time}") => (7, format!("{}.{:03}", now_ms / 1000, now_ms % 1000)),
+            found if found.starts_with(b"%{time_ms}") => (10, now_ms.to_string()),
+            _ => (2, "%{".to_owned()),
+        };
+        text.extend_from_slice(value.as_bytes());
+        rest = &found[len..];
+    }
+    text.extend_from_slice(rest);
+    text
+}

@@ -1,0 +1,57 @@
+// A worker of clients/go.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"darter/jobs"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	if err := work(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func work() error {
+	runs, err := os.OpenFile(os.Getenv("RUNS"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.Atoi(os.Getenv("LEASE_SECONDS"))
+	if err != nil {
+		return err
+	}
+	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	worker := &jobs.Worker{
+		Client: redis.NewClient(options),
+		Queues: []string{os.Getenv("QUEUE")},
+		Lease:  time.Duration(seconds) * time.Second,
+		Handle: func(_ context.Context, job jobs.Job) error {
+			var payload struct{ Jid string }
+			if err := json.Unmarshal([]byte(job.Payload), &payload); err != nil || payload.Jid != job.ID {
+				return fmt.Errorf("%s is not %s: %w", payload.Jid, job.ID, err)
+			}
+			fmt.Fprintf(runs, "start %s %d\n", job.ID, os.Getpid())
+			time.Sleep(20 * time.Millisecond)
+			fmt.Fprintf(runs, "done %s %d\n", job.ID, os.Getpid())
+			return nil
+		},
+	}
+	return worker.Run(ctx)
+}

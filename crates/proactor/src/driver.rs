@@ -112,8 +112,8 @@ impl Driver {
     /// If one of the two is simulated and the other is not.
     pub fn adopt(&mut self, socket: Socket) -> ConnId {
         match (self, socket.link) {
-            (Driver::Uring(inner), Link::Kernel(fd)) => inner.adopt(fd),
-            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
+            (Driver::Uring(inner), Link::Kernel(socket)) => inner.adopt(socket),
+            (Driver::Epoll(inner), Link::Kernel(socket)) => inner.adopt(socket),
             (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.adopt(endpoint),
             (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
                 panic!("{MIXED_UP}")
@@ -146,8 +146,12 @@ impl Driver {
     /// then it is still to be detached, but nothing more will be reported.
     pub fn take(&mut self, conn: ConnId) -> Option<Detached> {
         let (connection, link) = match self {
-            Driver::Uring(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
-            Driver::Epoll(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
+            Driver::Uring(inner) => {
+                inner.take(conn).map(|(connection, socket)| (connection, Link::Kernel(socket)))
+            }
+            Driver::Epoll(inner) => {
+                inner.take(conn).map(|(connection, socket)| (connection, Link::Kernel(socket)))
+            }
             Driver::Sim(inner) => {
                 inner.take(conn).map(|(connection, end)| (connection, Link::Simulated(end)))
             }
@@ -161,8 +165,8 @@ impl Driver {
     /// If one of the two is simulated and the other is not.
     pub fn attach(&mut self, Detached { connection, link }: Detached) -> ConnId {
         match (self, link) {
-            (Driver::Uring(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
-            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
+            (Driver::Uring(inner), Link::Kernel(socket)) => inner.attach(*connection, socket),
+            (Driver::Epoll(inner), Link::Kernel(socket)) => inner.attach(*connection, socket),
             (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.attach(*connection, endpoint),
             (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
                 panic!("{MIXED_UP}")

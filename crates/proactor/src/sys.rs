@@ -82,11 +82,6 @@ pub(crate) fn answers(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether it is a Unix socket.
-pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
-    sockopt::socket_domain(fd) == Ok(net::AddressFamily::UNIX)
-}
-
 /// Makes the next close throw away what is queued and send a reset.
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)

@@ -28,13 +28,14 @@ mod ring;
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
 use crate::connection::{Care, Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
+use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 use buffers::BufferRing;
@@ -51,8 +52,7 @@ const COMPLETION_BYTES: usize = 2048;
 /// What this driver knows of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
-    is_unix: bool,
+    kernel: KernelSocket,
     /// Operations of which a last completion is to come.
     under_way: u32,
     is_receiving: bool,
@@ -63,10 +63,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    fn new(fd: OwnedFd) -> Socket {
+    fn new(kernel: KernelSocket) -> Socket {
         Socket {
-            is_unix: sys::is_unix(fd.as_fd()),
-            fd,
+            kernel,
             under_way: 0,
             is_receiving: false,
             is_stopping: false,
@@ -121,8 +120,8 @@ impl UringDriver {
         }
     }
 
-    pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
-        let id = self.connections.insert(Socket::new(fd));
+    pub(crate) fn adopt(&mut self, kernel: KernelSocket) -> ConnId {
+        let id = self.connections.insert(Socket::new(kernel));
         self.read_on(id.slot);
         id
     }
@@ -133,13 +132,13 @@ impl UringDriver {
         }
     }
 
-    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, OwnedFd)> {
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, KernelSocket)> {
         let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
-        Some((connection, link.fd))
+        Some((connection, link.kernel))
     }
 
-    pub(crate) fn attach(&mut self, connection: Connection<()>, fd: OwnedFd) -> ConnId {
-        let id = self.connections.attach(connection.relink(Socket::new(fd)).0);
+    pub(crate) fn attach(&mut self, connection: Connection<()>, kernel: KernelSocket) -> ConnId {
+        let id = self.connections.attach(connection.relink(Socket::new(kernel)).0);
         self.read_on(id.slot);
         id
     }
@@ -159,7 +158,7 @@ impl UringDriver {
     /// Ends a connection without regard to its output.
     fn cut(&mut self, slot: u32, mode: CloseMode) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        let fd = connection.link.fd.as_fd();
+        let fd = connection.link.kernel.fd.as_fd();
         // A socket that is gone already needs neither.
         let _ = match mode {
             CloseMode::Reset => sys::reset_on_close(fd),
@@ -176,7 +175,7 @@ impl UringDriver {
         connection.output.clear();
         if connection.link.under_way > 0 {
             connection.link.under_way += 1;
-            let fd = connection.link.fd.as_raw_fd();
+            let fd = connection.link.kernel.fd.as_raw_fd();
             self.ring.cancel_all(fd, Tag::new(OpKind::Cancel, id));
         } else {
             self.connections.free(slot);
@@ -192,13 +191,13 @@ impl UringDriver {
             return;
         }
         let link = &mut connection.link;
-        let fd = link.fd.as_raw_fd();
+        let fd = link.kernel.fd.as_raw_fd();
         match (wants_input, link.is_receiving) {
             (true, false) => {
                 link.is_receiving = true;
                 link.under_way += 1;
                 let tag = Tag::new(OpKind::Receive, id);
-                if link.is_unix { self.ring.receive_once(fd, tag) } else { self.ring.receive(fd, tag) }
+                if link.kernel.is_unix { self.ring.receive_once(fd, tag) } else { self.ring.receive(fd, tag) }
             }
             (false, true) if !link.is_stopping => {
                 link.is_stopping = true;
@@ -236,7 +235,7 @@ impl UringDriver {
         };
         connection.link.is_sending = true;
         connection.link.under_way += 1;
-        let fd = connection.link.fd.as_raw_fd();
+        let fd = connection.link.kernel.fd.as_raw_fd();
         // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot is not freed
         // before the completion, and the ring is dropped before the slots.
         unsafe { self.ring.send(fd, what, Tag::new(OpKind::Send, id)) };
@@ -263,7 +262,7 @@ impl UringDriver {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
             // It may be gone already; then the next receive says so.
-            let _ = sys::shutdown(connection.link.fd.as_fd(), Shutdown::Write);
+            let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), Shutdown::Write);
             connection.state = State::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {

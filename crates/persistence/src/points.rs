@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::purpose::RETRY_SECONDS;
+use crate::purpose::may_try;
 use crate::snapshots::Snapshots;
 use config::Schedule;
 
@@ -43,8 +43,7 @@ pub fn is_due(
         return false;
     }
     let last_try_seconds = snapshots.last_try_seconds.load(Ordering::Relaxed);
-    let since_try = now_seconds.saturating_sub(last_try_seconds);
-    let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
+    let may_try = may_try(&snapshots.last_try_seconds, &snapshots.last_failed, now_seconds);
     let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
     let reached = is_reached(plan.points, since_save, || snapshots.changes_since(changes()));
     let is_due = if let Some((changes, seconds)) = reached.filter(|_| may_try) {
@@ -64,6 +63,7 @@ mod tests {
     use proactor::Clock;
 
     use super::*;
+    use crate::purpose::RETRY_SECONDS;
     use crate::tuning::Tuning;
 
     /// Whether it is time after so many seconds and changes, with these save points.

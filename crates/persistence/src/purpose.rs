@@ -11,8 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::snapshots::{Saved, lock};
 
-/// After one that failed the next one that nobody asked for comes at the earliest after so many seconds.
+/// After a failed save, the server waits longer than this many seconds before it saves again unasked.
 pub(crate) const RETRY_SECONDS: u64 = 5;
+
+/// Whether the server may save again unasked: the last save has not failed, or began long enough ago.
+pub(crate) fn may_try(last_try_seconds: &AtomicU64, last_failed: &AtomicBool, now_seconds: u64) -> bool {
+    let since_try = now_seconds.saturating_sub(last_try_seconds.load(Ordering::Relaxed));
+    since_try > RETRY_SECONDS || !last_failed.load(Ordering::Relaxed)
+}
 
 /// See the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,10 +90,9 @@ impl Checkpoints {
         lock(&self.ended).take()
     }
 
-    /// Whether another one may begin by itself: the last one did not fail, or began a while ago.
+    /// Whether another one may begin unasked: the last one did not fail, or began long enough ago.
     pub fn may_try(&self, now_seconds: u64) -> bool {
-        let since_try = now_seconds.saturating_sub(self.last_try_seconds.load(Ordering::Relaxed));
-        since_try > RETRY_SECONDS || !self.last_failed.load(Ordering::Relaxed)
+        may_try(&self.last_try_seconds, &self.last_failed, now_seconds)
     }
 
     /// One could not be begun, or what was to be done with its files failed.

@@ -29,7 +29,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), Error> {
     while let Some(flag) = args.next() {
         let flag_shown = shown(flag.as_bytes(), SHOWN_LETTERS_MAX);
         if !["-h", "-p"].contains(&flag.as_str()) {
-            return Err(Error::Usage(format!("'{flag_shown}' does not go with {FLAG}: see --help")));
+            return Err(Error::Usage(format!("'{flag_shown}' cannot be combined with {FLAG}: see --help")));
         }
         let value = args.next().ok_or_else(|| Error::Usage(format!("{flag} needs a value")))?;
         if flag == "-h" {
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn errors_say_what_is_wrong() {
         for (line, expected) in [
-            ("--check-health -x", "'-x' does not go with --check-health: see --help"),
+            ("--check-health -x", "'-x' cannot be combined with --check-health: see --help"),
             ("--check-health -p", "-p needs a value"),
             ("-p 70000 --check-health", "-p is a port, not '70000'"),
         ] {

@@ -34,22 +34,13 @@ impl PidFile {
     }
 }
 
-/// Writes the number for everybody to read. A link at the end of the path is not followed, and a pipe not waited for.
+/// Writes the number for everybody to read. A symbolic link at the end of the path is refused. Opening does not wait for
+/// the reader of a pipe.
 fn write(path: &Path) -> io::Result<()> {
     let mut options = File::options();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o644)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match options.open(path) {
-        Ok(mut file) => file.write_all(format!("{}\n", std::process::id()).as_bytes()),
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            Err(io::Error::other("it is a symbolic link, which is not followed for writing"))
-        }
-        Err(error) => Err(error),
-    }
+    options.write(true).create(true).truncate(true).mode(0o644);
+    let mut file = proactor::open_no_follow(path, &mut options, libc::O_NONBLOCK)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
 impl Drop for PidFile {

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+pub use real::open_no_follow;
 pub use sim::{DiskFaults, Fault, SimDisk};
 
 /// Zeros that are written at once when a file is written before it is used.

@@ -1,7 +1,7 @@
 //! The machine's disk: the kernel's calls, where the standard library has none of its own.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -33,13 +33,10 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     // What was there stays: who may write it is not known yet.
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
     let past_the_cache = if how == Open::Direct { libc::O_DIRECT } else { 0 };
-    let mut opened = options.custom_flags(libc::O_NOFOLLOW | past_the_cache).open(path);
+    let mut opened = open_no_follow(path, &mut options, past_the_cache);
     // A file system that has nothing but its cache, such as tmpfs.
     if how == Open::Direct && has_code(&opened, libc::EINVAL) {
-        opened = options.custom_flags(libc::O_NOFOLLOW).open(path);
-    }
-    if has_code(&opened, libc::ELOOP) {
-        return Err(io::Error::other("it is a symbolic link, which is not followed for writing"));
+        opened = open_no_follow(path, &mut options, 0);
     }
     let file = opened?;
     let metadata = file.metadata()?;
@@ -48,6 +45,15 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// Opens a file to be written, with these flags of the kernel. Refuses a symbolic link at the end of the path.
+pub fn open_no_follow(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+    let opened = options.custom_flags(libc::O_NOFOLLOW | flags).open(path);
+    if has_code(&opened, libc::ELOOP) {
+        return Err(io::Error::other("it is a symbolic link, which is not followed for writing"));
+    }
+    opened
 }
 
 /// Does not wait for who writes to a pipe.

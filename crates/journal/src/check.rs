@@ -1,14 +1,14 @@
-//! What `--check-journal` tells of a folder.
+//! The report of `--check-journal` about a folder.
 //!
-//! A check only reads, takes no lock, and may look at a folder that a server is writing to. There it can meet a log that grows
-//! while it looks for what comes behind its end, and segments that go when the journal gets another base. So what looks like a torn
-//! tail or like damage is looked at again:
+//! A check only reads and takes no lock, so it may look at a folder that a server is writing to. The log may grow while
+//! the check searches behind its end, and segments may disappear when the journal gets another base. So what looks like
+//! a torn tail or like damage is examined again:
 //!
-//! * The frame counts now: the log has grown, and everything that was there when the check began was read.
-//! * The manifest has another base: all is read again, from the new one.
-//! * Otherwise it is believed.
+//! * If the frame counts now, the log has grown, and everything that existed when the check began was read.
+//! * If the manifest has another base, everything is read again from the new one.
+//! * Otherwise it is what it looks like.
 //!
-//! Not here: whether the base can be loaded (`persistence`), and what is done about damage (`repair.rs`).
+//! Not here: whether the base can be loaded (`persistence`), and how damage is repaired (`repair.rs`).
 
 use std::fmt;
 

@@ -1,13 +1,14 @@
-//! A copy of a journal, which is a journal of its own: what a start would load, and nothing else.
+//! Copies a journal into another one, which contains what a start would load and nothing else.
 //!
 //! ```text
 //!   base-<id>-5.rdb, …      ── copied ─────────▶ base-<new id>-5.rdb, …
 //!   slices behind the base  ── written again ──▶ journal-<new id>-1.seg, …
 //! ```
 //!
-//! The original is only read, without its lock, so a server may be writing to it: what is copied is what was there when the copy
-//! began, and something of what came meanwhile. If the original gets another base, so that files go, the copy begins again.
-//! Until the copy is complete and durable its manifest has another name, so it is never half loaded.
+//! The original is only read, without its lock, so a server may be writing to it. The copy contains what existed when
+//! it began, and some of what was added meanwhile. If the original gets another base, so that files disappear, the copy
+//! begins again. Until the copy is complete and durable, its manifest has another name, so a partial copy is never
+//! loaded.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The disk thread: what may take long, beside the log thread. It keeps spare segments ready, syncs once a second, and gives the
-//! journal a new base when a checkpoint is done.
+//! The disk thread does what may take long, beside the log thread. It keeps spare segments ready, syncs once a second,
+//! and gives the journal a new base when a checkpoint is complete.
 //!
-//! It is a machine of steps, as the log thread is.
+//! Like the log thread it is a state machine that is stepped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What can be wrong with a journal's files: one line that says which file, where in it, what, and the way out. And what that means for
-//! whoever wanted something of them.
+//! What can be wrong with a journal's files: one line that says which file, where in it, what is wrong, and what to do.
+//! Also what each error means for the caller.
 
 use std::borrow::Cow;
 use std::fmt;

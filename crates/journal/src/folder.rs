@@ -1,4 +1,4 @@
-//! The journal's folder: what is in it, whose it is, and that one server has it.
+//! The journal's folder: its files, which journal they belong to, and the lock that lets one server use it.
 //!
 //! ```text
 //!   journal.manifest            what the journal consists of
@@ -9,9 +9,9 @@
 //!   temp-….rdb                  bases that are being written
 //! ```
 //!
-//! Files of a journal whose manifest is not there are never touched: somebody has lost something. What a crash leaves behind is
-//! named by the manifest (`former`) or by the pending one, or is a segment or base of the journal that its manifest does not
-//! list; only that is removed.
+//! Files of a journal whose manifest is missing are never touched, because somebody may have lost it. What a crash
+//! leaves behind is named in the manifest (`former`) or in the pending one, or is a segment or base of the journal that
+//! its manifest does not list. Only such files are removed.
 //!
 //! A [`Folder`] reads, also while a server runs. A [`LockedFolder`] belongs to this process.
 

@@ -1,4 +1,4 @@
-//! A frame: a slice, or a part of one, as it lies in a segment.
+//! A frame: a slice, or a part of one, as it is stored in a segment.
 //!
 //! ```text
 //!    0  magic 8            "DARTERJ1"
@@ -18,11 +18,11 @@
 //!   88  the payload, and zeros up to a multiple of 4 KiB
 //! ```
 //!
-//! Numbers are little-endian. The head's checksum covers that of the payload and that of the frame before, so a frame counts only
-//! behind exactly the frames that it was written behind. A frame begins at a multiple of 4 KiB, so a sector that holds a durable
-//! one is never written again.
+//! Numbers are little-endian. The head's checksum covers those of the payload and of the frame before, so a frame
+//! counts only behind exactly the frames behind which it was written. Frames begin at multiples of 4 KiB, so a sector
+//! with a durable frame is never written again.
 //!
-//! Not here: where frames lie (`segment.rs`), which of them count (`scan.rs`).
+//! Not here: where frames are (`segment.rs`), and which of them count (`scan.rs`).
 
 use proactor::DIRECT_BYTES;
 

@@ -1,4 +1,4 @@
-//! An open journal: its segments, its manifest, and how far it is durable. All threads share it.
+//! An open journal: its segments, its manifest, and how much of it is durable. All threads share it.
 //!
 //! ```text
 //!   log thread     Writer ──takes a spare──▶ in use: segments, spares, what is not synced   (a lock for moments)
@@ -6,13 +6,14 @@
 //!   checkpoint     set_base ───────────────▶
 //! ```
 //!
-//! * A spare has its room, or was a segment before; its name is made durable; the manifest that lists it is
-//!   made durable; only then may the log go on into it. So whatever the log uses is listed.
-//! * A segment goes only when a manifest that does not list it is durable.
-//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure nothing is.
-//! * The thread that writes never takes the lock that is held over I/O.
+//! * A spare segment is allocated, or was used before; its name is made durable; the manifest that lists it is made
+//!   durable; only then may the log continue in it. So every segment that the log uses is listed.
+//! * A segment is removed only when a manifest that does not list it is durable.
+//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure
+//!   nothing is.
+//! * The thread that writes never takes the lock that is held during I/O.
 //!
-//! Not here: how it begins (`life.rs`), frames and their order (`writer.rs`), when to do what.
+//! Not here: how a journal begins (`life.rs`), frames and their order (`writer.rs`), and when to do what.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! How a journal begins, and how it goes on in another life of the server.
+//! How a journal begins, and how the next run of the server continues it.
 //!
-//! A new journal is pending until its base is there. One that is found goes on behind the end that a scan has found, in a new term
-//! and in a segment that has nothing of that term, so what an earlier life left behind that end never continues this one. The
-//! manifest that says so is durable before anything is written.
+//! A new journal is pending until its base exists. An existing one continues behind the end that a scan has found, in a
+//! new term and in a segment without frames of that term. So whatever an earlier run left behind that end never
+//! continues this one. The manifest that says so is durable before anything is written.
 
 use std::path::PathBuf;
 use std::sync::Arc;

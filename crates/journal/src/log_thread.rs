@@ -6,14 +6,14 @@
 //!                                       └──▶ backlog, read by replicas
 //! ```
 //!
-//! While a write is under way the next slices fill: that is the group commit, and there is no timer for it. Where nobody waits
-//! for a write there is one at most every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. Nor are the threads that feed
-//! replicas: a slice wakes each of them once, and without a journal there is one at most every [`STREAM_PAUSE_NS`]. Where somebody waits for replicas
-//! ([`Progress::hurry`]) slices are closed at once.
+//! While a write is in progress the next slices fill. That is the group commit, without a timer. If nobody waits for a
+//! write, there is at most one every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. The same goes
+//! for the threads that feed replicas: each slice wakes each of them once, and without a journal there is at most one
+//! slice every [`STREAM_PAUSE_NS`]. If somebody waits for replicas ([`Progress::hurry`]), slices are closed at once.
 //!
-//! It is a machine of steps, which a thread of its own or a simulation runs. Nothing but [`Writer::append`] blocks it.
+//! It is a state machine that is stepped by its own thread or by a simulation. Only [`Writer::append`] blocks it.
 //!
-//! Not here: spares, syncs and bases (`disk_thread.rs`), and what anybody does about a failure.
+//! Not here: spares, syncs and bases (`disk_thread.rs`), and what others do about a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The manifest: what a journal consists of.
+//! The manifest: lists what a journal consists of.
 //!
 //! ```text
 //! DARTER-JOURNAL 1
@@ -15,20 +15,24 @@
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
-//! * `term`: the life of the server that writes now, or wrote last.
-//! * `stream`: by which id replicas know the stream, from that position on. A primary gives it another one in each term: a server that lost its tail
-//!   would otherwise write other bytes to places that a replica has already, under the same id. While a server runs the id changes with its role and
-//!   with its primary's, and the line follows a moment later, so frames say whose they are ([`tag`]): behind that position the id counts only if the
-//!   last frame agrees. There is none in journals of servers that did not know it, and no position in older ones, whose frames have no tag.
-//! * `former`: another journal of the folder that is not needed any more; its files may go. Any number of lines.
-//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without one the data were empty then.
-//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and whether it is
-//!   between two slices or within one. **Everything before that place was durable** when the line was written, so a log that does not
-//!   reach it is damaged. A segment of another term than the one before says where that term ended.
-//! * `spare`: segments that are ready, and that the log goes on into one after the other.
-//! * The checksum is that of all before its line.
+//! * `term`: the run of the server that writes now, or wrote last.
+//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each term: a
+//!   server that lost its tail would otherwise write other bytes at positions that a replica has already, under the
+//!   same id. While a server runs, the id changes with its role and its primary's id, and the line follows a moment
+//!   later. So frames also contain a [`tag`] of the id: behind that position the id counts only if the last frame
+//!   agrees. Journals of servers that did not know it have no such line; older lines have no position, and their frames
+//!   no tag.
+//! * `former`: another journal in the folder that is no longer needed; its files may be removed. Any number of lines.
+//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without a file the
+//!   data were empty then.
+//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and
+//!   whether it is between two slices or within one. **Everything before that place was durable** when the line was
+//!   written, so a log that does not reach it is damaged. A segment of another term than the one before says where that
+//!   term ended.
+//! * `spare`: segments that are ready; the log continues in them, one after the other.
+//! * The checksum covers everything before its line.
 //!
-//! It is replaced whole. Not here: how (`folder.rs`), when (`journal.rs`).
+//! It is replaced as a whole. Not here: how (`folder.rs`), and when (`journal.rs`).
 
 use std::fmt::Write;
 

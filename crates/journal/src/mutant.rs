@@ -1,5 +1,5 @@
-//! Mistakes that tests switch on, each for itself, to see that they are noticed. In a build that is not for this crate's tests
-//! none of them can be.
+//! Deliberate mistakes, which tests switch on one at a time to verify that they are noticed. They exist only in builds
+//! for this crate's tests.
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

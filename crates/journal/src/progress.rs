@@ -1,9 +1,10 @@
-//! How far the journal is: words that the log thread writes and all threads read.
+//! How far the journal is: numbers that the log thread writes and all threads read.
 //!
-//! A thread that holds replies back for a slice says so before it sleeps ([`Progress::awaits`]), and is woken when that slice is durable.
-//! The log thread sleeps when there is nothing to do, and whoever has committed something wakes it ([`Progress::nudge`]). Both
-//! go the same way: who is to sleep says so, then looks once more; who has news makes them known, then looks who sleeps. The fences
-//! between the two keep both from missing each other.
+//! A thread whose replies wait for a slice announces that before it sleeps ([`Progress::awaits`]), and is woken when
+//! the slice is durable. The log thread sleeps when it has nothing to do, and a thread that has committed something
+//! wakes it ([`Progress::nudge`]). Both work in the same way: the sleeper announces its sleep and then checks once
+//! more; the other side publishes its news and then checks who sleeps. The fences between the two steps keep the sides
+//! from missing each other.
 //!
 //! Not here: what is written, and where.
 

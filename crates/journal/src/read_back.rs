@@ -1,6 +1,6 @@
-//! Reads back what is in the segments of a journal that is being written, from a position of the stream on: for who was away.
+//! Reads segments of a journal that is being written, from a position of the stream on: for a replica that was away.
 //!
-//! Not here: how long segments stay (`Journal::set_base`). Where they go meanwhile, or are written anew, that is an error.
+//! Not here: how long segments stay (`Journal::set_base`). If they are removed or reused meanwhile, that is an error.
 
 use std::time::Duration;
 

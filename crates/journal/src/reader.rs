@@ -1,4 +1,4 @@
-//! A segment that is read from the front to the back, some way ahead.
+//! Reads a segment from front to back, with read-ahead.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a start would read of a journal, from a folder that is only looked at: its server may be writing to it.
+//! Reads what a start would load of a journal, without the folder's lock: its server may be writing to it.
 
 use crate::check::{end_of_live, time};
 use crate::error::{Error, ErrorKind};

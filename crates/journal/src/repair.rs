@@ -1,8 +1,8 @@
-//! What `--journal-repair truncate` does to a journal that is damaged: it ends before the damage from then on.
+//! `--journal-repair truncate`: makes a damaged journal end before the damage.
 //!
-//! Nothing is overwritten or removed. Segments behind the damage, and the manifest as it was, stay in the folder under other
-//! names (`….cut-<term>`), and so does a copy of the segment with the damage: the journal keeps what is whole in that one, and recycles it one
-//! day. The folder has to be locked, so no server uses it.
+//! Nothing is overwritten or removed. Segments behind the damage, and the old manifest, stay in the folder under other
+//! names (`….cut-<term>`). So does a copy of the segment with the damage, because the journal keeps the intact part of
+//! that one, and reuses it one day. The folder has to be locked, so that no server uses it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Reads a journal: whole slices, one after the other, and at the end what there is to say of it.
+//! Reads a journal: whole slices, one after the other, and at the end a verdict.
 //!
-//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The log
-//! ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched for frames of
-//! this journal and term. If one of them knew a durable slice ≥ *k*, then *k* was durable and is damaged. Otherwise it is
-//! a torn tail: written when the power failed, and never reported durable.
+//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The
+//! log ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched
+//! for frames of this journal and term. If one of them says that a slice ≥ *k* was durable, then *k* was durable and is
+//! damaged. Otherwise *k* is a torn tail: it was being written when the power failed, and was never reported durable.
 //!
 //! ```text
 //!   segment 12                      segment 13                   segment 14 (spare)
@@ -11,8 +11,9 @@
 //!               ▲ the log ends here                      the rest is searched to the end
 //! ```
 //!
-//! The manifest tells more: a log that does not reach a segment that the manifest knows to have begun behind durable slices is damaged,
-//! and so is one that does not reach its base. It also says where each term but the last ended: what lies behind that is not read.
+//! The manifest adds to this. A log is also damaged if it does not reach its base, or does not reach a segment that, by
+//! the manifest, began behind durable slices. The manifest also says where each term but the last ended: anything
+//! behind that is not read.
 //!
 //! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`life.rs`).
 

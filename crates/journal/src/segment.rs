@@ -1,12 +1,12 @@
 //! A segment: one file of frames.
 //!
-//! Its name is `journal-<id>-<number>.seg`, the journal's id with 16 hexadecimal digits, the number as decimal. Segments of one
-//! journal are read in the order of their numbers. One has its room and its length, with its name durable, before the
-//! manifest lists it and before it is used; where each slice is durable before it is answered it is also written full of zeros, as that
-//! makes the writes that come later cheaper to make durable. One that
-//! is not needed any more gets another name and is used again as it is: its old frames are behind in slice and chain.
+//! Its name is `journal-<id>-<number>.seg`: the journal's id in 16 hexadecimal digits, the number in decimal. The
+//! segments of a journal are read in the order of their numbers. A segment is allocated at its full length, with its
+//! name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
+//! the segment is also filled with zeros, because that makes later writes cheaper to make durable. A segment that is no
+//! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain.
 //!
-//! Not here: frames (`frame.rs`), which segments there are (`manifest.rs`).
+//! Not here: frames (`frame.rs`), and which segments exist (`manifest.rs`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,17 +1,17 @@
-//! The writer: turns slices into frames, one behind the other, and writes them into segments that are ready.
+//! The writer: turns slices into frames, and writes these into segments that are ready.
 //!
 //! | policy | how it writes | durable when |
 //! |---|---|---|
 //! | `Always` | past the system's cache, one call for many frames | the call returns |
 //! | `Everysec`, `No` | through the cache | [`Journal::sync`](crate::Journal::sync) or the system likes |
 //!
-//! Before it writes anything it looks whether there are spares enough for all of it. So a disk without room never leaves half a
-//! slice behind: what is refused can be tried again. A write that fails is never tried again.
+//! Before it writes anything it checks that there are enough spares for all of it. So a full disk never leaves half a
+//! slice behind, and a refused write can be tried again. A write that fails is never tried again.
 //!
-//! Frames name the last slice that was durable when they were made. A log that rests should be given an empty slice
-//! ([`Writer::wants_confirmation`]): it tells that the slice before was durable.
+//! Each frame names the last slice that was durable when the frame was built. An idle log should get an empty slice
+//! ([`Writer::wants_confirmation`]), which records that the slice before was durable.
 //!
-//! Not here: when there is something to write, who makes spares and who syncs.
+//! Not here: when there is something to write, who allocates spares, and who syncs.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! When a driver may accept, and what it does when the process has no descriptors left.
+//! When a driver may accept connections, and what it does when the process has no descriptors left.
 //!
-//! Running out of descriptors is logged once per spell, and accepting pauses for a tenth of a second, because a listener
-//! with a waiting connection would otherwise report itself for ever. The waiting connections stay in the kernel's backlog.
+//! Running out of descriptors is logged once per episode, and accepting pauses for a tenth of a second, because a
+//! listener with a waiting connection would otherwise report itself forever. The waiting connections stay in the
+//! kernel's backlog.
 //!
-//! A listener that was stopped ([`Stop`](crate::Stop)) by whoever has that says so when it is next asked: then it is dropped, and
-//! its number may be another one's.
+//! A listener that was stopped from another thread ([`Stop`](crate::Stop)) reports that at the next accept: then it is
+//! dropped, and its number may be reused.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! Which processors threads run on, and how many of them this process gets.
+//! On which processors threads may run, and how many of them this process gets.
 //!
-//! The set of allowed processors is what `taskset` or a container's CPU set left over. A CPU quota of a control group
-//! (cgroup v1 and v2) takes no processor away, but time: more threads than it pays for only get in each other's way. The
-//! standard library knows both.
+//! The set of allowed processors is what `taskset` or a container's CPU set left. A CPU quota of a control group
+//! (cgroup v1 and v2) takes away time rather than processors: more threads than it pays for only get in each other's
+//! way. The standard library knows both.
 
 use std::num::NonZero;
 use std::sync::OnceLock;

@@ -1,7 +1,8 @@
 //! The only clock.
 //!
-//! Real time comes from the operating system (wall clock) and from the processor's counter (durations); simulated time
-//! from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be simulated.
+//! Real time comes from the operating system (wall clock) and from the processor's counter (durations). Simulated time
+//! comes from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be
+//! simulated.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What a connection's bytes pass on their way in and out: nothing, or a codec such as TLS.
+//! Transforms a connection's bytes on their way in and out, for example for TLS.
 //!
 //! A [`Codec`] does no I/O. The connection hands it what came from the socket, and asks it for what to put there:
 //!
@@ -13,11 +13,12 @@
 //! rustls fits as it is: `receive` is `read_tls`, `process_new_packets` and the reader; `send` is the writer and `write_tls`;
 //! `finish` is `send_close_notify`.
 //!
-//! Bounds: plain bytes become wire bytes only as far as they may be under way to the socket (`SEND_BYTES_MAX`, one piece
-//! more), so a slow reader has plain output waiting, which may be shared, and limits count it. A peer gets
-//! [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of what came, and says how much memory it has.
+//! Bounds: plain bytes are encoded only as far as they may be on their way to the socket (`SEND_BYTES_MAX`, plus one
+//! piece). So a slow reader has plain output waiting, which may be shared, and which limits count. A peer gets
+//! [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of received bytes, and reports how much
+//! memory it has.
 //!
-//! A connection without a codec knows nothing of all this, see `connection`.
+//! A connection without a codec has no cost from all this, see `connection`.
 
 use std::fmt::Debug;
 use std::io;

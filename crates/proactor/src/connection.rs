@@ -1,12 +1,13 @@
-//! One connection: everything about it that does not depend on how bytes are moved. The table of them is in `connections`.
+//! One connection: everything about it that does not depend on how bytes are moved. `connections` has the table of
+//! them.
 //!
 //! ```text
 //!   kernel ──▶ (codec) ──▶ input ──▶ server ──▶ output ──▶ (codec) ──▶ sending ──▶ kernel
 //!                                               holds in it ▲ stop what may not leave yet
 //! ```
 //!
-//! What is out of the ordinary about a connection is one byte, [`Care`], so that the usual one asks once on its way in and
-//! once on its way out, and a codec costs nothing where there is none.
+//! Everything unusual about a connection is one byte, [`Care`]. So an ordinary connection tests it once on its way in
+//! and once on its way out, and a codec costs nothing where there is none.
 
 use std::io;
 

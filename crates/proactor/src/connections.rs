@@ -1,17 +1,17 @@
 //! The table of one driver's connections: everything about them that does not depend on how bytes are moved.
 //!
-//! Slots are dense and reused; a name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in two
-//! steps: when the server closes it, its name stops working; when the driver has nothing of it left in the kernel, the slot
-//! is freed and the generation moves on. `L` is the driver's own part (a descriptor, what is armed).
+//! Slots are dense and reused. A name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in
+//! two steps: when the server closes it, its name stops working; when nothing of it is left in the kernel, the slot is
+//! freed and the generation increases. `L` is the driver's own part (a descriptor, what is armed).
 //!
 //! ```text
 //!   kernel ──▶ input ──take_io──▶ server ──put_io──▶ output ──▶ sending ──▶ kernel
 //!                                 output_mut ────────▲ (marks dirty; flushed when the next turn begins)
 //! ```
 //!
-//! Invariants: a dirty connection's slot is in `dirty` (it may be there for an earlier occupant too: flushing a clean
-//! connection does nothing); `Data` is reported at most once per connection
-//! and turn, `Closed` once; an input that nobody may look at (closing) stays empty.
+//! Invariants: a dirty connection's slot is in `dirty` (it may also be there for an earlier occupant: flushing a clean
+//! connection does nothing); `Data` is reported at most once per connection and turn, `Closed` once; the input of a
+//! closing connection stays empty.
 
 use std::collections::VecDeque;
 use std::io;

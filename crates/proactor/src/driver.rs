@@ -1,4 +1,4 @@
-//! One thread's connections, whichever way bytes are moved.
+//! One thread's connections, however bytes are moved.
 //!
 //! The interface speaks of connections, not of operations: a turn sends what was queued, waits, and reports what came in.
 //! The server then takes a connection's [`Io`] out, runs its commands and puts it back:

@@ -1,6 +1,6 @@
-//! What a driver can be told.
+//! The parameters of a driver.
 //!
-//! Everything that can grow has its bound here; the defaults are what was measured best (see `docs/`), not placeholders.
+//! Everything that can grow has its bound here. The defaults are measured optima, not placeholders.
 
 use std::time::Duration;
 

@@ -5,10 +5,10 @@
 //! appended to the connection's input. Output is written when a turn begins; only a socket that is full is watched for room.
 //! The eventfd is watched for edges and never read.
 //!
-//! `epoll_event.u64` is the connection's name (generation above slot), with generation `u32::MAX` for what is not
-//! a connection: the listeners by number, and the bell. Stale events of a batch are recognised by their generation.
+//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for what is not a
+//! connection: the listeners, by number, and the bell. Stale events of a batch are recognized by their generation.
 //!
-//! Invariant: what the kernel watches for equals `Link::interest`; a broken connection is not watched at all, because
+//! Invariant: what the kernel watches for equals `Socket::interest`. A broken connection is not watched at all, because
 //! EPOLLHUP and EPOLLERR cannot be switched off.
 
 use std::io::{self, IoSlice};

@@ -1,5 +1,5 @@
-//! Errands: what a server does beside its threads because it has to wait, for the disk or for others. Each has a thread of its own while it
-//! lasts; in a simulation its steps are taken one by one, between those of all others.
+//! Errands: work beside a server's threads that has to wait for the disk or for other machines. Each has a thread of
+//! its own while it lasts. In a simulation its steps are taken one by one, between those of all others.
 
 use std::collections::VecDeque;
 use std::io;

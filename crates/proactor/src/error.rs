@@ -1,7 +1,7 @@
 //! What can go wrong between this crate and the operating system before a connection exists.
 //!
-//! Texts name the address or the path and what to do about it: they are what an operator sees when a server does not
-//! start. Errors of one connection are not here: they arrive as [`Event::Closed`](crate::Event::Closed).
+//! Texts name the address or the path and say what to do about it: operators see them when a server does not start.
+//! Errors of one connection are not here; they arrive as [`Event::Closed`](crate::Event::Closed).
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a turn reports, and the names by which connections are known.
+//! What a turn reports, and the names that identify connections.
 
 use std::io;
 

@@ -1,10 +1,11 @@
 //! Whether to poll before going to sleep.
 //!
-//! To go to sleep and to be woken costs a thread some microseconds, and the request its latency; to poll costs what it takes. So a
-//! thread keeps an account of what polling saves: a poll that finds something soon earns what is left of the price of a sleep, one
-//! that takes longer than a sleep is worth costs the difference, and one in vain all that it took. Where a thread sleeps at once, the
-//! account goes on as if it had polled. It polls while the account is in credit: an idle thread never does, nor does one
-//! whose clients leave it waiting for longer than a sleep is worth.
+//! Going to sleep and being woken costs a thread some microseconds, and adds to the latency of the request; polling
+//! costs the time that it takes. So a thread keeps an account of what polling saves. A poll that soon finds something
+//! earns what is left of the price of a sleep; one that takes longer than a sleep is worth costs the difference; one
+//! that finds nothing costs all the time it took. When a thread sleeps at once, the account is updated as if it had
+//! polled. It polls while the account is in credit: an idle thread never does, nor does one whose clients keep it
+//! waiting for longer than a sleep is worth.
 
 /// What a sleep and the waking up cost a thread.
 const SLEEP_NS: i64 = 4_000;

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Nodes are boxes that belong to the caller: a request travels as a node, the answer is written into it, and the same
-//! box travels back, so a conversation between two threads allocates nothing. Unbounded by itself; a sender bounds what it
-//! has under way. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
+//! box travels back, so a conversation between two threads allocates nothing. The inbox itself has no bound; a sender
+//! bounds what it has in flight. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
 //!
-//! Where messages flow one way, their boxes would pile up at one end and be missing at the other: [`Spares`] is where threads leave and
-//! find them.
+//! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave surplus
+//! boxes in [`Spares`], and take them from there.
 //!
-//! Invariants: a node is in one inbox at most, because pushing takes the box; every node is given out once.
+//! Invariants: a node is in at most one inbox, because pushing takes the box; every node is returned once.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Bytes received and not yet consumed.
 //!
-//! A vector with a start: consuming moves the start, and only an append that lacks room moves bytes. An empty
-//! buffer starts at its beginning again.
+//! A vector with a start: consuming moves the start, and only an append that lacks space moves bytes. An empty buffer
+//! starts at its beginning again.
 
 /// What may come with one read.
 const READ_BYTES: usize = 64 * 1024;

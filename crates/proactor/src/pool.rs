@@ -1,7 +1,7 @@
 //! Spare memory for input and output.
 //!
-//! A connection owns buffers only while there are bytes in them; then the next connection gets them, still warm in the
-//! cache. So a thousand idle connections hold no buffers, and a busy thread allocates none.
+//! A connection owns buffers only while there are bytes in them. Then the next connection gets them, still warm in the
+//! cache. So a thousand idle connections have no buffers, and a busy thread allocates none.
 
 use crate::input::InputBuffer;
 

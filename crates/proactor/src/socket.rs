@@ -1,7 +1,7 @@
 //! A connected socket that no driver has adopted yet.
 //!
-//! It can be sent to the thread that shall serve it. Dropped, it closes. It carries the addresses as text, because the
-//! system calls that tell them are made once, here, and everything that shows a client needs them.
+//! It can be sent to the thread that will serve it. Dropped, it closes. It carries the addresses as text, because the
+//! system calls that get them are made once, here, and everything that shows a client needs them.
 
 use std::io;
 use std::net::TcpStream;

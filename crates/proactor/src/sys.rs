@@ -1,8 +1,9 @@
 //! The system calls of sockets and of waking, as this crate wants them.
 //!
-//! Everything here is a thin shell, most of it around rustix: a descriptor that lives for the call, buffers whose length goes
-//! with them, the result as `io::Result`. Decisions are made elsewhere. Sockets are made here rather than by the standard
-//! library because options (address reuse, IPv6 only) have to be set before binding, and because a backlog can be chosen.
+//! Everything here is a thin shell, most of it around rustix: a descriptor that lives for the call, buffers with their
+//! lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here rather than by the
+//! standard library because options (address reuse, IPv6 only) have to be set before binding, and because a backlog can
+//! be chosen.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! One turn of the loop, the same for every driver that really waits.
+//! One turn of the loop, the same for every driver that waits for a kernel.
 //!
 //! ```text
 //!   flush what is dirty ─▶ anything to report, or more to do?  yes ─▶ look once, without waiting
@@ -10,12 +10,12 @@
 //!                          announce the sleep ─▶ block ─▶ rise
 //! ```
 //!
-//! Output that turns out to be held ends the turn, too: whoever knows when it may go has to be told what is waited for before the
-//! thread sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does an answer that a codec gives by itself, a step of a
-//! handshake: it is sent when the next turn begins.
+//! Output that turns out to be held ends the turn as well: the server has to know what is waited for before the thread
+//! sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does output of a codec itself, a step of a handshake: it
+//! is sent when the next turn begins.
 //!
-//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and what is left
-//! over makes the next turn not wait.
+//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and if
+//! something is left the next turn does not wait.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How other threads get one thread's attention.
+//! How other threads wake one thread.
 //!
 //! Every proactor has one [`Waker`], a word and an eventfd (the bell). The word says what the thread is doing:
 //!

@@ -1,4 +1,4 @@
-//! That replicas have acknowledged something: news for threads whose clients wait for it.
+//! Wakes threads whose clients wait for replicas when a replica has acknowledged something.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]

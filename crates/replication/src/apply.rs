@@ -1,11 +1,13 @@
-//! Applying the primary's stream, round by round: all shards that the commands of a round need are entered, the commands run, and the shards are left.
+//! Applies the primary's stream, round by round: enters all shards that the commands of a round need, runs the
+//! commands, and leaves the shards.
 //!
-//! What was applied goes into the own log as it came, under the same shards: so the log is a copy of the stream, at the same offsets, and what is in it
-//! was done. A command that fails here is counted and told in the log, and newlines stand in its place, which are as long and mean nothing.
+//! What was applied goes into this server's own log unchanged, under the same shards. So the log is a copy of the
+//! stream at the same offsets, and everything in it has been executed. A command that fails here is counted and
+//! reported in the log file. In the stream it is replaced by newlines, which are as long and mean nothing.
 //!
-//! If a shard is taken, the round comes once more a little later; nothing was done.
+//! If a shard is taken, nothing is done, and the round is tried again a little later.
 //!
-//! Not here: where pieces come from (`link`), how they make a round (`round.rs`), and who calls (`follower.rs`).
+//! Not here: where pieces come from (`link`), how they form a round (`round.rs`), and the caller (`follower.rs`).
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! REPLICAOF, FAILOVER, PSYNC and their like.
+//! REPLICAOF, FAILOVER, PSYNC and related commands.
 
 use command::Flag::*;
 use command::{

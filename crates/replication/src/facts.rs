@@ -1,4 +1,4 @@
-//! What INFO tells of replication.
+//! The figures of replication that INFO shows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

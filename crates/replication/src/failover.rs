@@ -1,4 +1,4 @@
-//! How far the failover is that was asked for. How it goes on is said in `handover.rs`.
+//! The state of a requested failover. `handover.rs` describes its course.
 
 #![expect(clippy::disallowed_types, reason = "nothing of this is on the way of a command")]
 

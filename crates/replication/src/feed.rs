@@ -1,7 +1,7 @@
-//! What one replica is sent: a machine that its thread steps, which writes into the connection's output.
+//! What one replica is sent: a state machine that its thread steps, and that writes to the connection's output.
 //!
-//! It writes no more than [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory; what it has not fetched is in
-//! the snapshot's file and in the backlog.
+//! It writes at most [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory.
+//! What the replica has not fetched is in the snapshot's file and in the backlog.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The thread that follows the primary: it has the link made, again each second if it must, and does what comes over it.
+//! The thread that follows the primary: it has the link connected, again every second if necessary, and handles what
+//! arrives over it.
 //!
 //! ```text
 //!             tick                connected              +CONTINUE, or the snapshot is in its place
@@ -7,13 +8,13 @@
 //!      └── a second ─────┴────────────────────────┘ an error, silence, the connection is closed
 //! ```
 //!
-//! The data stay as they are until a snapshot has come whole and was read without an error; then it takes their place at one moment, with the id and
-//! the offset of the stream. `L` is what was read of a snapshot, which only its [`Around`] knows.
+//! The data stay until a snapshot has arrived completely and was read without an error. Then it replaces them at one
+//! moment, with the id and the offset of the stream. `L` is the loaded snapshot, whose type only [`Around`] knows.
 //!
-//! Who changes the role does so in [`Following`], with all shards held; this thread notices by its version, and looks at that again whenever it has entered
-//! shards.
+//! Role changes are made in [`Following`], with all shards held. This thread notices them by their version, which it
+//! checks again whenever it has entered shards.
 //!
-//! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is kept and read.
+//! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is stored and read.
 
 use proactor::ConnId;
 

@@ -1,7 +1,8 @@
-//! What all threads know of the primary that this server follows, if it follows one.
+//! What all threads know about the primary that this server follows, if it follows one.
 //!
-//! One thread has the link and says how far it is; all others read it here. Whether there is a primary at all is one relaxed load, because every
-//! command that writes asks. Who changes the role holds all shards, so nobody asks in the middle of a transaction.
+//! One thread has the link and reports its state; all others read it here. Whether there is a primary at all is one
+//! relaxed load, because every command that writes asks. The role changes while all shards are held, so no transaction
+//! sees it change.
 
 #![expect(
     clippy::disallowed_types,

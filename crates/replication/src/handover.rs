@@ -1,4 +1,4 @@
-//! `FAILOVER`: this server hands over to one of its replicas, and follows it.
+//! `FAILOVER`: this server hands over to one of its replicas, and then follows it.
 //!
 //! ```text
 //!           FAILOVER            it has everything              it goes on with the stream
@@ -8,17 +8,20 @@
 //!                                                   └▶ Joining: it is a primary already
 //! ```
 //!
-//! From the first to the last state commands that write wait, and nothing expires. Each thread begins with that when it hears of it, and tasks that are
-//! under way still write. So a *mark* is set in the stream, with all shards held; who has acknowledged it has everything, if nothing was sent
-//! behind it by then, which is looked at with all shards held once more. If something was, there is another mark.
+//! From the first to the last state commands that write wait, and nothing expires. Each thread begins this when it
+//! hears of it, and tasks in progress still write. So a *mark* is set in the stream, with all shards held. A replica
+//! that has acknowledged it has everything, provided that nothing was sent behind it by then, which is checked with all
+//! shards held once more. If something was, another mark is set.
 //!
-//! A mark is a question for the offset, so that it is answered at once, and by who is there: a replica that had everything and hangs is not handed
-//! over to. A Redis replica answers with the offset before the question, which it has applied before it reads anything else; Darter with the offset behind it.
+//! A mark is a question for the offset, so that a live replica answers it at once: the server does not hand over to a
+//! replica that had everything and then hung. A Redis replica answers with the offset before the question, which it has
+//! applied before it reads anything else; Darter answers with the offset behind it.
 //!
-//! In `Asking` the role has changed. What the old primary asks for is not tried twice in the same words: the answer may have been lost, and then the other side
-//! is a primary already. If it goes on where this server's stream ended, it is the one that was asked.
+//! In `Asking` the role has changed. The old primary sends its request only once in that form: the answer may have been
+//! lost, and then the other side is a primary already. If the other side continues where this server's stream ended, it
+//! is the one that was asked.
 //!
-//! Not here: what the target does (`commands.rs`), the link to it (`follower.rs`).
+//! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
 use command::CommandError;
 

@@ -1,4 +1,4 @@
-//! By which ids the stream is known: two servers that know it by the same one have the same bytes up to where both have any.
+//! The ids of the stream: two servers that know it by the same id have the same bytes up to where both have any.
 
 /// Forty hexadecimal digits.
 pub type ReplicationId = [u8; 40];

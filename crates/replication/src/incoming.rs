@@ -1,6 +1,6 @@
-//! A snapshot on its way from the primary to a file, which an errand writes.
+//! A snapshot that arrives from the primary, and that an errand writes to a file.
 //!
-//! The file goes when it was read, or when the link ends before.
+//! The file is removed when it was read, or when the link ends before that.
 
 use std::io;
 use std::path::{Path, PathBuf};

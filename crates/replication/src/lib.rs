@@ -5,12 +5,11 @@
 //!             for a cut   snapshot    for an ACK       stream                                        from the journal
 //! ```
 //!
-//! What all threads know is in [`Primary`]: the id and the offset of the stream, and the replicas. The connection of a
-//! replica has a [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream
-//! (`effectlog`'s backlog) at the replica's pace. Nothing waits for a replica: one that is too far behind is
-//! disconnected.
+//! All threads share [`Primary`]: the id and the offset of the stream, and the replicas. The connection of a replica
+//! has a [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream (`effectlog`'s
+//! backlog) at the replica's pace. Nothing waits for a replica: one that is too far behind is disconnected.
 //!
-//! If this server follows a primary, [`Following`] is what all threads know of it. The thread that has the link steps a
+//! If this server follows a primary, all threads share [`Following`]. The thread that has the link steps a
 //! [`Follower`]: the dialogue over the link is a state machine that knows no server ([`link`]), and the received stream
 //! is applied command by command (`apply.rs`). `role.rs` changes the role.
 //!

@@ -1,4 +1,4 @@
-//! How much patience there is with replicas, as the settings say it.
+//! The settings that say how long replicas are tolerated.
 
 use settings::{
     REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,

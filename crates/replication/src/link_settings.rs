@@ -1,4 +1,4 @@
-//! What settings say of the link to the primary.
+//! The settings of the link to the primary.
 
 use resp::Limits;
 use settings::{

@@ -1,4 +1,4 @@
-//! What a client has said of itself as a replica, and what it is sent.
+//! What a client has said about itself as a replica, and what it is sent as one.
 
 use command::keyword_is;
 use effectlog::RedisVersion;

@@ -1,4 +1,4 @@
-//! What a server is to its replicas, and all threads know: ids, who follows, and who waits for a snapshot.
+//! A server's state as a primary, shared by all threads: its ids, its replicas, and those that wait for a snapshot.
 
 #![expect(
     clippy::disallowed_types,

@@ -1,10 +1,11 @@
-//! `min-replicas-to-write` and `repl-sync-replicas`: whether so many replicas follow that commands that write are run.
+//! `min-replicas-to-write` and `repl-sync-replicas`: whether enough replicas follow for commands that write.
 //!
-//! Every such command asks, so the answer is one relaxed load; it is found anew each second and whenever something changes that
-//! it depends on.
+//! Every such command asks, so the answer is one relaxed load. It is computed anew each second, and whenever something
+//! changes that it depends on.
 //!
-//! With `repl-sync-ack durable` only those replicas count that say what is on their disks. One says nothing of that as long as it has no journal, that has no
-//! base yet or is never synced, or its disk takes nothing: nobody is to wait for what will not come.
+//! With `repl-sync-ack durable` only replicas count that report what is on their disks. A replica does not report this
+//! while it has no journal, or one that has no base yet or is never synced, or while its disk fails: nobody may wait
+//! for what will not come.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

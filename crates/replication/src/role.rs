@@ -1,4 +1,4 @@
-//! Changing the role: becoming a replica, or a primary. All shards are held, so it comes between transactions.
+//! Changes the role: becoming a replica, or a primary. All shards are held, so this happens between transactions.
 
 use config::Value;
 use settings::REPLICAOF;

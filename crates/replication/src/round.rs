@@ -1,10 +1,10 @@
 //! A round: pieces of the primary's stream that are applied together, under all shards that any of them needs.
 //!
-//! Whoever holds a shard sees all of a round or nothing of it, so a transaction needs no more than to be whole in one. One whose end has not come
-//! keeps the round open; what came before it can be [closed](Round::close) off.
+//! Whoever holds a shard sees all of a round or nothing of it, so it suffices that a transaction is whole in one round.
+//! A transaction whose end has not arrived keeps the round open; what came before it can be [closed](Round::close) off.
 //!
-//! The bytes of the pieces stay where they came to. A round says where in them its commands are, and which pieces mean nothing here: in the
-//! own log newlines stand in their place, which are as long.
+//! The bytes of the pieces stay where they were received. A round says where its commands are in them, and which pieces
+//! have no meaning here: in this server's own log newlines of the same length replace those.
 //!
 //! Not here: running it (`apply.rs`).
 

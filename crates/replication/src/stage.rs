@@ -1,4 +1,4 @@
-//! What following a primary needs of the thread that does it.
+//! What following a primary needs from the thread that does it.
 
 use command::{Client, Command, Table, Tx};
 use persistence::Role;

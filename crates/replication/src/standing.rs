@@ -1,4 +1,4 @@
-//! What a replica refuses its clients: to write, and to read what may be old.
+//! What a replica refuses its clients: to write, and to read data that may be stale.
 
 use command::CommandError;
 use settings::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};

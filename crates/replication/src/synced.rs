@@ -1,13 +1,13 @@
-//! `repl-sync-replicas`: how far so many replicas have the stream, or have it on their disks (`repl-sync-ack`). Replies wait for that as they wait for the
-//! own disk.
+//! `repl-sync-replicas`: up to which slice enough replicas have the stream, or have it on their disks
+//! (`repl-sync-ack`). Replies wait for that as they wait for this server's disk.
 //!
-//! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
-//! cannot be taken back.
+//! An acknowledged offset covers all slices that end at it or before. A slice that was covered once stays covered: a
+//! reply that was sent cannot be taken back.
 //!
-//! A replica waits for none. What it held as a primary must not leave by that, nor what another thread answers later: so a thread goes on waiting
-//! until it knows the slices that are lost.
+//! A replica itself does not wait for replicas. But replies that it held as a primary must not be sent because of that,
+//! nor may later answers of other threads. So a thread goes on waiting until it knows which slices are lost.
 //!
-//! Not here: what is held, and its release (`recording`, `turn.rs`).
+//! Not here: what is held, and how it is released (`recording`'s `turn.rs`).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! What a replica lacks of the stream and is no longer in memory: read from the journal by an errand, a little ahead of what the replica takes.
+//! Part of the stream that a replica lacks and that is no longer in memory: an errand reads it from the journal, a
+//! little ahead of the replica.
 
 use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
 

@@ -1,8 +1,8 @@
 //! WAIT and WAITAOF: a client waits until replicas, or the disk, have what it wrote.
 //!
-//! It waits for the last slice with something that it wrote. When that is closed its end is an offset, which replicas acknowledge.
-//! They do so once a second, so they are also asked in the stream. The question stands behind that slice, because their answer does
-//! not count the question.
+//! It waits for the last slice with a write of its own. When that slice is closed, its end is an offset, which replicas
+//! acknowledge. They do so once a second, so they are also asked in the stream. The question is placed behind that
+//! slice, because the offset in the answer does not include the question.
 //!
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 

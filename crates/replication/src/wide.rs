@@ -1,13 +1,14 @@
-//! A wide round: a replica that is behind has several threads run its commands.
+//! A wide round: several threads of a replica that is behind run its commands.
 //!
 //! ```text
 //!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what nobody has taken ─ waits ─ into the log ─ leaves all
 //!   another thread                                └─▶ takes part 1, runs it, gives it back ──────────────────────┘
 //! ```
 //!
-//! A part is what is to be run on the shards at home on one thread, so each command of such a round has just one shard. Nobody enters a shard while it
-//! is lent, and all are left at one moment: whoever holds a shard sees all of the round or nothing of it, as of any other. What a part has to tell
-//! others goes back with its shards, and is told when they are left. A thread that sleeps, or has other things to do, is not waited for.
+//! A part consists of the commands for one thread's home shards, so each command of such a round has just one shard.
+//! Nobody enters a shard while it is lent, and all are left at one moment: whoever holds a shard sees all of the round
+//! or nothing of it, as of any other. Messages of a part return with its shards, and are sent when these are left. A
+//! thread that sleeps, or is busy, is not waited for.
 
 #![expect(clippy::disallowed_types, reason = "it is locked twice by each thread for hundreds of commands")]
 

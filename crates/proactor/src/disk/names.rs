@@ -1,8 +1,8 @@
-//! The directories of a simulated disk: which names there are, and which of them are durable.
+//! The directories of a simulated disk: which names exist, and which of them are durable.
 //!
-//! A change of names is seen at once and durable when its directory is synced. At a crash each one that is not was made on the
-//! disk or not, whatever became of those before it. A rename is one change: there is never neither name, unless the file
-//! had none that was durable.
+//! A change of names is visible at once, and durable when its directory is synced. At a crash each change that is not
+//! durable has reached the disk or not, independently of those before it. A rename is one change: at least one of the
+//! two names always exists, unless the file had no durable name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

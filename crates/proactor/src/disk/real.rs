@@ -1,4 +1,4 @@
-//! The machine's disk: the kernel's calls, where the standard library has none of its own.
+//! The machine's disk: system calls, where the standard library has no function for them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};

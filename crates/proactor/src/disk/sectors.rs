@@ -1,4 +1,4 @@
-//! The bytes of a simulated file: as they are read, and as they are durable.
+//! The bytes of a simulated file: as they are read, and as far as they are durable.
 //!
 //! ```text
 //!   bytes      AAAAAAAA BBBBBBBB CCCC        what is read
@@ -6,10 +6,11 @@
 //!   unsynced            ^        ^           the sectors that were written since the last sync
 //! ```
 //!
-//! At a crash each unsynced sector is as it was written, as it was durable, or some of both, and the length is one of the two
-//! or between them. A sector that nobody ever made durable may be anything.
+//! At a crash each unsynced sector has its new content, its durable content, or some of both; the length is one of the
+//! two or between them. A sector that was never made durable may contain anything.
 //!
-//! The system also writes out when it likes: when a sector is written that is unsynced already, what it held before may have become durable.
+//! The system also writes at times of its own: when a sector that is already unsynced is written again, its previous
+//! content may have become durable.
 
 use std::collections::BTreeSet;
 use std::io;

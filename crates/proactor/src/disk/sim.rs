@@ -1,17 +1,17 @@
-//! A simulated disk: it keeps what was made durable, and what else a crash leaves follows from the seed.
+//! A simulated disk: it keeps what was made durable; the seed decides what else a crash leaves.
 //!
-//! [`SimDisk::crash`] is a power failure. Files that were open are not any more; those that are there afterwards hold what `sectors.rs`
-//! and `names.rs` say. Errors come by rates ([`DiskFaults`]) or as they are planned ([`SimDisk::plan`]):
+//! [`SimDisk::crash`] is a power failure. Open files are closed; `sectors.rs` and `names.rs` say what the files contain
+//! afterwards. Errors occur at given rates ([`DiskFaults`]) or as planned ([`SimDisk::plan`]):
 //!
-//! * EIO at a write: nothing of it was written. EIO at a sync: some of what was to become durable did, and the disk
-//!   forgets the rest, so that a second sync succeeds and makes nothing of that durable.
-//! * ENOSPC when files take more than there is room for, or by the plan; a write takes as much as fits.
-//! * short writes; and operations that take their time on the simulation's clock before they have any effect.
+//! * EIO at a write: nothing was written. EIO at a sync: some of the data has become durable, and the disk forgets the
+//!   rest, so that a second sync succeeds without making that durable.
+//! * ENOSPC when files take more than there is space for, or as planned; a write takes as much as fits.
+//! * short writes; and operations that take time on the simulation's clock before they have an effect.
 //!
-//! Before an operation, and within a durable write, whoever runs the threads may let others run ([`SimDisk::on_operation`]);
-//! without that, one that takes its time moves the clock.
+//! Before an operation, and within a durable write, the simulation may let other threads run
+//! ([`SimDisk::on_operation`]). Without that, an operation that takes time moves the clock.
 //!
-//! Not here: directories that have to be made, links, permissions, and errors of reading.
+//! Not here: creating directories, links, permissions, and errors of reading.
 
 use std::ffi::OsString;
 use std::fmt;

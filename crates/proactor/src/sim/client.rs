@@ -1,4 +1,4 @@
-//! The other side of a simulated connection, moved by the test.
+//! The other end of a simulated connection, moved by the test.
 
 use super::net::Read;
 use super::{Endpoint, SimNet, SimTap};

@@ -1,7 +1,7 @@
 //! The driver of one simulated thread.
 //!
-//! The same table of connections and the same steps as the real drivers, with reads and writes on simulated links. Ready
-//! connections are visited from a random one on, so that no order among them can be relied upon.
+//! It has the same table of connections and the same steps as the real drivers, with reads and writes on simulated
+//! links. Ready connections are visited beginning at a random one, so that nothing can rely on their order.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The simulated network and its clock.
 //!
-//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards the
-//! other; what has been written is in transit until its time comes, then it has arrived and can be read.
+//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards
+//! the other. Written bytes are in transit until their time comes; then they have arrived and can be read.
 //!
 //! ```text
 //!   side 0 ──write──▶ [ in transit, pieces in order ] ──arrive──▶ [ arrived ] ──read──▶ side 1     (pipe 0; pipe 1 back)

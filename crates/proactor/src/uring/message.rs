@@ -1,7 +1,7 @@
-//! The addresses of several chunks, as the kernel wants them for one send.
+//! The addresses of several chunks, in the kernel's form, for one send.
 //!
-//! Kept in a box per connection that has needed one, because the kernel reads it when it starts the operation, which is later
-//! than the call that queues it.
+//! A connection that has needed one keeps it in a box, because the kernel reads it when it starts the operation, which
+//! is later than the call that queues it.
 
 use std::io::IoSlice;
 

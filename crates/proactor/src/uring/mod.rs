@@ -1,25 +1,25 @@
 //! The driver on io_uring.
 //!
-//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into buffers
-//! that the kernel picks from a ring; they are armed again when they run out of buffers or stop for another
-//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call hands over all
+//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into
+//! buffers that the kernel picks from a ring. They are armed again when they run out of buffers or stop for another
+//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call passes all
 //! replies of a turn and fetches all that has arrived.
 //!
-//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists them)
-//! belongs to its slot until the last of them has completed. Closing is therefore: shut down, cancel, wait for the last
-//! completion, close the descriptor, free the slot.
+//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists
+//! them) belongs to its slot until the last of them has completed. So closing means: shut down, cancel, wait for the
+//! last completion, close the descriptor, free the slot.
 //!
 //! ```text
 //!   Open ──close(AfterFlush)──▶ Flushing ──all sent──▶ Draining ──peer ended──▶ Dead ──last completion──▶ free
 //!     └──close(Now | Reset), or out of time ──────────────────────────────────▶─┘
 //! ```
 //!
-//! On Unix sockets receiving is not multishot: the kernel may then never tell that the peer has finished if that comes
-//! close behind its last bytes (liburing issue 1549; with the mend in it, Linux 6.18.44 still did so once in some 10,000
-//! connections of a loaded machine). One receive at a time always sees it.
+//! On Unix sockets receiving is not multishot: the kernel may then never report that the peer has finished if that
+//! follows closely on its last bytes (liburing issue 1549; with the fix for it, Linux 6.18.44 still did so once in some
+//! 10,000 connections on a loaded machine). Single receives always see it.
 //!
-//! A paused connection goes on receiving up to its limit; then its receive is cancelled and only a hang-up is awaited.
-//! Sockets are blocking as far as the kernel is concerned: it would give up on operations on non-blocking ones.
+//! A paused connection continues to receive up to its limit; then its receive is cancelled and only a hang-up is
+//! awaited. The sockets are in blocking mode: on non-blocking ones the kernel would give up operations.
 
 mod buffers;
 mod message;

@@ -1,7 +1,8 @@
-//! Whether io_uring works here, found out by using it.
+//! Tests whether io_uring works here, by using it.
 //!
-//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver is
-//! opened, one byte is received through a ring like the driver's; whatever fails is named, and the fallback is epoll.
+//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver
+//! is opened, one byte is received through a ring like the driver's. Whatever fails is named in the log, and the
+//! fallback is epoll.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

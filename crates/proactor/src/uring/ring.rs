@@ -10,10 +10,11 @@
 //!   [ kind   ][ generation, 28 bits  ][ slot                 ]
 //! ```
 //!
-//! Since a slot is not reused before its last completion, slot and kind would do; the generation is there to be asserted.
+//! As a slot is not reused before its last completion, slot and kind would suffice; the generation is there to be
+//! asserted.
 //!
-//! Invariant: memory that an operation names (only sends name any) stays put until its completion. That is the promise of the
-//! caller of [`Ring::send`]. An operation that does not fit into the queue waits in `backlog`, in order.
+//! Invariant: memory that an operation refers to (only sends do) is not moved or freed until its completion. The caller
+//! of [`Ring::send`] guarantees that. An operation that does not fit into the queue waits in `backlog`, in order.
 
 use std::collections::VecDeque;
 use std::io;

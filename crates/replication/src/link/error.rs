@@ -1,4 +1,4 @@
-//! Why a link ends, in the words of a line in the log.
+//! Why a link ends, worded for a line in the log.
 
 use resp::ProtocolError;
 

@@ -1,4 +1,4 @@
-//! What a replica says before it is sent anything, and how it takes the answers.
+//! What a replica sends before it gets any data, and how it handles the answers.
 
 use std::fmt;
 

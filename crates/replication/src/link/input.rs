@@ -1,4 +1,4 @@
-//! What was received and not yet dealt with.
+//! Received bytes that have not been handled yet.
 
 /// A buffer larger than this is given back when it is empty: one command made it so.
 const KEPT_BYTES_MAX: usize = 1 << 20;

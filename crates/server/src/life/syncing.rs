@@ -8,7 +8,7 @@
 //! Replicas are asked in the stream, behind that slice, how far they are. All clients that wait at that moment share
 //! the question. Replies that wait for replicas (`repl-sync-replicas`) work in the same way.
 //!
-//! Not here: replies that wait by themselves (`recording`, `thread.rs`), and the commands (`replication`).
+//! Not here: replies that wait by themselves (`recording`'s `turn.rs`), and the commands (`replication`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -75,9 +75,9 @@ fn note_stranger(state: &State, peer: &Peer) {
         && state.source.users().vouch_for(name.as_bytes()).is_none()
     {
         tracing::info!(
-            "there is no user '{}', whom the certificate of {} names",
-            name_in_log(name),
-            peer.address
+            "the certificate of {} names user '{}', who does not exist",
+            peer.address,
+            name_in_log(name)
         );
     }
 }

@@ -207,9 +207,9 @@ pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshak
             session.client.reads_all_keys = true;
         } else {
             tracing::info!(
-                "there is no user '{}', whom the certificate of {} names",
-                name_in_log(name),
-                session.peer
+                "the certificate of {} names user '{}', who does not exist",
+                session.peer,
+                name_in_log(name)
             );
         }
     }

@@ -137,7 +137,7 @@ pub fn change(
         let goes_back =
             |id: &Id| !matches!(TABLE.setting(*id).effect, Some(Consequence::Listen | Consequence::Tls));
         if let Err((_, why)) = door.obey(store, &mut changed.ids().filter(goes_back)) {
-            tracing::warn!("a change that failed could not be taken back: {why}");
+            tracing::warn!("cannot undo a failed change of settings: {why}");
         }
         return Err(failed(TABLE.setting(id).name, &why));
     }

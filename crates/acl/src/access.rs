@@ -1,7 +1,7 @@
-//! As whom a client acts, and whether its commands may run.
+//! The user that a client acts as, and whether its commands may run.
 //!
-//! An access holds the account as it was when it was looked up, with the number of changes that the users had seen by
-//! then. So a client without restrictions costs one comparison for each command, and no lock is taken unless users have
+//! An access keeps the account as it was when it was looked up, with the number of changes that the users had seen by
+//! then. So for a client without restrictions a command costs one comparison, and a lock is taken only after users have
 //! changed.
 
 use std::sync::Arc;

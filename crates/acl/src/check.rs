@@ -1,6 +1,6 @@
 //! Whether a user may run a command.
 //!
-//! Each selector is tried by itself: what one allows of a command and another one of the same command does not add up.
+//! Each selector is tried by itself: the permissions of several selectors for one command do not add up.
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,4 @@
-//! Users as the configuration declares them: lines `user <name> <rules>`, read and written.
+//! Users in the configuration: reads and writes lines `user <name> <rules>`.
 
 use crate::rule_error::RuleError;
 use crate::user::{Grammar, User, has_spaces, merge_selectors};

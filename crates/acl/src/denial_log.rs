@@ -1,6 +1,6 @@
-//! `ACL LOG`: what clients tried and were not allowed to do, newest first. What is alike within a minute is one entry.
+//! `ACL LOG`: what clients tried and were denied, newest first. Similar denials within a minute are one entry.
 //!
-//! What is known of the client, and the time, come from whoever adds an entry.
+//! The caller that adds an entry passes in the time and what it knows about the client.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The rules that make a user, in the one form in which Redis shows them.
+//! The rules that define a user, in the one form in which Redis shows them.
 
 use crate::selector::{KeyPattern, Selector};
 use crate::user::User;

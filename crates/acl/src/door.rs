@@ -1,4 +1,4 @@
-//! What the commands of this crate need of the thread that runs them.
+//! What the commands of this crate need from the thread that runs them.
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The ACL file: one user on each line, `user <name> <rules>`.
 //!
-//! It is taken as a whole or not at all. What is wrong with it is said of every line.
+//! It is accepted as a whole or not at all. All wrong lines are reported.
 
 use crate::rule_error::RuleError;
 use crate::user::{Grammar, User, has_spaces, merge_selectors};

@@ -1,4 +1,4 @@
-//! The hashes of passwords, the only form in which they are kept.
+//! Hashes of passwords, which are never stored in another form.
 
 use sha2::{Digest, Sha256};
 

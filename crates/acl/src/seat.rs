@@ -1,6 +1,6 @@
-//! How many connections act as the same user (`maxclients-per-user`).
+//! Counts the connections of each user (`maxclients-per-user`).
 //!
-//! The default user has no seats: whoever comes is it, and `maxclients` bounds that.
+//! The default user is not counted: every new client is that user, and `maxclients` limits them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! One set of permissions: which commands, on which keys, with which channels.
+//! One set of permissions: commands, keys and channels.
 
 use command::{Acl, Command, CommandId, Table, keyword_is};
 

@@ -1,7 +1,7 @@
-//! Where users are kept: in an ACL file (`aclfile`), or as lines `user <name> <rules>` of the configuration file.
+//! Where users are stored: in an ACL file (`aclfile`), or as lines `user <name> <rules>` in the configuration file.
 //!
-//! The file is read and replaced as a whole, on the disk that is passed in. What such a text means is in `file.rs`, what
-//! lines mean in `declare.rs`.
+//! The file is read and replaced as a whole, on the disk that is passed in. `file.rs` parses such a file, `declare.rs`
+//! the lines.
 
 use std::path::Path;
 

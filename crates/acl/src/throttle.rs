@@ -1,8 +1,10 @@
-//! How fast passwords may be tried: from one address a few wrong ones in a while, then none at all until the while is over.
+//! Limits how fast passwords can be tried: after a few wrong ones from one address, all are refused until a window of
+//! time is over.
 //!
-//! A right password is refused as well meanwhile. Otherwise it would stand out, and trying would be as fast as before.
+//! Correct passwords are refused as well during that time. Otherwise they would stand out, and guessing would be as
+//! fast as before.
 //!
-//! Time is passed in, in milliseconds on a clock that nobody sets.
+//! The time is passed in, in milliseconds of a clock that nobody sets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! A user: whether it may authenticate and how, and its selectors.
+//! A user: whether and how it may authenticate, and its selectors.
 
 use std::borrow::Cow;
 

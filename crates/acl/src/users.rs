@@ -5,7 +5,7 @@
 //!                                                            again, before its next command or when it is told to
 //! ```
 //!
-//! An account is never changed: a change makes another one with the same number.
+//! An account is never changed: a change creates another one with the same number.
 
 #![expect(
     clippy::disallowed_types,

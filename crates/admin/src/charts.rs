@@ -1,7 +1,7 @@
-//! What happened in the last ten minutes, second by second, and in the last day, minute by minute.
+//! The last ten minutes, second by second, and the last day, minute by minute.
 //!
-//! A point is an `f32` for each series and a byte for each thread. So all of it is 2,040 points of 48 bytes and a byte for
-//! each thread: 100 KB, and 2 KB for each thread.
+//! A point takes an `f32` for each series and a byte for each thread. So all of it is 2,040 points of 48 bytes and a
+//! byte for each thread: 100 KB, and 2 KB for each thread.
 
 use serde_json::{Value as Json, json};
 

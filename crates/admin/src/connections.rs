@@ -1,11 +1,13 @@
-//! The connections that are open, and which of them makes room for a new one.
+//! The open connections, and which of them is closed in favour of a new one.
 //!
-//! A connection *waits* while it has no request: in its TLS handshake, before its first request, and between two. When there are
-//! `http-connections-max` connections, the one that has waited longest ends for the new one, those without any request so far before the
-//! others, and after all of them those that do not read their answer. So silent, slow or deaf strangers keep nobody out, however
-//! many they are. Only when all are busy is the new one turned away.
+//! A connection *waits* while it has no request: during its TLS handshake, before its first request, and between
+//! requests. When there are `http-connections-max` connections, the one that has waited longest is closed for the new
+//! one. Connections that have sent no request yet come first, then the other waiting ones, then those that do not read
+//! their answer. So silent, slow or deaf strangers keep nobody out, however many they are. Only if all connections are
+//! busy is the new one refused.
 //!
-//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is made to end.
+//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is closed in
+//! favour of another.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

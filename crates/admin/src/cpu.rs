@@ -1,4 +1,4 @@
-//! How much of the processor each thread that serves clients has had, as the kernel counts it.
+//! The processor time of each thread that serves clients, as the kernel counts it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Why there is no HTTP.
+//! Why HTTP cannot be served.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! Who asks, and whether he may: the name that is asked for, the user, and for commands the page that sends them.
+//! Authorizes requests: checks the host name, the user and, for commands, the page that sends them.
 //!
-//! Against web sites of others: a request must name this server by an address, a loopback name or a name of `http-hosts`, so
-//! that no name of theirs can be made to lead here (DNS rebinding). Only pages of this server may read the API or send commands,
-//! and for those a token is needed that only such a page can have read.
+//! Protection from other web sites: a request must name this server by an address, a loopback name or a name in
+//! `http-hosts`, so that an attacker's name cannot be made to lead here (DNS rebinding). Only pages of this server may
+//! read the API or send commands, and commands need a token that only such a page can have read.
 
 use std::net::SocketAddr;
 

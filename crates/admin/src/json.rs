@@ -1,7 +1,7 @@
 //! Replies of commands as JSON.
 //!
-//! Bytes that are no text are `{"b64": …}`, as arguments may be as well. A map whose keys are text is an object, any other one
-//! an array of pairs. A double that JSON has no number for is the text that RESP has for it.
+//! Bytes that are not text are `{"b64": …}`; arguments may use this form as well. A map whose keys are text is an
+//! object; any other map is an array of pairs. A double that JSON cannot express is written as RESP writes it.
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;

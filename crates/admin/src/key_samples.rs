@@ -1,6 +1,6 @@
-//! The largest and the hottest keys of those that were looked at, user by user.
+//! The largest and the hottest of the keys that were sampled, user by user.
 //!
-//! Of the round over all keys that is under way and of the one before, so that a key is seen all the time.
+//! They come from the current round over all keys and the previous one, so that a key remains visible.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,11 +1,13 @@
 //! Which queues have labels of their own in `/metrics`.
 //!
-//! A series that comes and goes is of no use to who looks at it, and each new one costs the scraper. So places are given for
-//! good: whoever is deepest or oldest at the moment does not matter. A queue gets a place when it is first seen, while there
-//! are some, the busiest first. It keeps it until it is gone or has been empty and idle for an hour, and somebody else wants it.
+//! A series that comes and goes is of little use, and each new one costs the scraper. So labels are assigned for good,
+//! and do not follow whichever queue is deepest or oldest at the moment. A queue gets labels when it is first seen, as
+//! long as there are some left, the busiest queue first. It keeps them until it is gone, or has been empty and idle for
+//! an hour and another queue needs them.
 //!
-//! The rest is summed up. A queue that gets a place leaves that sum with all its history. So that the sum's counters do not fall,
-//! which scrapers take for a restart, they grow by what was added since the last scrape and never shrink.
+//! All other queues are combined in a sum. A queue that gets labels leaves that sum with its whole history. A scraper
+//! takes a falling counter for a restart; so the sum's counters grow by what was added since the last scrape and never
+//! shrink.
 
 use std::collections::HashMap;
 

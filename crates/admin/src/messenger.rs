@@ -1,8 +1,9 @@
 //! Commands as a client of the server: one end of a pair of sockets is a connection of a data thread like any other.
 //!
-//! So a command of the console meets what all commands meet: rules of its user, `maxclients`, loading, a paused server, a
-//! read-only replica. MONITOR, CLIENT LIST and the slow log show it, named `http`, at the address of the HTTP client. The HTTP user has
-//! authenticated here, so no command is needed for that: HELLO and AUTH may have other names, or none.
+//! So a command of the console is subject to what applies to all commands: its user's rules, `maxclients`, loading, a
+//! paused server, a read-only replica. MONITOR, CLIENT LIST and the slow log show it, with the name `http` and the
+//! address of the HTTP client. The HTTP user has already authenticated here, so no command is needed for that: HELLO
+//! and AUTH may be renamed or disabled.
 
 use std::io;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What goes on at this moment: slow commands, large and hot keys, who waits where, and which libraries clients use.
+//! The current state: slow commands, large and hot keys, waiting clients, and the libraries that clients use.
 //!
-//! Keys are looked at in slices of one SCAN, only while somebody looks at the page: each request goes on where the last one
-//! ended, at most one a second for each user. Only a user without limits sees keys, since each look would ask for rights on
-//! any key.
+//! Keys are sampled in slices of one SCAN, and only while somebody looks at the page: each request continues where the
+//! last one ended, at most one a second for each user. Only a user without restrictions sees keys, since each sample
+//! would need permission for arbitrary keys.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How the server is, in the console's first lines.
+//! The state of the server, for the first lines of the console.
 
 use observe::{Facts, Memory, Persistence, Replication};
 use serde_json::{Value as Json, json};

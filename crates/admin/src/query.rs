@@ -1,4 +1,4 @@
-//! The part of an address behind its question mark: fields with values of any bytes.
+//! The query of an address: fields with values of any bytes.
 
 use percent_encoding::percent_decode_str;
 

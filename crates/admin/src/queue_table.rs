@@ -1,4 +1,4 @@
-//! The table of queues as JSON: for autoscalers and scripts, and with depths of the last minute for the console.
+//! The table of queues as JSON: for autoscalers and scripts, and with the depths of the last minute for the console.
 
 use queues::{Row, SHOWN_NAME_BYTES_MAX};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Answers: their status, their headers, and what is refused in which words.
+//! Answers: their status and headers, and the texts of refusals.
 
 use http_body_util::Full;
 use hyper::body::Bytes;

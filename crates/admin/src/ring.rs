@@ -1,4 +1,4 @@
-//! The last so many numbers of a series.
+//! A ring of the latest values of a series.
 
 /// See the head of this file.
 #[derive(Clone, Debug)]

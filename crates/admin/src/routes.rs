@@ -1,4 +1,4 @@
-//! Which path leads where.
+//! Maps paths to handlers.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

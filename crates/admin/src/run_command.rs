@@ -1,4 +1,4 @@
-//! Commands on queues, for the console: one queue, what lies at its front, and what its buttons do.
+//! Commands on queues, for the console: shows one queue and its next jobs, and does what its buttons ask for.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;

@@ -1,4 +1,4 @@
-//! Looks at the server's counters every second, for the charts and the depths of queues.
+//! Reads the server's counters every second, for the charts and the depths of queues.
 
 use std::time::Instant;
 

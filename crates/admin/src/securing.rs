@@ -1,9 +1,9 @@
 //! The TLS handshake of a connection, if `http-tls` is on.
 //!
-//! It may take `tls-handshake-timeout`, and counts among the connections that wait (`connections.rs`), so there are at most
-//! `http-connections-max`, and none of them keeps a new connection out.
+//! It may take `tls-handshake-timeout`, and counts as a connection that waits (`connections.rs`). So there are at most
+//! `http-connections-max` of them, and none keeps a new connection out.
 //!
-//! Not here: certificates, and when they are read again (`clients`).
+//! Not here: certificates, and when they are reloaded (`clients`).
 
 use std::io;
 use std::time::Duration;

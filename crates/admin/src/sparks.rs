@@ -1,7 +1,7 @@
 //! The depth of each queue over the last minute, second by second.
 //!
-//! Taking all queues costs a little for each, so with very many of them samples are taken less often, such that it takes at
-//! most a hundredth of the thread's time; what was not sampled is what was there before.
+//! Reading all queues costs a little for each. With very many queues, samples are taken less often, so that they take
+//! at most a hundredth of the thread's time; a missing sample repeats the one before.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! What all requests share: they run on one thread, and nothing is borrowed while one waits.
+//! What all requests share. They run on one thread, and nothing stays borrowed while one waits.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

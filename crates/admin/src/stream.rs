@@ -1,7 +1,7 @@
-//! A connection that does not wait for ever: one whose peer takes nothing of what is sent, or sends nothing, ends.
+//! A connection that does not wait forever: it ends if its peer takes nothing of what is sent, or sends nothing.
 //!
-//! hyper bounds how long a request's head may take. This bounds what is left: a peer that does not read its answer, and a kept
-//! connection that nobody uses.
+//! hyper limits how long a request's head may take. This limits the other waits: for a peer that does not read its
+//! answer, and for a kept-alive connection that nobody uses.
 
 use std::io;
 use std::pin::Pin;

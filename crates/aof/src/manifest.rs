@@ -1,4 +1,4 @@
-//! The manifest: which files the data are in, and in which order.
+//! The manifest: lists the files that contain the data, and their order.
 //!
 //! A line has pairs of a key and a value: `file`, `seq` and `type` must be there, others may be (Redis 8 writes offsets).
 //! Types are `b` (the base, at most one), `i` (what came after it, in ascending order of `seq`) and `h` (history: files that

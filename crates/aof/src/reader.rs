@@ -1,7 +1,8 @@
 //! The commands in a file, one by one.
 //!
-//! A file that ends in the middle of a command is *torn*: that is how a crash leaves it. If a damaged length makes a command reach to
-//! the end of the file it looks the same, but there are whole commands inside: that is an error, not a torn end.
+//! A file that ends in the middle of a command is *torn*, as a crash leaves it. If a damaged length makes a command
+//! reach to the end of the file, it looks the same, but there are whole commands inside: that is an error, not a torn
+//! end.
 
 use std::io::Read;
 

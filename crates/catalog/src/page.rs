@@ -1,4 +1,4 @@
-//! The page `docs/commands.md`, made of the entries and of the page about differences.
+//! The page `docs/commands.md`, derived from the entries and from the page about differences.
 //!
 //! Not here: what the commands do in detail. For commands of Redis the page links to its documentation.
 

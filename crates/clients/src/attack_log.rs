@@ -1,7 +1,7 @@
 //! Web pages that try to command the server through a browser (cross-protocol scripting).
 //!
-//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply, and the
-//! log says so: at most once in [`QUIET_S`], as in Redis, so that nobody can fill the log.
+//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply. This
+//! is logged, at most once in [`QUIET_S`] as in Redis, so that nobody can fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,18 +1,18 @@
-//! On how many threads connections are served, and which thread gives some of its load to which.
+//! Decides how many threads serve connections, and which thread gives some of its load to which.
 //!
-//! One thread serves as cheaply as it can be done: what it runs meets no other thread, and nobody has to be woken. So further
-//! threads are used only when those in use are busy and processors are idle that could run them, and are given up when
-//! fewer would do. In between lies a wide band in which nothing changes.
+//! A single thread is the cheapest: what it runs meets no other thread, and nobody has to be woken. So further threads
+//! are used only when those in use are busy and there are idle processors for them, and are given up when fewer would
+//! do. Between these two limits lies a wide band in which nothing changes.
 //!
 //! ```text
 //!   load of the threads in use:   0 ─────────── 55 % of one thread less ──────────── 75 % on average, one 85 % ─────▶
 //!                                      give one up         nothing changes            use one more, up to twice as many
 //! ```
 //!
-//! Busy is a thread by the processor time that it takes, without what it polls. Where its clients need the processors as much as it
-//! does, it never comes to much, and no processor is idle: one more thread would only take the clients' time.
+//! The load of a thread is the processor time that it takes, without polling. If its clients need the processors as
+//! much as it does, its load stays low and no processor is idle: another thread would only take the clients' time.
 //!
-//! Not here: what a connection costs, and which ones go (`connections/balancing.rs` of the server).
+//! Not here: what a connection costs, and which ones move (`connections/balancing.rs` of the server).
 
 /// All of a thread's time.
 const WHOLE: u32 = 1000;

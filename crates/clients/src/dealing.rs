@@ -1,4 +1,4 @@
-//! Which thread gets a new connection, and what is spoken on it.
+//! Which thread gets a new connection, and the connection's protocol.
 
 use crate::listeners::{Entrance, Listening};
 use proactor::Driver;

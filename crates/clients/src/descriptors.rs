@@ -1,4 +1,4 @@
-//! File descriptors for as many clients as `maxclients` says.
+//! Makes sure that there are file descriptors for `maxclients` clients.
 
 use config::Value;
 use process::processors::ThreadCount;

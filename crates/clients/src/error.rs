@@ -1,4 +1,4 @@
-//! Why clients cannot come in. Each is a sentence for whoever started the server.
+//! Why the server cannot accept clients. Each error is a sentence for the person who started it.
 
 use std::io;
 

@@ -1,10 +1,10 @@
 //! Where the server listens, and how that changes while it runs.
 //!
-//! The first thread accepts for all, and its driver has the listeners. Beside that each TCP listener is noted here with a means
-//! to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses do: what is listened on
-//! already stays, what is new is bound, and what is not wanted any more is stopped. Where old and new get in each other's way
-//! (`127.0.0.1` and `*` on one port) the old ones are stopped first, and opened again if the new ones fail. Connections are
-//! not touched by any of this.
+//! The first thread accepts for all, and its driver owns the listeners. In addition, each TCP listener is recorded here
+//! with a means to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses work:
+//! listeners that are still wanted stay, new ones are bound, and the others are stopped. If old and new ones conflict
+//! (`127.0.0.1` and `*` on one port), the old ones are stopped first, and opened again if the new ones fail.
+//! Connections are not affected by any of this.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -1,9 +1,9 @@
-//! Connections of one thread that go to others, and those that have gone.
+//! Connections of one thread that are moving to other threads, and those that have moved.
 //!
-//! A connection has another name on each thread that it comes to. What was sent to it under a former name follows it: each thread
-//! that it was on knows where it went next, and the one that it is on knows its former names. When it ends, they are forgotten.
+//! A connection has another name on each thread. What was sent to it under a former name follows it: each thread that
+//! it was on knows where it went next, and its current thread knows its former names. When it ends, they are forgotten.
 //!
-//! Not here: how a connection travels (`connections/moving.rs` of the server), and which one is to go where (`balance.rs`).
+//! Not here: how a connection moves (`connections/moving.rs` of the server), and which one moves where (`balance.rs`).
 
 use std::collections::HashMap;
 

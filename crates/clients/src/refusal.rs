@@ -1,4 +1,4 @@
-//! Who is sent away at the door: too many clients, and strangers where protected mode keeps them out.
+//! Which clients are refused: those above `maxclients`, and strangers in protected mode.
 
 use std::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! All clients of the server: how many there are, and where each is.
 //!
-//! Not here: their sessions, which their threads have (`connections.rs`).
+//! Not here: their sessions, which belong to their threads (`server`, `connections/`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

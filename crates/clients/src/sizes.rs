@@ -1,9 +1,9 @@
-//! `maxmemory-clients`: which clients are to be disconnected when all of them together take too much memory.
+//! `maxmemory-clients`: which clients are disconnected when all of them together take too much memory.
 //!
-//! Every thread adds up what its own clients take, and the one whose largest client is the largest of all disconnects
-//! it; so they need not wait for each other.
+//! Every thread adds up the memory of its own clients, and the thread that has the largest client of all disconnects
+//! it. So the threads need not wait for each other.
 //!
-//! Not here: when that is looked at (`background/mod.rs`).
+//! Not here: when this is checked (`background/mod.rs` of the server).
 
 use proactor::ConnId;
 

@@ -1,11 +1,11 @@
-//! TLS of a running server: set up from the settings, read again when files have changed, and given to new connections.
+//! TLS of a running server: set up from the settings, reloaded when files have changed, and used for new connections.
 //!
 //! ```text
 //!   start, CONFIG SET, SIGHUP, changed files ──▶ read all files ─┬▶ good: for connections from now on
 //!                                                                └▶ bad: the log says why, what was there stays
 //! ```
 //!
-//! Not here: what is read, and what is spoken (crate `tls`).
+//! Not here: the files and the protocol (crate `tls`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

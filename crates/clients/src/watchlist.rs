@@ -1,7 +1,7 @@
-//! Clients of one thread that are looked at again and again, because they do not take their output as fast as it comes,
-//! or have not ended their handshake.
+//! Clients of one thread that are checked repeatedly, because they do not take their output as fast as it comes, or
+//! have not completed their handshake.
 //!
-//! Not here: the limits, and what becomes of those who are beyond them (`bounds.rs`).
+//! Not here: the limits, and what happens to clients that exceed them (`connections/bounds.rs` of the server).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! How busy one thread is, and what its clients cost.
+//! The load of one thread, and what its clients cost.
 //!
-//! Not here: what follows from that (`balance.rs`).
+//! Not here: what follows from it (`balance.rs`).
 
 use proactor::Clock;
 

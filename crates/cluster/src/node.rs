@@ -1,4 +1,4 @@
-//! The one node of the emulated cluster, and the answers that describe the cluster by it.
+//! The only node of the emulated cluster, and the answers that describe the cluster.
 
 use command::{CommandError, CommandResult, Shape};
 

@@ -1,5 +1,5 @@
-//! The subcommands of CLUSTER with which operators build and change a cluster. The emulated one has one node with all
-//! slots, and stays so: what is true of such a node is answered as Redis answers it, what would change it is refused.
+//! The subcommands of CLUSTER with which operators build and change a cluster. The emulated cluster has one node with
+//! all slots, and stays so. What is true of such a node is answered as in Redis; what would change it is refused.
 
 use command::Flag::*;
 use command::{

@@ -5,8 +5,8 @@
 //!   darter --check-journal DIR and the like: folder_task.rs
 //! ```
 //!
-//! A flag takes all words up to the next one that begins with `--`. What stands on the command line comes after the file and
-//! the environment, and wins.
+//! A flag takes all words up to the next one that begins with `--`. The command line comes after the file and the
+//! environment, and wins.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

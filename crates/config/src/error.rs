@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Each is a sentence for whoever wrote it.
+//! What can be wrong with a configuration. Each error is a sentence for the person who wrote it.
 
 use std::io;
 

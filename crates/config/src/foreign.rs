@@ -1,9 +1,9 @@
-//! Directives of other servers, which are known here and have no effect.
+//! Directives of other servers that are known here but have no effect.
 //!
-//! A configuration written for another server must be accepted, so they are kept, and answered by `CONFIG GET`. Those that are
-//! a promise are refused with any value but the harmless one ([`Foreign::refused`]). Of the others those are told of that have
-//! another value than their default, because then somebody expects something of them; where no value makes a difference
-//! ([`Foreign::any`]), nothing is said.
+//! A configuration written for another server must be accepted, so they are kept, and returned by `CONFIG GET`. Those
+//! that are a promise are refused with any value but the harmless one ([`Foreign::refused`]). Of the others, those are
+//! reported whose value is not the default, because then somebody expects something of them. If no value makes a
+//! difference ([`Foreign::any`]), nothing is reported.
 
 use crate::kind::SettingKind;
 use crate::setting::Setting;

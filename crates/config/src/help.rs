@@ -1,4 +1,4 @@
-//! The texts that are made from a table: the flags of `--help`, and the tables of the page about settings.
+//! Texts derived from a table: the flags of `--help`, and the tables of the page about settings.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What a setting may be: how its text is read, and how it is shown.
+//! The kinds of settings: how their text is read and shown.
 //!
 //! Every value has a canonical text (what `CONFIG GET` answers and `CONFIG REWRITE` writes) and a number, so that
 //! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the

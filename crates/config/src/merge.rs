@@ -1,10 +1,10 @@
-//! What directives mean, all of them together.
+//! The meaning of all directives together.
 //!
-//! A later line wins over an earlier one, and the command line over files; what cannot be kept is judged by the values that
-//! are left then. So `daemonize yes` in a file and `--daemonize no` are no contradiction, and a line that another one takes
-//! back is no promise.
+//! A later line wins over an earlier one, and the command line over files. Whether a promise can be kept is judged by
+//! the resulting values. So `daemonize yes` in a file and `--daemonize no` do not contradict each other, and a line
+//! that a later one overrides is not a promise.
 //!
-//! Errors are collected, so that all of them can be told.
+//! Errors are collected, so that all of them can be reported.
 
 use crate::error::{Error, shown};
 use crate::setting::Id;

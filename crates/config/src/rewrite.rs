@@ -1,8 +1,9 @@
-//! Writing changed settings back into `redis.conf`.
+//! Writes changed settings back into `redis.conf`.
 //!
-//! `CONFIG REWRITE` keeps comments, blank lines and order: a setting's first line gets its present value, further lines of it
-//! go (the value has all of them), those of a directive that its owner writes anew likewise, and settings that have no line and
-//! differ from their default are added at the end. Lines that include files, and other directives, stay as they are.
+//! `CONFIG REWRITE` keeps comments, blank lines and order. A setting's first line gets its current value, and further
+//! lines of it are removed, because the value includes all of them; the same goes for directives that their owner
+//! writes. Settings without a line whose value is not the default are added at the end. Lines that include files, and
+//! other directives, stay as they are.
 
 use crate::setting::Id;
 use crate::source::words_of;

@@ -1,4 +1,4 @@
-//! Which parts of a command line others must not see: the system shows it to everybody on the machine.
+//! Which parts of a command line must be hidden: the system shows it to everybody on the machine.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a setting is: the words of a table's blocks.
+//! The declaration of a setting: the words of a table's blocks.
 
 use crate::kind::SettingKind;
 

@@ -1,4 +1,4 @@
-//! Where directives come from: the command line, the environment, standard input, files and the files that those include.
+//! Collects directives: from the command line, the environment, standard input, files and the files that those include.
 //!
 //! All of them are collected before any is understood, the command line's last, so that what it says goes before what the
 //! environment says, and that before what a file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.

@@ -1,4 +1,4 @@
-//! A table of settings, and what is found in it.
+//! A table of settings, and looking settings up in it.
 
 use crate::error::{Error, shown};
 use crate::foreign::Foreign;

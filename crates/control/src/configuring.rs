@@ -1,4 +1,4 @@
-//! CONFIG: looking at the settings and changing them while the server runs.
+//! CONFIG: shows the settings and changes them while the server runs.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};

@@ -1,8 +1,8 @@
 //! DEBUG: for tests of clients and of the server itself.
 //!
-//! All shards are entered, so DEBUG SLEEP holds up the whole store as it does in Redis.
+//! All shards are entered, so DEBUG SLEEP stops the whole store, as in Redis.
 //!
-//! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK` …).
+//! Not here: subcommands that look into data structures or files that differ from Redis' (`HTSTATS`, `LISTPACK` …).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

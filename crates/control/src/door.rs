@@ -1,4 +1,4 @@
-//! What the commands of this crate ask of the thread that runs them.
+//! What the commands of this crate need from the thread that runs them.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! MODULE: there are no modules here, and none can be loaded.
+//! MODULE: there are no modules, and none can be loaded.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};

@@ -1,6 +1,6 @@
-//! What becomes of the data: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE, and SHUTDOWN.
+//! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE, and SHUTDOWN.
 //!
-//! Not here: how anything is saved (`persistence`), and how the server ends.
+//! Not here: how data is saved (`persistence`), and how the server ends.
 
 use std::sync::atomic::Ordering;
 

@@ -6,9 +6,9 @@
 //!              kept: a fixed number of bytes, and more for readers that are behind, up to a limit
 //! ```
 //!
-//! Readers share the slices, so a replica that is behind costs what it has not fetched, once. One that is further behind than the limit loses
-//! its place ([`Found::Gone`]): nothing is held up for it. A thread that has nothing to read says so before it sleeps and is
-//! woken by the next slice ([`Backlog::awaits`]).
+//! Readers share the slices, so a slow replica costs the slices that it has not fetched, once. A reader that falls
+//! further behind than the limit loses its place ([`Found::Gone`]): nothing is held up for it. A thread that has
+//! nothing to read announces that before it sleeps, and the next slice wakes it ([`Backlog::awaits`]).
 //!
 //! Not here: sockets, and the journal's segments, which reach further back.
 

@@ -1,8 +1,8 @@
-//! Boundaries: where slices end that the collector did not end itself.
+//! Boundaries: ends of slices that the collector has not chosen itself.
 //!
-//! Somebody who holds all shards ends the open slice: by a cut, or because the log is turned on and goes on with another number. The log keeps
-//! each boundary until the collector has closed the slice before it. There are as many as there are; each is a few bytes, and takes all
-//! shards to make.
+//! A thread that holds all shards ends the open slice: by a cut, or because the log is turned on and continues with
+//! another number. The log keeps each boundary until the collector has closed the slice before it. Their number has no
+//! limit, but each takes a few bytes, and holding all shards, to create.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! The collector: closes slices, and makes the stream of what is in them.
+//! The collector: closes slices, and forms the stream from their records.
 //!
-//! It never waits by itself: where a thread is committing at that moment, whoever calls comes back.
+//! It never waits: if a thread is committing at that moment, the caller tries again later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

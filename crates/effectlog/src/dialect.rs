@@ -1,7 +1,7 @@
-//! What a reader of the stream has to know, and how the stream reads for one that knows less.
+//! What a reader of the stream has to understand, and how the stream is translated for a reader that understands less.
 //!
-//! Offsets in the stream are the same for all, so what a reader does not know is replaced by as many bytes. Redis passes over newlines between commands,
-//! and counts them.
+//! Offsets in the stream are the same for all readers, so what a reader does not understand is replaced by as many
+//! bytes. Redis skips newlines between commands, and counts them.
 //!
 //! | not known | instead | what the reader lacks |
 //! |---|---|---|

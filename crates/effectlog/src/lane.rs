@@ -1,4 +1,4 @@
-//! Lanes: the ways that records take, one from each thread to the collector.
+//! Lanes: each takes the records of one thread to the collector.
 //!
 //! ```text
 //!              ┌─ ring:  … │ bytes of the record, u64 │ slice, u64 │ stamp, u64 │ record │ …   copied, takes no memory
@@ -6,10 +6,11 @@
 //!              └─ queue: what does not fit into the ring at that moment, as a value
 //! ```
 //!
-//! A commit never waits, and no record is too large: what does not fit goes through a queue that has no largest size. Each of the two ways keeps the
-//! order, and stamps of a thread only grow, so the collector takes from the one whose next stamp is smaller.
+//! A commit never waits, and no record is too large: what does not fit into the ring goes through a queue without a
+//! maximum size. Both keep the order, and stamps of a thread only grow, so the collector takes from the one whose next
+//! stamp is smaller.
 //!
-//! Not here: when a record may be taken. That all of a slice have arrived is what `log.rs` sees to.
+//! Not here: when a record may be taken. `log.rs` makes sure that all records of a slice have arrived.
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};

@@ -1,4 +1,4 @@
-//! The log of all threads: where records go, and how each gets its place in the one order.
+//! The log of all threads: receives records, and gives each its place in one order.
 //!
 //! The order is by the number of the slice, then by stamp, which is max(ticks, the thread's last + 1, last of every entered shard + 1).
 //! Both are read or made while the changed shards are held:

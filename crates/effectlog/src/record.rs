@@ -7,9 +7,9 @@
 //!   effect   database, u32 │ bytes of command, u64 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
 //! ```
 //!
-//! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
-//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of 0 is free: it tells a piece of
-//! another stream, which a replica copies as it came.
+//! Numbers are little-endian. A command is encoded as in the replication stream, so whoever writes the stream only
+//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of
+//! 0 can mark a piece of another server's stream, which a replica copies as it came.
 
 /// What the names of Darter's own commands begin with, in any case.
 const OWN: &[u8] = b"DARTER.";

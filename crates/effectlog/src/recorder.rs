@@ -1,6 +1,6 @@
-//! The recorder of one thread: where its transactions state their effects.
+//! The recorder of one thread, which encodes the effects of its transactions.
 //!
-//! It records if it was given a [`Sink`]. If not, [`Recorder::is_on`] is the only thing that anybody asks of it.
+//! It records only if it was given a [`Sink`]. Otherwise only [`Recorder::is_on`] is called.
 
 use crate::line::Line;
 use crate::record::Record;

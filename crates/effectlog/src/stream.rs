@@ -1,4 +1,4 @@
-//! The stream of replication: records as the bytes that a Redis replica reads and an append-only file holds.
+//! The replication stream: records as the bytes that a Redis replica reads and an append-only file contains.
 
 use crate::dialect::Dialect;
 use crate::record::{NO_DB, Units, write_number};

@@ -1,4 +1,4 @@
-//! What threads share: the model checker's under `--cfg loom`, the standard ones otherwise.
+//! Atomics and cells shared by threads: the model checker's under `--cfg loom`, the standard ones otherwise.
 
 pub(crate) use std::sync::{Arc, PoisonError};
 

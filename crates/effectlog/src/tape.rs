@@ -1,9 +1,9 @@
 //! A tape: the records of all threads in memory, put in order. Tests read it.
 //!
-//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while the shards that it
-//! changed are held: of two records that met in a shard, the later one takes its stamp after the earlier one did. The
-//! stamps come from one counter, which is a line that all threads write: good enough for a test. A log that is always on
-//! wants stamps that threads make by themselves.
+//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while its shards are held:
+//! of two records that met in a shard, the later one takes its stamp after the earlier one. The stamps come from one
+//! counter, a cache line to which all threads write: good enough for a test. A log that is always on needs stamps that
+//! threads create by themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
-//! What a client is told that has not said its password: only that will do.
+//! Replies to a client that has not authenticated, and may do nothing else.
 //!
-//! As memcached has it, a client says `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊`.
+//! As in memcached, a client authenticates with `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊`.
 
 use command::CommandResult;
 use resp::memcached::Verb;

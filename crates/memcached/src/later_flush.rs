@@ -1,6 +1,6 @@
-//! `flush_all` with a time to come: when database 0 is to be emptied.
+//! A delayed `flush_all`: when database 0 has to be emptied.
 //!
-//! Not here: who looks whether it is time, and empties the database (`server/memcached.rs`).
+//! Not here: checking the time, and emptying the database (`server/memcached.rs`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

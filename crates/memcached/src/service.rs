@@ -1,4 +1,4 @@
-//! The commands that are about the server rather than an item.
+//! The commands about the server rather than an item.
 
 use std::fmt::Display;
 

@@ -1,8 +1,8 @@
-//! Values on their way to another server: what `MIGRATE` sends, on a thread of its own.
+//! Sends values to another server for `MIGRATE`, on a thread of its own.
 //!
-//! A thread of the server never waits, so each round of a migration gets a cold thread, which connects, sends every value
-//! as `RESTORE` in one piece, reads the replies, and posts what came of it to the client's thread. No shard is held
-//! meanwhile; `lib.rs` looks afterwards whether the values are still the same.
+//! A thread of the server never waits, so each round of a migration gets a separate thread. That thread connects, sends
+//! every value as `RESTORE` at once, reads the replies, and posts the outcome to the client's thread. No shard is held
+//! meanwhile; `lib.rs` checks afterwards whether the values are unchanged.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

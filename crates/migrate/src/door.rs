@@ -1,4 +1,4 @@
-//! What these commands need of the thread that runs them.
+//! What these commands need from the thread that runs them.
 
 use command::CommandError;
 

@@ -11,10 +11,10 @@
 //! and its command is run again after each round; the values that were sent are kept in the session. If the client
 //! disconnects, the keys stay.
 //!
-//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and brings a command back when its round
+//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and runs a command again when its round
 //! is over.
 //!
-//! Not here: the sending (`delivery.rs`), how a client waits.
+//! Not here: the sending (`delivery.rs`), and how a client waits.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! What a thread counts and notes of each command that it runs: statistics, slow log, latency monitor.
+//! What a thread counts and logs about each command that it runs: statistics, slow log, latency monitor.
 //!
-//! Not here: who the client is, which is asked for only if its command was slow.
+//! Not here: the client, which is asked for only if its command was slow.
 
 use command::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
 use proactor::Clock;

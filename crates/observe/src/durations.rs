@@ -1,6 +1,6 @@
-//! How long the calls of a command took, over all threads: steps and percentiles.
+//! The durations of the calls of a command, summed over all threads: buckets and percentiles.
 //!
-//! Not here: the buckets, and who counts in them (`stats.rs`).
+//! Not here: counting into the buckets (`stats.rs`).
 
 use command::CommandId;
 

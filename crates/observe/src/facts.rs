@@ -1,6 +1,6 @@
-//! What the server knows of itself beside what is counted here: plain figures, taken when somebody asks.
+//! Figures of the server that are not counted in this crate, collected when somebody asks.
 //!
-//! They are what `INFO` shows, and what else shows figures of a server is to read them here, too.
+//! `INFO` shows them. Everything else that shows figures of a server should read them here, too.
 
 use command::{Shards, Table};
 

@@ -1,8 +1,9 @@
 //! The latency monitor: what took longer than `latency-monitor-threshold`, by the name of the event.
 //!
-//! Of each event the last [`SAMPLES`] are kept, one per second at most (the longest of that second), and the longest of
-//! all time. Events are `command`, `fast-command` (one that is declared to be fast) and `expire-cycle` (a round of a thread
-//! over the expired keys of its shards). Nothing is noted while the threshold is 0.
+//! It keeps the last [`SAMPLES`] of each event, at most one per second (the longest of that second), and the longest
+//! ever. Events are `command`, `fast-command` (a command declared as fast), `expire-cycle` (a round of a thread over
+//! the expired keys of its shards), `active-defrag-cycle`, and the writes and syncs of the journal. Nothing is recorded
+//! while the threshold is 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;

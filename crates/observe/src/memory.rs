@@ -1,4 +1,4 @@
-//! Where memory goes: what INFO and MEMORY tell of it.
+//! How memory is used, for INFO and MEMORY.
 
 /// What INFO and MEMORY tell about memory.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
-//! `MONITOR`: every command that clients call, shown to those who asked for it.
+//! `MONITOR`: shows every command that clients call to the clients that asked for it.
 //!
-//! The thread of the client makes the line when the command comes and sends it to the threads that have monitors: so
-//! the commands of one client are shown in their order, those of several clients by and large. Whether anybody
-//! monitors is one number that every command reads.
+//! The client's thread makes the line when the command arrives and sends it to the threads that have monitors. So the
+//! commands of one client are shown in order, and those of several clients approximately so. Whether there are any
+//! monitors is one number, which every command reads.
 //!
 //! Not here: how a line gets to another thread, and into the output of a connection.
 

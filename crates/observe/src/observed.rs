@@ -1,4 +1,4 @@
-//! What operators look at: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
+//! What operators see: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

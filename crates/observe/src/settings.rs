@@ -1,7 +1,7 @@
-//! What is noted, as the settings say, and how every command reads it without a look at any of them.
+//! The settings that say what is logged, in a form that costs each command one comparison.
 //!
-//! A command compares how long it took with one number, the lower of both thresholds. Only what reaches it looks which of
-//! the two it was.
+//! A command compares its duration with one number, the lower of both thresholds. Only a command that reaches it checks
+//! which of the two applies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

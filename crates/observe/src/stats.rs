@@ -1,4 +1,4 @@
-//! Counters of one thread, written by it alone and read by whoever asks `INFO`.
+//! Counters of one thread, written by that thread alone and read by any thread that answers `INFO`.
 //!
 //! Every counter is an atomic that only its own thread writes, so adding is a plain load and store, and each
 //! thread's counters have cache lines of their own. `CONFIG RESETSTAT` does not touch them: it notes the sums of all

@@ -1,7 +1,7 @@
-//! `--check-journal`, with `--journal-repair truncate` or without.
+//! `--check-journal`, with or without `--journal-repair truncate`.
 //!
-//! The exit status is 0 if a server starts from what is there, torn tail or not, 2 if a start is refused because something is damaged, and 1, as for everything
-//! else that fails, if the folder cannot be checked.
+//! The exit status is 0 if a server would start from the folder, with or without a torn tail; 2 if a start would be
+//! refused because something is damaged; and 1, as for all other errors, if the folder cannot be checked.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

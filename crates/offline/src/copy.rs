@@ -1,4 +1,4 @@
-//! `--copy-journal`: a copy that a server starts from, up to a time if one is given.
+//! `--copy-journal`: makes a copy from which a server can start, up to a given time or to the end.
 
 use std::process::ExitCode;
 use std::sync::Arc;

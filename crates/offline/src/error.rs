@@ -1,4 +1,4 @@
-//! Why something cannot be done with a journal's folder. Each is a sentence for whoever wanted it.
+//! Why something cannot be done with a journal's folder. Each error is a sentence for the person who asked for it.
 
 use std::io;
 

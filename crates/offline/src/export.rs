@@ -1,9 +1,9 @@
-//! `--export-aof`: an append-only file from which redis-server 7.0 and later start.
+//! `--export-aof`: writes an append-only file from which redis-server 7.0 and later start.
 //!
-//! The journal is recovered as a start would do it, into databases that nobody serves, and these are saved as the base of an
-//! append-only file: a snapshot in the format of Redis 7.0. The file of what comes after the base is empty. So whatever the journal holds, commands and formats that
-//! Redis 7.0 does not know among it, Redis gets the data that a start of Darter would have, except what it cannot keep: that is
-//! counted and told. It takes the memory that the data take.
+//! The journal is recovered as by a start, into databases that nobody serves, and these are saved as the base of an
+//! append-only file: a snapshot in the format of Redis 7.0. The incremental file is empty. So Redis gets the data that
+//! a start of Darter would have, whatever commands and encodings the journal contains. What Redis 7.0 cannot store is
+//! counted and reported. Exporting takes as much memory as the data.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Work on a journal's folder without running a server.
 //!
-//! `check.rs` reports and repairs, `copy.rs` makes a copy, `export.rs` makes files for Redis. A server may be using the
-//! folder, unless something is changed.
+//! `check.rs` reports and repairs, `copy.rs` makes a copy, `export.rs` writes files for Redis. A server may be using
+//! the folder, except when something is changed.
 
 #![forbid(unsafe_code)]
 

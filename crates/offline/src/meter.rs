@@ -1,4 +1,4 @@
-//! How far long work is, on a terminal.
+//! Shows the progress of long work on a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 

@@ -1,4 +1,4 @@
-//! What the settings say of snapshots: where they are, how they are saved, and what is loaded at the start.
+//! The settings of snapshots: where they are, how they are saved, and what is loaded at the start.
 
 use std::sync::atomic::Ordering;
 

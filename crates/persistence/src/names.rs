@@ -1,4 +1,4 @@
-//! Names of files, and the directory they are in: the snapshot, and what becomes one.
+//! The names of the snapshot's files and of its temporary files, and their directory.
 
 use std::io;
 use std::path::{Path, PathBuf};

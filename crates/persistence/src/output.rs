@@ -1,13 +1,14 @@
 //! The files of a snapshot while it is written, and how they become the snapshot.
 //!
-//! * In Redis' format there is one file; what large values wrote to others is put behind it at the end.
-//! * In Darter's own there is a part for each thread, with the keys of the shards at home there, and some for large values. They
-//!   get their names when all of them are durable, and belong to the snapshot when the manifest that names them gets its own.
+//! * In Redis' format there is one file; at the end, large values are appended to it from files of their own.
+//! * In Darter's format there is a part for each thread, with the keys of its home shards, and further parts for large
+//!   values. They are renamed when all of them are durable, and belong to the snapshot when the manifest that names
+//!   them has been renamed.
 //!
-//! Until then all have names of their own, and whatever goes wrong leaves the old snapshot.
+//! Until then all files have temporary names, and any failure leaves the old snapshot.
 //!
-//! What replicas read is written as in Redis' format, and nothing of it is made durable. Its files lose their names as soon as they are open, so
-//! that they go with the last one who has them open, however the process ends.
+//! A snapshot for replicas is written in Redis' format, and is never synced. Its files are unlinked as soon as they are
+//! open, so that they disappear with the last process or thread that has them open, however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

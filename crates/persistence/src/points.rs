@@ -1,4 +1,4 @@
-//! When snapshots are saved unasked: `save` points, `snapshot-cron`, and what `BGSAVE` put off.
+//! When snapshots are saved unasked: at `save` points, by `snapshot-cron`, and after a `BGSAVE` that was postponed.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! How far the loading is with which a server begins.
+//! How far the loading at the start is.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

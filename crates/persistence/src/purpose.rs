@@ -1,10 +1,10 @@
-//! What a save in the background is for, and what is known of checkpoints.
+//! The purposes of a background save, and the state of checkpoints.
 //!
-//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has figures and lines of the log of its own: it is not
-//! what `LASTSAVE` and `rdb_*` tell of, and does not count as saved what changed.
+//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has its own figures and log
+//! lines: `LASTSAVE` and `rdb_*` do not report it, and the changes in it do not count as saved.
 //!
-//! What replicas read becomes no file at all (`spool.rs`). As in Redis `rdb_*` tell that it is under way and how long it took, but not whether it
-//! succeeded, and it does not count as a save.
+//! A snapshot for replicas does not become a file at all (`spool.rs`). As in Redis, `rdb_*` report that it is running
+//! and how long it took, but not whether it succeeded, and it does not count as a save.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What becomes of each command that stands in an append-only file of Redis or in a journal.
+//! How loading treats each command of an append-only file or a journal.
 
 use command::{Command, CommandId, Entry, Route, Rule, Table};
 

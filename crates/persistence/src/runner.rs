@@ -1,8 +1,8 @@
-//! Running a stream of commands that says what was done to data: an append-only file of Redis, or the slices of a journal.
+//! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a journal.
 //!
-//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands like those of clients. But nothing
-//! expires meanwhile, nothing is evicted, nobody is served, and nothing is recorded: what had gone was deleted by a command of its own.
-//! A command that fails ends the loading: the data would not be those that there were.
+//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands, like those of clients.
+//! But nothing expires or is evicted, no waiters are served, and nothing is recorded: each deletion was recorded as a
+//! command of its own. A command that fails ends the loading, because the data would not be the original ones.
 //!
 //! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
 

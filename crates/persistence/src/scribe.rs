@@ -1,15 +1,15 @@
-//! A snapshot being saved in the background: what threads and writer share, and what becomes of a record.
+//! A snapshot that is being saved in the background: what threads and writer share, and how a record is captured.
 //!
 //! ```text
 //!  shard ── cut (keyspace) ──▶ Scribe ── Chunk ──▶ ▒▒▒▒ at most `waiting_bytes_max` ──▶ Writer ──▶ file
 //!  shard ── cut ─────────────▶ Scribe ── Chunk ──▶ ▒▒▒▒
 //! ```
 //!
-//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, the number of their database
-//! before them. So chunks of all threads come one after the other into one file in any order. A large value comes in many
-//! chunks: these have a *lane* for themselves, which is a file of its own.
+//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, preceded by the number
+//! of their database. So chunks of all threads can be written to one file in any order. A large value takes many
+//! chunks: these have a *lane*, which is a file of its own.
 //!
-//! A large string is not copied: the chunk holds a share of it, and the writer encodes it.
+//! A large string is not copied: the chunk holds a reference to it, and the writer encodes it.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is known of the snapshots of a server, and how one is saved.
+//! The state of a server's snapshots, and how one is saved.
 
 use std::io;
 use std::path::Path;

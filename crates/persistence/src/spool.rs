@@ -6,15 +6,18 @@
 //!               stopped      slow             keeps up         readers, each at its own position
 //! ```
 //!
-//! It goes through a file so that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time, and any number of
-//! them share one snapshot. The file holds what a snapshot in Redis' format would, from the header to the checksum, and is never synced.
+//! The file means that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time,
+//! and any number of them share one snapshot. The file contains what a snapshot in Redis' format would, from the header
+//! to the checksum, and is never synced.
 //!
-//! The writer tells how far it is, then wakes. A reader asks to be woken, then looks: so it misses nothing.
+//! The writer publishes its progress and then wakes readers. A reader asks to be woken and then checks the progress, so
+//! it misses nothing.
 //!
-//! * While there is a reader it is written to the end. When all have dropped theirs, the writer notices at its next write and gives it up.
-//! * The file has lost its name (`output.rs`), and its room is free again when the last reader and the writer have closed it.
+//! * While there is a reader, the snapshot is written to its end. When all readers have dropped it, the writer notices
+//!   at its next write and cancels it.
+//! * The file is unlinked (`output.rs`), so its space is freed when the last reader and the writer have closed it.
 //!
-//! Not here: when one begins, the connections of replicas, and the stream that comes behind it.
+//! Not here: when one begins, the connections of replicas, and the stream that follows it.
 
 use std::fmt;
 use std::io;

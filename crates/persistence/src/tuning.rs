@@ -1,4 +1,4 @@
-//! Sizes that nobody sees from outside, but that decide which code runs.
+//! Sizes that are invisible from outside but decide which code runs.
 
 /// How much is done at a time. Where tests are to come between, less is much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,8 @@
-//! The one that writes a background snapshot to its files, on a thread of its own.
+//! Writes a background snapshot to its files, on a thread of its own.
 //!
-//! It writes chunks as they come, each to the file that it is for. The files become the snapshot when all of it is durable;
-//! whatever goes wrong before leaves the old one. What replicas read is theirs as it is written, and is given up when none of them is left.
+//! It writes chunks as they come, each to its file. The files become the snapshot when everything is durable; any
+//! failure before that leaves the old one. Replicas read their snapshot while it is written; it is cancelled when no
+//! reader is left.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};

@@ -1,6 +1,7 @@
-//! The command line as the system shows it to everybody on the machine.
+//! Hides parts of the command line, which the system shows to everybody on the machine.
 //!
-//! It lies in the process's own memory, which the process may change by a file, like that of any other.
+//! The command line is in the process's own memory, which the process may change through a file, like any process's
+//! memory.
 
 use std::fs::{self, OpenOptions};
 use std::io;

@@ -1,9 +1,9 @@
-//! Running in the background, as `daemonize yes` wants it.
+//! Runs in the background, as `daemonize yes` asks for.
 //!
-//! The process forks before it has any thread. The one that was started waits until the other one listens, or has failed and has
-//! said why, and ends with status 0 or 1 accordingly; so whoever starts the server knows whether it serves. Until then the
-//! new process keeps standard error, and nothing after that. Where systemd or upstart supervises the process, it stays in the
-//! foreground, as Redis does.
+//! The process forks before it has any other thread. The original process waits until the new one listens, or has
+//! failed and has printed why, and then exits with status 0 or 1. So the caller knows whether the server serves. The
+//! new process keeps standard error until then, and no longer. If systemd or upstart supervises the process, it stays
+//! in the foreground, as Redis does.
 
 use std::fs::File;
 use std::io::{self, PipeWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Why the process cannot be what it was told to be.
+//! Why the process cannot be set up as configured.
 
 use std::io;
 

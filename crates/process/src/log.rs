@@ -1,7 +1,8 @@
-//! The log: lines of text on standard output or in a file, and in the system's log as well if it is to have them.
+//! The log: lines of text on standard output or in a file, and in the system's log as well if the settings ask for
+//! that.
 //!
-//! Debian's logrotate renames the file and tells nobody. So once a second the server looks whether the file at the path
-//! is still the one that it writes to; if not, and on `SIGHUP`, it opens the path again.
+//! Debian's logrotate renames the file without notice. So once a second the server checks whether the file at the path
+//! is still the one that it writes to. If not, and on `SIGHUP`, it opens the path again.
 
 use std::ffi::CString;
 use std::fs::{File, Metadata};

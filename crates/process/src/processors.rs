@@ -1,9 +1,9 @@
 //! How many threads serve, and which processors they run on.
 //!
-//! Unless told otherwise the kernel places the threads: two servers on one machine must not meet on the same core, and the
-//! unit files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as
-//! Redis' does, `bgsave_cpulist` the thread that writes snapshots, and `pin` deals the threads over them, one processor
-//! each, so that measurements repeat.
+//! By default the kernel places the threads: two servers on one machine must not be tied to the same core, and the unit
+//! files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as in
+//! Redis, and `bgsave_cpulist` the thread that writes snapshots. `pin` assigns each thread to one processor, so that
+//! measurements are repeatable.
 
 use config::Id;
 use proactor::{CpuSet, allowed_cpus, cpu_quota};

@@ -1,4 +1,4 @@
-//! Whether the process is to end, who wants it, and how.
+//! Whether the process has to end, who asked for that, and how.
 //!
 //! ```text
 //!   begin ─▶ under way ─▶ end: nothing can abort it any more
@@ -6,7 +6,7 @@
 //!               └─▶ cancel: as if nothing had been, and whoever asked is told
 //! ```
 //!
-//! Not here: what is saved and who has to be out of the way for it (`server`, `shutdown.rs`).
+//! Not here: what is saved, and what a shutdown waits for (`server`, `shutdown.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

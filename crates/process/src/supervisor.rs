@@ -1,4 +1,4 @@
-//! What the server tells the service manager that started it.
+//! What the server reports to the service manager that started it.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! What the server asks of the operating system beside I/O: limits, signals, resource usage.
+//! What the server asks of the operating system in addition to I/O: limits, signals, resource usage.
 //!
-//! Each is a thin, safe shell around one system call, by rustix where it has it. Signals are blocked in every thread, and one
-//! waits for them: so nothing is ever interrupted, which no handler that a crate installs can promise.
+//! Each function is a thin, safe shell around one system call, by rustix where possible. Signals are blocked in every
+//! thread, and one thread waits for them. So no system call is ever interrupted, which a crate that installs handlers
+//! cannot promise.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
-//! What a thread has to tell those who track prefixes when its turn ends.
+//! What a thread sends to clients that track prefixes when its turn ends.
 //!
-//! Not here: who is told (`shard`), and how (`news.rs`).
+//! Not here: which clients are told (`shard`), and in what form (`news.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

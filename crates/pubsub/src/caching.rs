@@ -1,6 +1,6 @@
-//! What a client said about the keys that it keeps in a cache of its own (`CLIENT TRACKING`, `CLIENT CACHING`).
+//! A client's options for the keys that it caches (`CLIENT TRACKING`, `CLIENT CACHING`).
 //!
-//! Not here: which keys it has read (`shard::Tracking`), and what it is told of changes (`news.rs`).
+//! Not here: which keys it has read (`shard::Tracking`), and how it is told of changes (`news.rs`).
 
 use std::collections::BTreeSet;
 

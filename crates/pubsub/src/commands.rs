@@ -1,8 +1,8 @@
-//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH; SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, whose
-//! channels are others of the same names ([`Scope`]), without patterns.
+//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE and PUBLISH; and SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, which have
+//! a separate set of channels ([`Scope`]) without patterns.
 //!
-//! A channel is placed like a key: who subscribes and who publishes enters its shard, and so either sees the other or
-//! comes before it.
+//! A channel is placed like a key: subscribing and publishing enter its shard. So a message either finds the
+//! subscription or was published before it.
 
 use std::sync::Arc;
 

@@ -1,23 +1,24 @@
-//! Published messages on their way to their receivers.
+//! Delivers published messages to their receivers.
 //!
 //! ```text
 //!   PUBLISH, on any thread that entered the channel's shard ── one message per thread with receivers ──▶ its inbox
 //!   there: encoded once per protocol (and pattern), appended to the output of every receiver
 //! ```
 //!
-//! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
-//! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
-//! inbox as what others send it. What a publisher sends himself comes after the reply.
+//! Messages of one publisher reach one subscriber in order: a thread sends what it published before it delegates the
+//! publisher's next command or replies for a delegated one, and its own messages go through the same inbox as those of
+//! other threads. A publisher's message to itself comes after the reply.
 //!
-//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same order;
-//! and a client that unsubscribes, which enters the shard, finds all that it was counted for in the inbox of its thread, and
-//! gets it before the reply. For a pattern, which has no shard, a message that is on its way just then is dropped.
+//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same
+//! order. A client that unsubscribes enters the shard, finds all messages for which it was counted in the inbox of its
+//! thread, and gets them before the reply. For a pattern, which has no shard, a message that is on its way at that
+//! moment is dropped.
 //!
-//! Keyspace events enter no shard: who subscribed to their channels is known in a list of its own, beside the shards. They
-//! are sent before the changed keys are let go of, so the events of a key arrive in the order of its changes. Threads that
-//! sleep are woken after that.
+//! Keyspace events enter no shard: a separate list, beside the shards, has the subscribers of their channels. They are
+//! sent before the shards of the changed keys are left, so the events of a key arrive in the order of its changes.
+//! Sleeping threads are woken after that.
 //!
-//! Here messages are divided among threads, and made into bytes. Inboxes and outputs are the server's.
+//! This file divides messages among threads, and encodes them. Inboxes and outputs are the server's.
 
 use std::sync::Arc;
 

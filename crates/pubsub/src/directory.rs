@@ -1,7 +1,7 @@
-//! What all threads know of subscribers without entering a shard.
+//! What all threads know about subscribers without entering a shard.
 //!
-//! Keyspace events enter no shard of a channel: who has subscribed to their channels is known here, beside the shards. The
-//! same goes for patterns, which have no shard, and for the number of clients that track keys.
+//! Keyspace events do not enter the shard of a channel, so the subscribers of their channels are here. The same goes
+//! for patterns, which have no shard, and for the number of clients that track keys.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! PUBSUB: which channels have subscribers, and how many.
+//! PUBSUB: shows which channels have subscribers, and how many.
 
 use command::Flag::*;
 use command::{CommandResult, Group, Mode, Route, Shape, pattern, string, subcommand_error};

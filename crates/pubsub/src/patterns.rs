@@ -1,9 +1,9 @@
 //! Pattern subscriptions of all threads.
 //!
 //! `PUBLISH` must match every pattern, so they are kept in one map behind one lock. While there are none, which is
-//! nearly always, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
-//! lock. A change copies the map only if a publisher is just matching: `PSUBSCRIBE` is rare, and no data command comes
-//! here.
+//! nearly always so, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
+//! lock. A change copies the map only if a publisher is matching at that moment: `PSUBSCRIBE` is rare, and no data
+//! command uses this.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

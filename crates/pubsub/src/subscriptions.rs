@@ -1,7 +1,7 @@
-//! What one client has subscribed to.
+//! The subscriptions of one client.
 //!
-//! Not here: who has subscribed to a channel (`shard::Subscribers`) or a pattern (`directory.rs`). The commands keep the two
-//! sides the same.
+//! Not here: the subscribers of a channel (`shard::Subscribers`) or a pattern (`directory.rs`). The commands keep both
+//! sides equal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading a value of any encoding, part by part.
+//! Reads a value of any encoding, part by part.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Writing values and files, with the encodings that the version knows that is asked for.
+//! Writes values and files, with the encodings that the requested version has.
 
 use std::io::{self, Read, Write};
 

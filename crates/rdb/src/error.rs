@@ -1,4 +1,4 @@
-//! What may be wrong with a dump, and where.
+//! What may be wrong with a dump, and at which offset.
 
 use std::io;
 

@@ -1,7 +1,7 @@
-//! Reading a file item by item.
+//! Reads a file item by item.
 //!
-//! Who goes over a file by [`FileReader::skip_value`] learns where its items begin, and others can read them then: the bytes
-//! from one item to another are a part of a file.
+//! A caller that skips values ([`FileReader::skip_value`]) learns where items begin. Others can then read the bytes
+//! between two items as a part of a file.
 
 use std::io::Read;
 

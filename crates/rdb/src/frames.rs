@@ -1,12 +1,12 @@
-//! Checksummed frames, in which the items of a snapshot stand in Darter's own format.
+//! Checksummed frames, which contain the items of a snapshot in Darter's own format.
 //!
 //! ```text
 //! part:   "DARTERPT"  id of the snapshot(8, LE)  number of the part(4, LE)  ( frame )*
 //! frame:  length(4, LE; 1 to 1 MiB)  crc64 of length and content(8, LE)  content
 //! ```
 //!
-//! The contents of the frames of a part, one after the other, are whole items. How long a part is says the manifest
-//! ([`crate::Manifest`]), so that nothing can be missing at its end.
+//! The contents of a part's frames, one after the other, are whole items. The manifest ([`crate::Manifest`]) contains
+//! the length of each part, so a missing end is noticed.
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -11,11 +11,11 @@
 //! value:    a string, or a count of strings, or a string that holds a listpack, ziplist, zipmap or intset
 //! ```
 //!
-//! * Written is [`VERSION`], which redis-server 7.0 and all later ones load, or a later one; read are the versions up to [`VERSION_MAX`] with
-//!   all encodings that they know.
-//! * Reading takes any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not with what
-//!   it declares. A reader holds no more of a file than a buffer and the string it is at; elements go one by one to
-//!   whoever builds the value ([`Part`]).
+//! * Files are written in [`VERSION`], which redis-server 7.0 and later load, or in a later version. Versions up to
+//!   [`VERSION_MAX`] are read, with all their encodings.
+//! * Reading accepts any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not
+//!   with the lengths that it declares. A reader holds only a buffer and the current string; elements are passed one by
+//!   one to whoever builds the value ([`Part`]).
 //!
 //! Not here: values themselves, files on disk and modules.
 

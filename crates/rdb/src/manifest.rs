@@ -1,4 +1,4 @@
-//! The manifest of a snapshot in Darter's own format: which parts it has.
+//! The manifest of a snapshot in Darter's own format: lists its parts.
 //!
 //! ```text
 //! DARTER-SNAPSHOT 1
@@ -8,7 +8,7 @@
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
-//! A part has a number and a length in bytes; numbers ascend. The checksum is that of all before its line.
+//! A part has a number and a length in bytes; numbers ascend. The checksum covers everything before its line.
 
 use crate::crc64::crc64;
 use crate::error::{Error, Why};

@@ -1,5 +1,5 @@
-//! What `DUMP` answers: type and value, then the version and a checksum of all of it. `FUNCTION DUMP` answers libraries
-//! as they are in files in place of a value.
+//! The payload of `DUMP`: type and value, then the version and a checksum of everything. `FUNCTION DUMP` has libraries
+//! instead of a value, in the form that they have in files.
 
 use crate::crc64::crc64;
 use crate::format::{OP_FUNCTION_PRE_GA, OP_FUNCTION2};

@@ -1,4 +1,4 @@
-//! Reading bytes, lengths and strings, however the input comes, and knowing where one is.
+//! Reads bytes, lengths and strings from any source, and keeps the offset.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Going over a value: where it ends is found out without taking anything of it apart.
+//! Skips a value: finds its end without decoding it.
 
 use std::io::Read;
 

@@ -9,11 +9,11 @@
 //! pending:   id(16, BE)  time(8, LE)  number of deliveries
 //! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: from type 21 on
 //!
-//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind a group, and at the end: `skip.rs` goes over what there is not here.
-//! ```
+//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind each group, and at the end; `skip.rs` skips what Darter does
+//! not have.
 //!
-//! Entries come in the nodes that they were written in, because those share their fields: divided otherwise, a value could
-//! take far more memory, and time, than its dump.
+//! Entries are decoded with the nodes in which they were written, because entries of a node share their fields: divided
+//! otherwise, a value could take far more memory, and time, than its dump.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
-//! A client of a server that may be anything, a hostile one included: every wait and every reply has a limit.
+//! A client that trusts no server, as it may connect to anything: every wait and every reply has a limit.
 //!
-//! A reply of many items is taken off the wire item by item, so what is kept is what was understood.
+//! A reply of many items is read item by item, so only what was understood is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

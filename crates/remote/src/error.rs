@@ -1,4 +1,5 @@
-//! What can go wrong between an operator and a server, and the exit status of it. Each is a sentence for whoever asked.
+//! What can go wrong between an operator and a server, with the exit status. Each error is a sentence for the person
+//! who asked.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Figures as people read them, and text from elsewhere that is safe on a terminal.
+//! Figures for people, and text from elsewhere made safe for a terminal.
 
 use std::fmt::Write;
 

@@ -1,10 +1,11 @@
-//! `darter --check-health` asks a server's `/healthz`, for a container that has no other program in it.
+//! `darter --check-health` asks for a server's `/healthz`, for containers that have no other program.
 //!
 //! ```text
 //!   darter --check-health [-h host] [-p port]
 //! ```
 //!
-//! The port is that of HTTP. Connecting and every read have a limit, and so has what is read: the first line is enough.
+//! The port is that of HTTP. Connecting and every read have a time limit, and the answer has a size limit: its first
+//! line is enough.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -4,13 +4,13 @@
 //! | file | what |
 //! |---|---|
 //! | `command_line` | the flags, which are those of redis-cli |
-//! | `connection` | a client of a server that may be anything: every wait and every reply has a limit |
-//! | `health` | whether a server's HTTP says that it is healthy |
-//! | `queue` | a queue as QUEUE LIST has it |
-//! | `screen` | what standard output is: how wide, how high, whether it shows colours |
+//! | `connection` | a client that trusts no server: every wait and every reply has a limit |
+//! | `health` | asks whether a server is healthy |
+//! | `queue` | a queue in the reply of QUEUE LIST |
+//! | `screen` | properties of standard output: width, height, colours |
 //! | `table` | the table of queues |
-//! | `figures` | ages, rates, counts and bytes as people read them, and text from elsewhere that is safe on a terminal |
-//! | `error` | what can go wrong, and the exit status of it |
+//! | `figures` | ages, rates, counts and bytes for people, and text from elsewhere made safe for a terminal |
+//! | `error` | what can go wrong, with the exit status |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A queue as QUEUE LIST has it: a flat array of names and values, or a map of them.
+//! A queue in the reply of QUEUE LIST: a flat array of names and values, or a map of them.
 
 use resp::Value;
 

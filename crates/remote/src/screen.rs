@@ -1,4 +1,4 @@
-//! What standard output is: how wide and how high, and whether it shows colours.
+//! Properties of standard output: width, height, and whether it shows colours.
 
 use std::io::{self, IsTerminal};
 

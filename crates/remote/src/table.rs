@@ -1,4 +1,4 @@
-//! The table of queues, in the order in which the server lists them, and at the end what each state has in all.
+//! The table of queues, in the order in which the server lists them, with totals for each state at the end.
 //!
 //! ```text
 //! queue          system   state    depth  oldest  in/s  out/s  clients  paused   memory
@@ -9,8 +9,8 @@
 //! 1 queue                 retry        3       -     0      0        0       0    612 B
 //! ```
 //!
-//! All of it is ASCII, one column a letter. Names are cut so that lines fit the screen; where the screen is too narrow for the
-//! rest, lines are.
+//! All of it is ASCII, one column per letter. Names are cut so that lines fit the screen; if the screen is too narrow
+//! for the rest, lines are cut.
 
 use crate::figures::{age, bytes, count, cut, rate};
 use crate::queue::Queue;

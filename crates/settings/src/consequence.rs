@@ -1,4 +1,4 @@
-//! What a change of a setting entails, in words; `server/control/consequences.rs` does it.
+//! What a change of a setting entails, as names; `server/control/consequences.rs` implements them.
 
 /// What has to be done when a setting has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

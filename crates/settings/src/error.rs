@@ -1,4 +1,4 @@
-//! Why a configuration is refused. Each is a sentence for whoever wrote it.
+//! Why a configuration is refused. Each error is a sentence for the person who wrote it.
 
 /// The server cannot start with this configuration.
 #[derive(Debug, thiserror::Error)]

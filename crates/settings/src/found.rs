@@ -1,6 +1,6 @@
-//! What the configuration says at the start: the settings, and the directives that are no settings.
+//! The result of reading the configuration at the start: the settings, and the directives that are not settings.
 //!
-//! Errors are collected: the start names the first one, `--test-config` all.
+//! Errors are collected: the start reports the first one, `--test-config` all of them.
 
 use std::mem;
 

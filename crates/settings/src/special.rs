@@ -1,6 +1,7 @@
-//! Kinds of settings that only one part of the server understands: letters of events, save points, limits of output …
+//! Kinds of settings that only one part of the server understands: letters of events, save points, limits of output,
+//! and others.
 //!
-//! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
+//! Errors are worded as in Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
 
 use config::{Read, Schedule, SettingKind, Special, Value, memory_bytes};
 use ds::placing::Colocation;

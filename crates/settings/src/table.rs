@@ -1,12 +1,11 @@
-//! Every setting: one block that says all there is to know about it.
+//! Every setting: one block that contains everything about it.
 //!
 //! The command line, `redis.conf`, `CONFIG GET`, `CONFIG SET`, `CONFIG REWRITE`, `--help` and `docs/settings.md` derive from
 //! this table. To add a setting, add a block and read it where it matters.
 //!
-//! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`, those about HTTP in
-//! `table/http.rs`, those about TLS in `table/tls.rs`, those about who may do what in
-//! `table/security.rs`. Directives of `redis.conf` that mean nothing here are in
-//! `ignored.rs`.
+//! Settings of the process and its files are in `table/process.rs`, those of replication in `table/replication.rs`, of
+//! HTTP in `table/http.rs`, of TLS in `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
+//! `table/security.rs`. Directives of `redis.conf` that have no effect here are in `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
 use keyspace::eviction::Policy;

@@ -1,4 +1,4 @@
-//! Why TLS cannot be had as it was asked for. Each is a sentence for whoever wrote the settings.
+//! Why TLS cannot be set up as configured. Each error is a sentence for the person who wrote the settings.
 
 use std::io;
 

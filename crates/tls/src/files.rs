@@ -1,4 +1,4 @@
-//! Certificates and keys, from their files. The only I/O of this crate is [`read`] and the list of a folder.
+//! Reads certificates and keys from files. The only I/O of this crate is [`read`] and listing a folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What an operator asks for, in words. The fields are named like the settings.
+//! What an operator asks for, as text. The fields are named like the settings.
 
 use std::time::Duration;
 

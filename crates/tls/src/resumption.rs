@@ -1,6 +1,6 @@
-//! Sessions that clients may resume, for a time.
+//! Sessions that clients may resume for a limited time.
 //!
-//! rustls' cache keeps so many and forgets the oldest; each value gets the time of its birth in front.
+//! rustls' cache keeps a fixed number and drops the oldest; each value is stored with the time at which it was created.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

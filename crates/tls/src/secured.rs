@@ -1,4 +1,4 @@
-//! The codec of one connection: a session of rustls, and how far its handshake is.
+//! The codec of one connection: a session of rustls, and the state of its handshake.
 
 use std::io::{self, BufRead, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

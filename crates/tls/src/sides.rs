@@ -1,4 +1,4 @@
-//! The configuration of either side: who accepts connections, and who makes them.
+//! The configurations of both sides: for connections that are accepted, and for connections that are made.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Versions and cipher suites by the names that OpenSSL gives them, as far as rustls has them.
+//! Versions and cipher suites by their OpenSSL names, as far as rustls has them.
 
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::version::{TLS12, TLS13};

@@ -1,4 +1,4 @@
-//! ACL LOG: what clients were not allowed to do.
+//! ACL LOG: shows what clients were denied.
 
 use command::{CommandResult, Shape, integer, keyword_is, oneof, subcommand_error, token};
 

@@ -1,4 +1,4 @@
-//! ACL: users, what they may do, and what was denied to them.
+//! ACL: users, their permissions, and the log of denials.
 
 mod log;
 mod users;

@@ -1,7 +1,7 @@
 //! The text formats of metrics: Prometheus' own, version 0.0.4, and OpenMetrics 1.0.0.
 //!
-//! They differ in how a counter's family is called (OpenMetrics: without `_total`; a counter that has no such end is of unknown
-//! type there, as Go's client has it) and in the last line.
+//! They differ in the name of a counter's family (OpenMetrics: without `_total`; a counter without that suffix has the
+//! type unknown there, as in Go's client) and in the last line.
 
 use std::fmt::Write;
 

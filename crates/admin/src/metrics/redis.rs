@@ -1,7 +1,7 @@
-//! The metrics of redis_exporter, by its names: what INFO says, and what the exporter asks for besides.
+//! The metrics of redis_exporter, under its names: the figures of INFO, and what the exporter collects in addition.
 //!
-//! A figure of INFO is read under the name that it has there (`observe::figures`), so that both are always equal. Those about
-//! the exporter itself are answered as it answers when all is well, because alerts look at them.
+//! A figure of INFO is read under the name that it has there (`observe::figures`), so that both are always equal.
+//! Figures about the exporter itself have the values of a healthy exporter, because alerts use them.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

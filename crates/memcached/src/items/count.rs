@@ -1,4 +1,4 @@
-//! Items as numbers of 64 bits without a sign.
+//! `incr` and `decr`: items as unsigned 64-bit numbers.
 
 use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::Str;

@@ -1,11 +1,11 @@
-//! `mg`: an item with what the client wants to know of it.
+//! `mg`: fetches an item with the details that the client asks for.
 //!
 //! ```text
 //!   mg <key> <flag>*␍␊  →  HD <flag>*␍␊   VA <bytes> <flag>*␍␊<value>␍␊   EN␍␊
 //! ```
 //!
-//! Of several clients that find an item missing, about to expire or stale, one *wins* and is to fetch a new value (`W`); the
-//! others hear that this is under way (`Z`).
+//! If several clients find an item missing, about to expire or stale, one of them *wins* and has to fetch a new value
+//! (`W`); the others are told that this is being done (`Z`).
 
 use command::{CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Marks, RecordRef, Str, Type, UnixMs};

@@ -1,6 +1,6 @@
-//! The commands on items, which are the strings of database 0 with their [`Marks`](keyspace::Marks). Whatever Redis' commands
-//! change takes the cas number away; what they replace loses its flags too. What these commands change they state as commands
-//! of Redis.
+//! The commands on items, which are the strings of database 0 with their [`Marks`](keyspace::Marks). A change by a
+//! Redis command removes the cas number; a replacement also removes the flags. The effects of these commands are
+//! commands of Redis.
 
 mod count;
 mod debug;

@@ -1,7 +1,7 @@
-//! LATENCY: how long commands take.
+//! LATENCY: shows how long commands take.
 //!
-//! HISTOGRAM counts every command by its duration; the other subcommands show what the latency monitor
-//! (`latency_monitor.rs`) noted.
+//! HISTOGRAM counts the commands by duration; the other subcommands show what the latency monitor
+//! (`latency_monitor.rs`) recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! MEMORY: what takes how much.
+//! MEMORY: shows how memory is used.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,4 +1,4 @@
-//! The commands by which clients see what was observed.
+//! The commands that show clients what was observed.
 
 use crate::door::Entry;
 

@@ -1,11 +1,12 @@
-//! Whether the append-only file or the snapshot counts at the start.
+//! Decides whether the append-only file or the snapshot is loaded at the start.
 //!
-//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older of the two
-//! was taken. So Darter remembers which append-only file its snapshots *supersede*: the one that was imported, or left aside. Its state
-//! (names, lengths and ends of its files) stands
+//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older
+//! of the two files was loaded. So Darter remembers which append-only file its snapshots *supersede*: the one that was
+//! imported, or ignored. The state of that file (names, lengths and ends of its parts) is stored
 //!
-//! * in every snapshot that comes after it: that one is newer as long as the append-only file is in the same state;
-//! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and says that there was an import.
+//! * in every later snapshot: the snapshot is newer as long as the append-only file is in that state;
+//! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and shows that there was an
+//!   import.
 //!
 //! | append-only file | snapshot supersedes | `import-aof` | taken |
 //! |---|---|---|---|
@@ -21,7 +22,7 @@
 //! | there | nothing | `yes` | the append-only file |
 //! | there | nothing | `no` | the snapshot |
 //!
-//! That is so with `appendonly no`. With `appendonly yes` there may be a journal:
+//! These rules apply with `appendonly no`. With `appendonly yes` there may also be a journal:
 //!
 //! | `appendonly` | journal | taken |
 //! |---|---|---|

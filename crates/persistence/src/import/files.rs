@@ -1,11 +1,11 @@
-//! Which append-only files are in the directory.
+//! Finds the append-only files in the directory.
 //!
 //! ```text
 //! Redis 7 and later:  appenddirname/appendfilename.manifest, which names files beside it
 //! before:             appendfilename
 //! ```
 //!
-//! Where both are there the folder counts, as in Redis.
+//! If both exist, the folder counts, as in Redis.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};

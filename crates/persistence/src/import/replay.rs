@@ -1,11 +1,11 @@
-//! Loading append-only files: the snapshot that they begin with, and then their commands, one after the other.
+//! Loads append-only files: the snapshot with which they begin, and then their commands, one after the other.
 //!
-//! Commands run on shards that nobody else knows (`runner.rs`), all of which are entered. They have the names that `rename-command`
-//! gave them, as in Redis. Keys of the snapshot that are due stay: a command may have given them more time. A transaction runs when its end
-//! was read; of one that has none nothing does.
+//! Commands run on shards that nobody else knows (`runner.rs`), all of which are entered. They have the names that
+//! `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later command may have
+//! extended their time. A transaction runs when its end was read; an incomplete one does not run at all.
 //!
-//! A file that ends in the middle of a command or a transaction is loaded up to there if `aof-load-truncated` allows it and it is the last one.
-//! Anything else that is wrong ends the loading, and the server with it.
+//! A file that ends in the middle of a command or a transaction is loaded up to that point if it is the last file and
+//! `aof-load-truncated` allows it. Any other error ends the loading, and the server with it.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! Going over a snapshot without loading it: whether all of it is there, and whether its checksums are right.
+//! Checks a snapshot without loading it: whether it is complete, and whether its checksums are correct.
 //!
-//! It takes no more memory than the longest string. What is wrong inside of a value whose checksum is right is not noticed.
+//! It takes no more memory than the longest string. Errors inside a value whose checksum is correct are not noticed.
 
 use std::io::{self, Read};
 

@@ -1,14 +1,14 @@
-//! Reading a snapshot into databases that nobody else has yet.
+//! Reads a snapshot into databases that nobody else has yet.
 //!
 //! ```text
 //!   Load::snapshot ─┬▶ pieces.rs   one file in Redis' format, which several threads read together ─┐
 //!                   └▶ parts.rs    the files of Darter's own format, each read by one thread ──────┴▶ Target ──▶ Loaded
 //! ```
 //!
-//! Nothing is ever half loaded: whoever calls gets the databases when the end was reached and the checksum is right. What stands in
-//! a file beside keys, and is not for this crate, goes to an [`Extras`].
+//! Nothing is ever half loaded: the caller gets the databases when the end was reached and the checksum is correct.
+//! Parts of a file that are neither keys nor this crate's business go to an [`Extras`].
 //!
-//! Not here: how the databases take their place in the shards, and who is served meanwhile (`server`).
+//! Not here: how the databases are put into the shards, and who is served meanwhile (`server`).
 
 mod examine;
 mod parts;

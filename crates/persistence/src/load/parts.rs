@@ -1,4 +1,4 @@
-//! Reading a snapshot in Darter's own format: the manifest, and then its parts, each by whoever has time.
+//! Reads a snapshot in Darter's own format: the manifest, and then its parts, each by the next thread that is free.
 
 use std::io::Read;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Reading a snapshot with several threads.
+//! Reads a snapshot with several threads.
 //!
 //! ```text
 //!                                     ┌──▶ loader: decodes, inserts ─┐
@@ -6,9 +6,9 @@
 //!           (where do items end?)     └──▶ loader                    ┘
 //! ```
 //!
-//! Whoever called goes over the file, without taking values apart, and cuts it between two items into pieces, which the
-//! loaders take as they have time. A piece that would become long, because a value is, is handed over at once, and the
-//! rest of it while the loader reads: so memory is bounded. The checksum of each piece is computed where it is read.
+//! The calling thread goes over the file, without decoding values, and cuts it between items into pieces, which the
+//! loaders take when they are free. A piece that would become long because of a long value is handed over at once, and
+//! the rest of it while the loader reads, so memory is bounded. The checksum of each piece is computed by its loader.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Where keys go that are read, by several threads perhaps: databases of their own, with a lock for each shard.
+//! Databases into which keys are loaded, possibly by several threads, with a lock for each shard.
 
 use std::collections::VecDeque;
 use std::io::{self, Chain, Cursor, Read};

@@ -1,4 +1,4 @@
-//! Running the steps of one group of shards.
+//! Runs the steps of one group of shards.
 
 use command::{Located, Table};
 

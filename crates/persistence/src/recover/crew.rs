@@ -1,17 +1,18 @@
-//! Applying slices with several threads.
+//! Applies slices with several threads.
 //!
 //! ```text
 //!   the caller reads ──▶ raw ▒▒▒ ──▶ any worker deals ──▶ dealt ▒▒▒ ──▶ worker 0 applies list 0 ─┐
 //!                                                                   ──▶ worker 1 applies list 1 ─┴▶ all have: the batch goes
 //! ```
 //!
-//! Each worker has the shards of one group, and applies the lists of that group in order. When its next list is not there, it
-//! deals out a batch that nobody has dealt out yet, and if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches for
-//! each worker are in memory, and nothing is read after a large one before it was applied.
+//! Each worker has the shards of one group, and applies the lists of that group in order. If its next list is not
+//! ready, it deals a batch that nobody has dealt yet; if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches
+//! for each worker are in memory, and after a large batch nothing is read until it has been applied.
 //!
-//! A step that needs several groups stands in the list of each, with a [`Meeting`]: whoever comes leaves the shards that it needs, the last
-//! one enters all of them and runs it. All lists have one order, so nobody waits in a circle: of all steps that are waited for, the first
-//! in the stream has everybody before it, and the batch in which it stands was dealt out.
+//! A step that needs several groups is in the list of each, with a [`Meeting`]: each worker that reaches it leaves the
+//! shards that the step needs, and the last one enters all of them and runs it. All lists have the same order, so there
+//! is no circular wait: for the first step in the stream that is waited for, all workers are ahead of everything before
+//! it, and its batch has been dealt.
 //!
 //! The caller also changes the libraries of functions, batch after batch.
 

@@ -1,4 +1,4 @@
-//! Taking the commands of slices apart, and dealing them out to groups of shards.
+//! Parses the commands of slices, and deals them out to groups of shards.
 //!
 //! Commands are not copied: a [`Step`] says where its words are in the payload of its slice.
 

@@ -6,15 +6,17 @@
 //!                     └─ batch ─▶ …                                                           ─┘
 //! ```
 //!
-//! Consecutive slices make a *batch*. Dealing one takes its commands apart, without copying them, and lists them by the group of
-//! shards that they need. Alone, one thread does all of it, with one group. Otherwise there are as many groups as threads
-//! (`crew.rs`): each takes the lists of its group in the order of the stream, and deals out batches when it has none.
+//! Consecutive slices form a *batch*. Dealing a batch parses its commands, without copying them, and lists them by the
+//! group of shards that they need. A single thread does all of this, with one group. Otherwise there are as many groups
+//! as threads (`crew.rs`): each thread takes the lists of its group in the order of the stream, and deals batches when
+//! it has none.
 //!
-//! What must hold, or the start fails: slices continue each other, in number and position; a slice never ends inside a transaction; its
-//! database is the one that the slice before left selected; every command is known and succeeds. Commands of a transaction run singly,
-//! because nobody reads.
+//! The start fails unless: slices continue each other, in number and position; no slice ends inside a transaction; the
+//! database of a slice is the one that the slice before left selected; every command is known and succeeds. Commands of
+//! a transaction run one by one, because nobody reads.
 //!
-//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last slice.
+//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last
+//! slice.
 
 mod apply;
 mod crew;

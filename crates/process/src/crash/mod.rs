@@ -1,4 +1,4 @@
-//! What a crash leaves behind: a report in the log, and then the end that the signal means.
+//! Reports a crash in the log, and then ends the process as the signal does by default.
 //!
 //! ```text
 //!   SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT (a panic aborts)
@@ -8,11 +8,11 @@
 //!     └─▶ names of functions, what the server tells of itself ──▶ log;   then the handler lets the signal do what it does by default
 //! ```
 //!
-//! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and texts
-//! need memory, which the crashed thread may have left in disorder; so another thread makes them, and the handler waits
-//! for it a limited time. A crash while a crash is reported ends the process at once.
+//! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and
+//! texts need memory, which the crashed thread may have left in disorder. So another thread makes them, and the handler
+//! waits for it for a limited time. A crash during the report ends the process at once.
 //!
-//! Keys, values and arguments are in no report: it names the command and not what it was called with.
+//! A report contains no keys, values or arguments: it names the command, without what it was called with.
 
 mod report;
 

@@ -1,4 +1,4 @@
-//! The report of a crash: what the handler noted, with names. See `crash/mod.rs`.
+//! The report of a crash: what the handler recorded, with names. See `crash/mod.rs`.
 
 use std::cell::Cell;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Listpacks: elements that say their length on both sides.
+//! Listpacks: elements with their length at both ends.
 //!
 //! ```text
 //! all bytes(4, LE)  count(2, LE; 65535: not known)  ( head  data  back )*  FF

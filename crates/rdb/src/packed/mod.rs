@@ -1,6 +1,6 @@
 //! Strings that hold whole collections: listpacks, ziplists, zipmaps and intsets.
 //!
-//! All are walked from the beginning, each step within the bytes; links backwards are not looked at.
+//! All are read from the beginning, and each step is checked to stay within the bytes; backward links are ignored.
 
 mod intset;
 pub(crate) mod listpack;

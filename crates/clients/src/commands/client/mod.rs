@@ -1,5 +1,5 @@
-//! CLIENT: what a connection says of itself. The subcommands that concern other connections, which live on all
-//! threads, have files of their own beside this one.
+//! CLIENT: what a connection says about itself. The subcommands about other connections, which live on all threads,
+//! have files of their own beside this one.
 
 mod kill;
 mod list;

@@ -1,7 +1,7 @@
 //! INFO: what the server knows about itself, with the field names of Redis 7.2 that clients and exporters read.
 //!
-//! No shard is entered: what shards and threads count is read while they go on. Fields about things that are not here (replicas, cluster,
-//! append-only file, modules) are answered as Redis answers them when they are off; exporters expect them.
+//! No shard is entered: the figures of shards and threads are read while they change. Fields about features that do not
+//! exist here (cluster, modules) have the values that Redis reports when these are off, because exporters expect them.
 
 mod queues;
 mod sections;

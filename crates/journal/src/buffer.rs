@@ -8,7 +8,7 @@ use proactor::DIRECT_BYTES;
 #[derive(Default)]
 pub(crate) struct Buffer {
     memory: Vec<u8>,
-    /// Where in `memory` it begins.
+    /// Where in `memory` the data begin.
     start: usize,
     len: usize,
 }
@@ -20,7 +20,7 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// What it holds.
+    /// Its contents.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.start..][..self.len]
     }

@@ -16,7 +16,7 @@ use crate::scan::{End, Rest, Verdict};
 use crate::segment::{Place, Tuning};
 use crate::writer::Policy;
 
-/// A repair that was not done yet.
+/// A repair that has not been made yet.
 #[derive(Debug)]
 pub struct Repair {
     folder: Arc<LockedFolder>,
@@ -26,7 +26,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Finds out what is to be done; `None` if nothing is, because a server starts from this.
+    /// Plans a repair; `None` if none is needed, because a server starts from this journal.
     pub fn plan(folder: &Arc<LockedFolder>) -> Result<Option<Repair>, Error> {
         let manifest = folder.journal()?;
         let mut scan = folder.recover(&manifest)?;
@@ -48,7 +48,7 @@ impl Repair {
         self.end.place.last_slice().max(self.manifest.base.slice)
     }
 
-    /// Does it; the paths of what was set aside.
+    /// Makes the repair; returns the paths of the files that were moved aside.
     pub fn cut(self, tuning: Tuning) -> Result<Vec<PathBuf>, Error> {
         let Repair { folder, manifest, mut end, .. } = self;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {

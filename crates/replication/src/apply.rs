@@ -21,19 +21,19 @@ use crate::round::{Round, Step, Words};
 use crate::stage::{Ran, Stage, Vocabulary};
 use crate::wide::Wide;
 
-/// So many errors are told, and then one of so many.
+/// This many errors are logged, and then one in this many.
 const TOLD_MAX: u64 = 10;
 const TOLD_PART: u64 = 1000;
-/// So many commands ahead memory is asked for: where the place of a record is, and then the record.
+/// Memory is prefetched this many commands ahead: the table entry of a record, and then the record.
 const PLACE_AHEAD: usize = 8;
 const RECORD_AHEAD: usize = 4;
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Applied {
-    /// It is dealt with.
+    /// It was applied.
     Done,
-    /// A shard was taken, or it must wait for something else.
+    /// A shard was taken, or it has to wait for something else.
     Later,
     /// The role of this server has changed: nothing more is applied.
     Over,
@@ -42,16 +42,17 @@ pub(crate) enum Applied {
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Applier {
-    /// The database that is selected in the stream behind what was applied; `None`: it selects one before it needs one.
+    /// The database that is selected in the stream behind what was applied; `None`: the stream selects one before it
+    /// needs one.
     db: Option<u32>,
-    /// What was taken and is not applied.
+    /// What was taken and is not applied yet.
     round: Round,
-    /// How often that could not be.
+    /// How often it could not be applied.
     tries: u32,
 }
 
 impl Applier {
-    /// One in whose stream `db` is selected.
+    /// For a stream in which `db` is selected.
     pub(crate) fn new(db: Option<u32>) -> Applier {
         let mut round = Round::default();
         round.begin(db);
@@ -63,12 +64,12 @@ impl Applier {
         self.db
     }
 
-    /// The stream broke: what was not applied will come again.
+    /// The stream broke: what was not applied will be sent again.
     pub(crate) fn break_off(&mut self) {
         self.round.begin(self.db);
     }
 
-    /// Whether what was taken is to be run before more is, see [`Round::is_full`].
+    /// Whether what was taken has to be run before more is taken, see [`Round::is_full`].
     pub(crate) fn is_full(&self, much: bool) -> bool {
         self.round.is_full(much)
     }
@@ -88,12 +89,12 @@ impl Applier {
         }
     }
 
-    /// How many bytes can be applied now, see [`Round::close`]. What was taken behind them is to be taken again.
+    /// How many bytes can be applied now, see [`Round::close`]. Whatever was taken behind them has to be taken again.
     pub(crate) fn close(&mut self) -> Option<usize> {
         self.round.close()
     }
 
-    /// Applies what was taken and closed, which are these bytes, unless the role is no longer that of `version`.
+    /// Applies what was taken and closed, with these bytes, unless the role is no longer that of `version`.
     pub(crate) fn run(
         &mut self,
         bytes: &mut [u8],
@@ -159,7 +160,7 @@ impl Applier {
     }
 }
 
-/// Runs the steps of a round on shards that are `own`, which are entered; where those are that have failed.
+/// Runs the steps of a round whose shards are `own`, which are entered; returns where failed commands are.
 pub(crate) fn run_steps(
     round: &Round,
     bytes: &[u8],

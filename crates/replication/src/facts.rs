@@ -12,7 +12,8 @@ use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
 
-/// What there is to be told at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: where the stream ends.
+/// The figures at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: the end of the
+/// stream.
 pub fn facts(
     primary: &Primary,
     following: &Following,

@@ -31,12 +31,12 @@ use crate::following::Following;
 use crate::stage::Around;
 use crate::{Door, role};
 
-/// The question for the offset, as it stands in the stream.
+/// The question for the offset, as it is written in the stream.
 pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
-/// Its bytes there.
+/// Its length there.
 const QUESTION_BYTES: u64 = 37;
 
-/// Begins one. All shards are held.
+/// Begins a failover. All shards are held.
 pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     match &plan.target {
         Some(Address { host, port }) => tracing::info!("FAILOVER requested to {host}:{port}."),
@@ -48,7 +48,7 @@ pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     door.hold_writes(true);
 }
 
-/// Ends the one that is under way without success: this server leads. All shards are held.
+/// Ends the failover in progress without success: this server leads. All shards are held.
 pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     tracing::warn!("Aborting the failover: {why}");
     if door.following().is_replica() {
@@ -58,7 +58,7 @@ pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     door.hold_writes(false);
 }
 
-/// Ends the one that is under way, if there is one: the target has taken over, and is followed. All shards are held.
+/// Ends the failover, if one is in progress: the target has taken over, and is followed. All shards are held.
 pub(crate) fn succeed(door: &mut dyn Door) {
     let failover = &door.following().failover;
     if failover.is_on() {
@@ -68,7 +68,7 @@ pub(crate) fn succeed(door: &mut dyn Door) {
     }
 }
 
-/// Why that may not begin, if it may not.
+/// Why this failover may not begin, if it may not.
 pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     let Plan { target, forces, end_ms } = plan;
     let replicas = door.primary().replicas(door.now_ms());
@@ -86,7 +86,8 @@ pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     Some(CommandError::fixed(why))
 }
 
-/// Goes on with the one that is under way. To be called by the thread of the link, several times a second and when a replica has acknowledged something.
+/// Continues the failover in progress. To be called by the thread of the link, several times a second and when a
+/// replica has acknowledged something.
 pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     let failover = &following.failover;
     match failover.state() {
@@ -113,7 +114,7 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     }
 }
 
-/// Whether there is something to be decided: there is no mark yet, or somebody has acknowledged it.
+/// Whether there is something to decide: there is no mark yet, or a replica has acknowledged it.
 fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
     match &*failover.under_way() {
         None => false,
@@ -156,7 +157,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
 }
 
-/// Who has acknowledged everything up to `mark`, of those to whom `plan` hands over.
+/// A replica that has acknowledged everything up to `mark`, of those to which `plan` may hand over.
 fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
     let end = mark.cut.end()?;
     door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)

@@ -23,19 +23,19 @@ use crate::following::Following;
 use crate::round::Round;
 use crate::stage::Stage;
 
-/// Looks at a part that somebody else runs before the thread sleeps.
+/// How often the thread checks a part that another thread runs before it sleeps.
 const SPINS_MAX: u32 = 1000;
 
-/// How far a part is.
+/// The state of a part.
 enum Part {
-    /// Anybody may run it.
+    /// Any thread may run it.
     Lent(Lent),
-    /// Somebody runs it, or it is over.
+    /// A thread runs it, or it is complete.
     Taken,
     Back(Outcome),
 }
 
-/// What comes back of a part.
+/// The result of a part.
 struct Outcome {
     shards: Lent,
     posts: Vec<Post>,
@@ -46,9 +46,9 @@ struct Outcome {
 pub(crate) struct Wide {
     round: Round,
     bytes: Vec<u8>,
-    /// For whom the commands run.
+    /// The client for whom the commands run.
     client: Client,
-    /// Of every thread.
+    /// The parts, one for each thread.
     parts: Box<[Mutex<Part>]>,
     came_back: Condvar,
 }
@@ -60,12 +60,12 @@ pub struct Help {
 }
 
 impl Help {
-    /// For whom the commands run.
+    /// The client for whom the commands run.
     pub fn client(&self) -> Client {
         self.wide.client
     }
 
-    /// Runs the part, if nobody has; no shard is entered.
+    /// Runs the part, if no other thread has; no shard is entered.
     pub fn run(&self, following: &Following, stage: &mut dyn Stage) {
         assert!(stage.tx().hold.entered().is_empty(), "what is entered is given back with the part");
         let Wide { parts, came_back, .. } = &*self.wide;
@@ -79,7 +79,7 @@ impl Help {
 }
 
 impl Wide {
-    /// Runs a round whose shards are entered, and which is these bytes; they become what the own log gets.
+    /// Runs a round with these bytes, whose shards are entered. The bytes become what this server's log gets.
     pub(crate) fn run(
         round: &mut Round,
         bytes: &mut [u8],
@@ -158,12 +158,12 @@ impl Part {
     }
 }
 
-/// The part that a shard is in.
+/// The part that contains a shard.
 fn part_of(id: ShardId, thread_count: usize) -> usize {
     id.index() % thread_count
 }
 
-/// The shards of a part that is still lent.
+/// The shards of a part, if it is still lent.
 fn take(state: &Mutex<Part>) -> Option<Lent> {
     let mut part = lock(state);
     match std::mem::replace(&mut *part, Part::Taken) {

@@ -6,7 +6,7 @@ use crate::purpose::may_try;
 use crate::snapshots::Snapshots;
 use config::Schedule;
 
-/// Whether one of the save points is reached: so many seconds since the last save and so many changes.
+/// Whether a save point is reached: this many seconds since the last save, with this many changes.
 fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Option<(u64, u64)> {
     let numbers: Vec<u64> = points.split(' ').filter_map(|word| word.parse().ok()).collect();
     let due: Vec<&[u64]> = numbers.chunks_exact(2).filter(|point| seconds > point[0]).collect();
@@ -17,7 +17,7 @@ fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Opti
     due.iter().find(|point| changes >= point[1]).map(|point| (changes, point[0]))
 }
 
-/// When snapshots are saved unasked, as the settings of these names say it.
+/// The settings that say when snapshots are saved unasked.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// `save`: seconds and changes, in pairs.
@@ -26,7 +26,7 @@ pub struct Plan<'a> {
     pub cron: &'a str,
 }
 
-/// Whether it is time to save in the background, at `now_seconds`; from then on it is until that was begun.
+/// Whether a background save is due at `now_seconds`; it stays due until one was begun.
 pub fn is_due(
     snapshots: &Snapshots,
     plan: Plan<'_>,

@@ -32,7 +32,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What goes on in the background, in the words of Redis' log.
+    /// The activity in the words of Redis' log.
     pub fn activity(self) -> &'static str {
         match self {
             Purpose::Snapshot => "saving",
@@ -42,21 +42,21 @@ impl Purpose {
     }
 }
 
-/// Why a checkpoint came to nothing.
+/// Why a checkpoint failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoCheckpoint {
     /// A sentence.
     pub why: String,
-    /// Nothing went wrong: somebody gave it up.
+    /// It did not fail: it was cancelled.
     pub is_given_up: bool,
 }
 
-/// What is known of checkpoints.
+/// The state of checkpoints.
 #[derive(Debug)]
 pub struct Checkpoints {
-    /// Those that succeeded.
+    /// The number that succeeded.
     pub count: AtomicU64,
-    /// Those that failed since the last that did not.
+    /// The number that failed since the last success.
     pub consecutive_failures: AtomicU64,
     /// Whether the last one failed.
     pub last_failed: AtomicBool,
@@ -66,7 +66,7 @@ pub struct Checkpoints {
     pub last_took_seconds: AtomicI64,
     /// The most that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
-    /// How the one that ended last did, until somebody has taken note.
+    /// The outcome of the last one, until it is taken.
     ended: Mutex<Option<Result<Saved, NoCheckpoint>>>,
 }
 
@@ -85,7 +85,8 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// How the one that ended did, once: its files are durable and have their names, or are gone. Whoever began it asks when it is told.
+    /// Takes the outcome of the last one: its files are durable and renamed, or removed. For whoever began it, when it
+    /// is told of the end.
     pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
         lock(&self.ended).take()
     }
@@ -95,7 +96,7 @@ impl Checkpoints {
         may_try(&self.last_try_seconds, &self.last_failed, now_seconds)
     }
 
-    /// One could not be begun, or what was to be done with its files failed.
+    /// A checkpoint could not be begun, or a later step with its files failed.
     pub fn note_failure(&self, why: &str) {
         tracing::warn!("Background append only file rewriting error: {why}");
         self.last_failed.store(true, Ordering::Relaxed);

@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use crate::names::Names;
 
-/// The name of what a snapshot says about the append-only file that it supersedes.
+/// The field of a snapshot with the state of the append-only file that it supersedes.
 pub const STATE_AUX: &str = "darter-superseded-aof";
 
-/// The name of what a snapshot says about the Darter that wrote it.
+/// The field of a snapshot with the version of Darter that wrote it.
 pub const VERSION_AUX: &str = "darter-ver";
 
 fn state_path(names: &Names) -> PathBuf {
     names.path(&format!("{}.aof-state", names.pattern()))
 }
 
-/// The state that a snapshot of these names was ever noted to supersede.
+/// The state that a snapshot of these names was last recorded to supersede.
 pub fn superseded_before(names: &Names) -> Option<String> {
     let text = String::from_utf8(names.disk().read(&state_path(names)).ok()?).ok()?;
     text.lines().next().map(str::to_owned)
 }
 
-/// Notes beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
+/// Records beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
 pub(crate) fn note(names: &Names, state: &str) {
     let path = state_path(names);
     let text = format!(

@@ -20,7 +20,7 @@ enum Way {
 }
 
 impl Dialer {
-    /// That of the machine that this process runs on.
+    /// The dialer of the machine that this process runs on.
     pub fn real() -> Dialer {
         Dialer(Way::Tcp)
     }

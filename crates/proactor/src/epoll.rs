@@ -41,7 +41,7 @@ const READ: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
 const HANG_UP: u32 = libc::EPOLLRDHUP as u32;
 const WRITE: u32 = libc::EPOLLOUT as u32;
 
-/// What this driver knows of a connection.
+/// This driver's part of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     kernel: KernelSocket,
@@ -288,7 +288,7 @@ impl EpollDriver {
         self.watch(slot);
     }
 
-    /// The connection broke, or both directions are finished.
+    /// The connection broke, or both directions have ended.
     fn cut(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let mut probe = [0];

@@ -79,7 +79,7 @@ impl Socket {
         &self.local
     }
 
-    /// The number that the kernel knows it by, to be shown; -1 for a simulated one.
+    /// The descriptor, to be shown; -1 for a simulated socket.
     pub fn descriptor(&self) -> i32 {
         match &self.link {
             Link::Kernel(socket) => socket.fd.as_raw_fd(),
@@ -93,8 +93,8 @@ impl Socket {
         matches!(&self.link, Link::Kernel(socket) if socket.is_unix)
     }
 
-    /// Has the kernel ask a silent peer for a sign of life after `idle`, then three times at a third of it. Without effect
-    /// on Unix sockets.
+    /// Makes the kernel probe a silent peer after `idle`, then three times at a third of it. Without effect on Unix
+    /// sockets.
     pub fn set_keepalive(&self, idle: Duration) -> io::Result<()> {
         let Some(fd) = self.tcp_fd() else { return Ok(()) };
         let idle_s = idle.as_secs().clamp(1, i32::MAX as u64);

@@ -31,14 +31,14 @@ use crate::error::Error;
 use crate::load::{Extras, on_heap_to_serve};
 use crate::runner::{Runner, Stage};
 
-/// No more is read until a batch of more bytes was applied.
+/// After a larger batch nothing is read until it has been applied.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
-/// Looks at a meeting before the thread sleeps.
+/// How often a thread checks a meeting before it sleeps.
 const SPINS_MAX: u32 = 200;
-/// How long it sleeps there before it looks whether others have failed.
+/// How long it sleeps there before it checks whether others have failed.
 const FAILURE_LOOK: Duration = Duration::from_millis(20);
 
-/// Where groups meet for a step that needs shards of each.
+/// Brings groups together for a step that needs shards of each.
 pub(super) struct Meeting {
     ids: SmallVec<[ShardId; 8]>,
     group_count: usize,
@@ -48,7 +48,7 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Of so many groups, which have these shards among them, ascending.
+    /// A meeting of this many groups, which together have these shards, ascending.
     pub(super) fn new(group_count: usize, ids: SmallVec<[ShardId; 8]>) -> Meeting {
         assert!(ids.is_sorted(), "they are looked for");
         let (arrived, is_over, ended) = (Mutex::new(0), AtomicBool::new(false), Condvar::new());
@@ -63,7 +63,7 @@ impl Meeting {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// A group has come; true if it is the last one. All others leave their shards before the next one comes.
+    /// A group arrives; true if it is the last one. All others leave their shards first.
     pub(super) fn arrive(&self, leave: impl FnOnce()) -> bool {
         let mut arrived = lock(&self.arrived);
         *arrived += 1;
@@ -83,7 +83,7 @@ impl Meeting {
         self.ended.notify_all();
     }
 
-    /// Waits until that is so; false if others have failed, and it may never be.
+    /// Waits for that; false if others have failed, so that it may never happen.
     pub(super) fn wait(&self, has_failed: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS_MAX {
             if self.is_over.load(Ordering::Acquire) {
@@ -112,18 +112,18 @@ struct Crew {
 }
 
 struct State {
-    /// Batches that nobody has dealt out, with their numbers.
+    /// Batches that have not been dealt, with their numbers.
     raw: VecDeque<(u64, Batch)>,
-    /// The batches from number `first` on, those that were dealt out.
+    /// The batches from number `first` on that have been dealt.
     dealt: VecDeque<Option<Arc<Dealt>>>,
     first: u64,
-    /// By group, how many batches were applied.
+    /// The number of applied batches, by group.
     applied: Vec<u64>,
-    /// By group, how many keys there are.
+    /// The number of keys, by group.
     key_counts: Vec<u64>,
     /// No more batches will come.
     is_ended: bool,
-    /// The first that went wrong.
+    /// The first error.
     error: Option<Error>,
 }
 
@@ -133,13 +133,13 @@ impl State {
     }
 }
 
-/// What a worker does next.
+/// The next work of a worker.
 enum Work {
     Deal(u64, Batch),
     Apply(Arc<Dealt>),
 }
 
-/// Applies everything with so many workers; the database that is selected at the end, if anything says so.
+/// Applies everything with this many workers; returns the database that is selected at the end, if known.
 pub(super) fn apply_with(
     worker_count: usize,
     mut input: Input<'_>,
@@ -210,7 +210,8 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Reads batches, and takes those away that all have applied, to the end; the database that is selected there, if anything says so.
+    /// Reads batches, and removes those that all have applied, to the end; returns the database that is selected there,
+    /// if known.
     fn feed(
         &self,
         input: &mut Input<'_>,
@@ -257,7 +258,7 @@ impl Crew {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deals out and applies, to the end.
+    /// Deals and applies batches, to the end.
     fn work(&self, applier: &mut Applier<'_>, dealer: &Dealer<'_>, stage: &Stage<'_>) {
         let has_failed = || self.is_over();
         while let Some(work) = self.next_work(applier.group) {

@@ -34,25 +34,25 @@ use crate::runner::{Runner, Stage};
 use apply::{Applier, change_libraries};
 use deal::{Batch, Dealer, Failure};
 
-/// Batches that are under way at the same time, for each thread.
+/// Batches in progress at the same time, for each thread.
 const UNDER_WAY_MAX: usize = 4;
 
-/// What the journal says of what is to be loaded, and how its commands are run.
+/// What is to be loaded from a journal, and how its commands are run.
 #[derive(Clone, Copy)]
 pub struct Recovery<'a> {
     /// For people: the folder.
     pub name: &'a str,
-    /// The base, in the folder of the load's [`Names`](crate::Names); none if the slices begin with no data.
+    /// The base, in the folder of the load's [`Names`](crate::Names); `None` if the slices begin without data.
     pub base: Option<&'a str>,
-    /// The number of the last slice that is part of the base.
+    /// The number of the last slice that the base contains.
     pub slice: u64,
-    /// Where in the stream the slice after it begins.
+    /// The position in the stream at which the next slice begins.
     pub position: u64,
-    /// So many bytes of slices are expected, for whoever wants to know how far it is.
+    /// The expected bytes of slices, for reporting progress.
     pub slice_bytes: u64,
-    /// The commands that there are, with the names with which they were declared: those are in the journal.
+    /// All commands, by the names with which they are declared, which the journal uses.
     pub table: &'a Table,
-    /// What becomes of each command of the table.
+    /// The role of each command of the table.
     pub roles: &'a [Role],
 }
 
@@ -61,17 +61,17 @@ pub struct Recovery<'a> {
 pub struct FoundSlice {
     /// The slice.
     pub slice: Slice,
-    /// When it was written, in milliseconds since 1970; 0 if nobody knows.
+    /// When it was written, in milliseconds since 1970; 0 if unknown.
     pub unix_ms: u64,
     /// The path of its file.
     pub file: Arc<str>,
 }
 
-/// Gives slices, one after the other, until there are no more; an error is a line for people.
+/// Returns slices, one after the other, until there are no more; an error is a line for people.
 pub(crate) type Source<'a> = dyn FnMut() -> Result<Option<FoundSlice>, String> + 'a;
 
 impl Load<'_> {
-    /// What a journal holds: its base and then everything that `slices` gives; `None` if the load was stopped.
+    /// The content of a journal: its base and then everything from `slices`; `None` if the load was stopped.
     ///
     /// # Errors
     /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run. Nothing is
@@ -115,7 +115,7 @@ impl Load<'_> {
     }
 }
 
-/// Slices as they come, each of which is checked to continue the one before.
+/// Slices as they come; each is checked to continue the one before.
 struct Input<'a> {
     recovery: &'a Recovery<'a>,
     stage: &'a Stage<'a>,
@@ -177,7 +177,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Applies everything on this thread; the database that is selected at the end, if anything says so.
+/// Applies everything on this thread; returns the database that is selected at the end, if known.
 fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<Option<u32>, Error> {
     let (stage, table) = (input.stage, input.recovery.table);
     let dealer = input.dealer(1);

@@ -13,16 +13,18 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::{FileInfo, Open, directory_of, temporary_path};
 use crate::{Entropy, sys};
 
-/// The disk is asked for at least so much when something is not in memory: to ask takes about 0.1 ms, on the thread that must not wait.
+/// The disk is asked for at least this much when data are not in memory: asking takes about 0.1 ms, on a thread that
+/// must not wait.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
-/// Whoever may read a file that is created here; the mode of one that is replaced may allow more.
+/// The mode of new files. A file that replaces another keeps that one's mode, which may allow more.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// Names that are tried for a temporary file before somebody is thought to be in the way on purpose.
+/// Names tried for a temporary file before this is taken for an attack.
 const NAME_TRIES_MAX: u32 = 16;
 
-/// Opens a file. One that is written is never reached by a link at the end of its path, and is the server's own: see [`check_own`].
+/// Opens a file. A file to be written is not reached through a link at the end of its path, and must be the server's
+/// own: see [`check_own`].
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     match how {
         Open::Read => return File::open(path),
@@ -56,7 +58,7 @@ pub fn open_no_follow(path: &Path, options: &mut OpenOptions, flags: i32) -> io:
     opened
 }
 
-/// Does not wait for who writes to a pipe.
+/// Opens a regular file, without waiting for the writer of a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -66,8 +68,8 @@ fn has_code(opened: &io::Result<File>, code: i32) -> bool {
     opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(code))
 }
 
-/// Refuses devices. Where others may write to the folder, also refuses what is of none but them: they may have put it there to read
-/// what is written to it. Other names of the file (hard links) do no harm: backups are made by them.
+/// Refuses devices. If others may write to the folder, also refuses files of other users: they may have put the file
+/// there to read what is written to it. Other names of the file (hard links) do no harm: backups use them.
 fn check_own(metadata: &Metadata, path: &Path) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_char_device() || kind.is_block_device() {
@@ -89,7 +91,7 @@ fn check_owner(metadata: &Metadata, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file beside `path` that nobody could have foreseen, and that nobody else may read.
+/// Creates a file beside `path` with a name that nobody can predict, and that nobody else may read.
 pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
@@ -106,7 +108,7 @@ pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Lets those who may read and write the file at `path`, if there is one, do so with the file at `temporary`.
+/// Gives the file at `temporary` the permissions of the file at `path`, if that exists.
 pub(super) fn keep_permissions(temporary: &Path, path: &Path) -> io::Result<()> {
     const READ_AND_WRITE: u32 = 0o666;
     match fs::symlink_metadata(path) {
@@ -139,8 +141,8 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes at `offset` and waits until these bytes are durable. (With two calls, a write and a sync, somebody else's bytes
-/// would have to be waited for as well.)
+/// Writes at `offset` and waits until these bytes are durable. (A write followed by a sync would also wait for other
+/// threads' bytes.)
 pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     let write = || rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
     match write() {
@@ -153,7 +155,7 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
     }
 }
 
-/// Reads what is in memory. If nothing of it is, asks the disk for it.
+/// Reads what is in memory. If nothing is, asks the disk for it.
 pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match rustix::io::preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
@@ -172,7 +174,7 @@ pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Re
     }
 }
 
-/// Takes the room for the file's first `bytes`; false if the file system does not do that.
+/// Allocates space for the file's first `bytes`; false if the file system does not support that.
 pub(super) fn take_room(file: &File, bytes: u64) -> io::Result<bool> {
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {

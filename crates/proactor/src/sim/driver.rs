@@ -165,7 +165,7 @@ impl SimDriver {
         }
     }
 
-    /// Reads, and goes on writing what the window did not take before.
+    /// Reads, and continues writing what the window did not take before.
     fn serve(&mut self, slot: u32, events: &mut Vec<Event>) {
         if self.connections.wants_input(slot) {
             self.read(slot, events);
@@ -215,7 +215,7 @@ impl SimDriver {
         self.finish_closing(slot);
     }
 
-    /// Gives up what can no longer be sent; the tap still shows it.
+    /// Drops output that can no longer be sent; the tap still shows it.
     fn drop_output(&mut self, slot: u32) {
         let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
         connection.output.release(u64::MAX);

@@ -42,18 +42,18 @@ use buffers::BufferRing;
 use message::Message;
 use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
-/// Events after which a turn stops asking the kernel for more.
+/// Events after which a turn asks the kernel for no more.
 const EVENTS_MAX: usize = 256;
-/// Received bytes after which it does so: who sends more waits while others are served.
+/// Received bytes after which it asks for no more: a client that sends more waits while others are served.
 const TURN_BYTES_MAX: usize = 1 << 20;
-/// What a completion counts for beside its bytes.
+/// What a completion counts in addition to its bytes.
 const COMPLETION_BYTES: usize = 2048;
 
-/// What this driver knows of a connection.
+/// This driver's part of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     kernel: KernelSocket,
-    /// Operations of which a last completion is to come.
+    /// Operations whose last completion has yet to come.
     under_way: u32,
     is_receiving: bool,
     is_stopping: bool,
@@ -155,7 +155,7 @@ impl UringDriver {
         }
     }
 
-    /// Ends a connection without regard to its output.
+    /// Ends a connection without sending its output.
     fn cut(&mut self, slot: u32, mode: CloseMode) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let fd = connection.link.kernel.fd.as_fd();
@@ -167,7 +167,7 @@ impl UringDriver {
         self.abandon(slot);
     }
 
-    /// Ends everything that is under way; the slot is freed when the kernel has let go.
+    /// Cancels everything in progress; the slot is freed when nothing of it is left in the kernel.
     fn abandon(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
@@ -182,7 +182,7 @@ impl UringDriver {
         }
     }
 
-    /// Receives, or awaits a hang-up, as the connection's state wants it.
+    /// Receives, or waits for a hang-up, as the connection's state requires.
     fn read_on(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let wants_input = self.connections.wants_input(slot);
@@ -214,7 +214,7 @@ impl UringDriver {
         }
     }
 
-    /// Starts sending, unless that is under way or there is nothing.
+    /// Starts sending, unless that is in progress or there is nothing to send.
     fn send(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
@@ -241,7 +241,7 @@ impl UringDriver {
         unsafe { self.ring.send(fd, what, Tag::new(OpKind::Send, id)) };
     }
 
-    /// Starts sending output that was held until now; if there is none, a closing connection goes on.
+    /// Starts sending output that was held until now; if there is none, a closing connection continues.
     fn send_freed(&mut self, slot: u32) {
         let has_output =
             self.connections.occupant(slot).is_some_and(|connection| !connection.output.is_empty());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::buffers::BufferRing;
 use super::ring::{OpKind, Ring, Tag};
 
-/// The step that failed and how.
+/// Tests receiving; the error is the step that failed, and why.
 pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let at = |step| move |error| (step, error);
     let lacking = |kind| at("multishot receive")(io::Error::from(kind));

@@ -63,7 +63,7 @@ pub struct Frame {
     pub durable_slice: u64,
     /// When it was built, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The tag of the stream's id, see [`tag`](crate::manifest::tag).
+    /// The tag of the stream's id, see `manifest.rs`.
     pub stream_tag: u32,
     /// The checksum of the head of the frame before.
     pub before: u64,

@@ -43,7 +43,7 @@ pub enum Driver {
     Uring(Box<UringDriver>),
     /// Readiness: works everywhere.
     Epoll(Box<EpollDriver>),
-    /// A simulated network; see [`SimNet`](crate::SimNet).
+    /// A simulated network; see [`SimNet`].
     Sim(Box<SimDriver>),
 }
 

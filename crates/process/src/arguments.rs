@@ -8,13 +8,13 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Where `/proc/self/stat` has the address of the arguments, counted from what follows the name of the program.
+/// The field of `/proc/self/stat` with the address of the arguments, counted from the one after the program's name.
 const ARG_START_FIELD: usize = 45;
 
-/// Overwrites parts of the arguments (the program's name left out, each as its number and the bytes of it) with stars.
+/// Overwrites parts of the arguments with stars. A part is the number of an argument, the program's name not counted,
+/// and a range of its bytes.
 ///
-/// # Errors
-/// If the system does not let the process at its memory, or what lies there are not these arguments.
+/// # Errors If the system does not let the process read or write its memory, or these arguments are not found there.
 pub fn hide(args: &[String], parts: &[(usize, Range<usize>)]) -> io::Result<()> {
     if parts.is_empty() {
         return Ok(());

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use settings::{PIDFILE, Settings};
 
-/// The file of a server in the background, if the settings name none; as in Redis.
+/// Where a server in the background writes the file by default, as in Redis.
 const DEFAULT: &str = "/var/run/redis.pid";
 
-/// The file, removed when the server stops; `None`: there is none.
+/// The file. It is removed when the server stops. `None`: there is no file.
 #[derive(Debug)]
 pub struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it. A server without the file serves as well, so a failure is only logged.
-    /// In the background there always is one.
+    /// Writes the file. A server in the background always has one. A failure is only logged, because the server can do
+    /// without.
     pub fn write(settings: &Settings, is_in_background: bool) -> PidFile {
         let path = match settings.text(PIDFILE) {
             path if !path.is_empty() => path,

@@ -45,7 +45,7 @@ pub(super) const CLIENT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     complexity: "O(1)",
     group: Group::Connection,
@@ -108,7 +108,7 @@ fn client_setname(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A name without spaces and control characters.
+/// Checks that a name has no spaces and control characters.
 pub(super) fn valid_name(name: &[u8]) -> Result<&[u8], CommandError> {
     if !name.iter().all(u8::is_ascii_graphic) {
         return Err(CommandError::new(

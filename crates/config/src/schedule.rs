@@ -5,20 +5,20 @@
 
 use ds::calendar::date;
 
-/// The least and the greatest number of each field.
+/// The range of each field.
 const FIELDS: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
 
-/// When something is done.
+/// The times at which something is done, in the syntax of cron.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// The numbers of each field, as bits.
+    /// The numbers in each field, as bits.
     fields: [u64; 5],
-    /// Whether the day of the month and that of the week are `*`.
+    /// Whether the day of the month and the day of the week are `*`.
     any_day: [bool; 2],
 }
 
 impl Schedule {
-    /// The schedule that `text` describes; the error says what is wrong.
+    /// Parses a schedule. The error says what is wrong.
     pub fn parse(text: &str) -> Result<Schedule, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.len() != FIELDS.len() {
@@ -35,7 +35,7 @@ impl Schedule {
         Ok(Schedule { fields, any_day: [words[2].starts_with('*'), words[4].starts_with('*')] })
     }
 
-    /// Whether it names the minute of this second since 1970.
+    /// Whether the schedule includes the minute of this time, in seconds since 1970.
     pub fn is_due(&self, seconds: u64) -> bool {
         let day = seconds / 86_400;
         let (_, month, day_of_month) = date(day);

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::{check, in_new_folder, say};
 
-/// Makes the copy, and tells what is in it.
+/// Makes the copy, and reports its content.
 pub(crate) fn copy(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     from.journal()?;
     let id = random_id()?;

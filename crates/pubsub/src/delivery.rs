@@ -28,7 +28,7 @@ use shard::Scope;
 
 use crate::subscriptions::Subscriptions;
 
-/// Divides a message among the threads of its receivers, and has it sent to each.
+/// Splits a message by the threads of its receivers; `send` gets one part for each thread.
 pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Published)) {
     published.to.sort_by_key(|receiver| receiver.subscriber.thread);
     while let Some(last) = published.to.last() {
@@ -39,7 +39,7 @@ pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Publi
     }
 }
 
-/// Takes out of `posts` what they publish for receivers on `thread`.
+/// Takes messages for receivers on `thread` out of `posts`.
 pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
     let mut taken = Vec::new();
     for post in posts {
@@ -54,14 +54,14 @@ pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
     taken
 }
 
-/// The same message to other receivers.
+/// The same message for other receivers.
 fn to_others(published: &Published, to: Vec<Receiver>) -> Published {
     let (channel, message) = (published.channel.clone(), published.message.clone());
     Published { to, medium: published.medium, channel, message, held_for: published.held_for }
 }
 
-/// Takes `connection` out of the receivers of a message on a channel, and writes what it gets, as far as it is still
-/// subscribed.
+/// Removes `connection` from the receivers of a message on a channel, and writes the message for those of its
+/// subscriptions that still exist.
 pub fn deliver_to(
     published: &mut Published,
     (connection, proto): (u64, Proto),
@@ -80,16 +80,16 @@ pub fn deliver_to(
     }
 }
 
-/// A message as bytes, which are made once for all receivers that get the same. They come pattern by pattern, so the last
-/// encoding for each protocol is enough.
+/// Caches the encoded message: all receivers of the same bytes share them. Receivers are sorted by pattern, so one
+/// encoding for each protocol suffices.
 #[derive(Default)]
 pub struct Encodings<'a>([Option<Encoded<'a>>; 2]);
 
-/// The pattern that a message was encoded for, if any, and its bytes.
+/// An encoded message, and the pattern that it was encoded for, if any.
 type Encoded<'a> = (Option<&'a [u8]>, Arc<Vec<u8>>);
 
 impl<'a> Encodings<'a> {
-    /// The message as a client gets it that speaks `proto`, by `pattern` or because it subscribed to the channel.
+    /// The message for a client of protocol `proto` that subscribed to `pattern`, or to the channel (`None`).
     pub fn get(
         &mut self,
         published: &Published,
@@ -105,7 +105,7 @@ impl<'a> Encodings<'a> {
     }
 }
 
-/// The message as a client gets it.
+/// Encodes the message.
 fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
     let mut out = Output::new();
     let mut reply = Reply::new(&mut out, proto);

@@ -17,7 +17,7 @@ use resp::{Proto, Reply};
 
 use crate::broadcasts::Keys;
 
-/// The channel on which RESP2 clients hear of changes.
+/// The channel on which RESP2 clients are told of changed keys.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// Tells a client that `keys` have changed; `None`: all keys.

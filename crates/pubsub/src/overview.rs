@@ -6,7 +6,7 @@ use shard::Scope;
 
 use crate::{Ctx, Entry, Run};
 
-/// What there is to know of channels and their subscribers.
+/// PUBSUB and its subcommands.
 pub(crate) const PUBSUB: Entry = Entry {
     name: "pubsub",
     summary: "A container for Pub/Sub commands.",

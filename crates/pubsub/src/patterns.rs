@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shard::Subscriber;
 
-/// Patterns with those who subscribed to them.
+/// Subscribers by pattern.
 pub(crate) type PatternMap = BTreeMap<Arc<[u8]>, Vec<Subscriber>>;
 
 /// All patterns.
@@ -22,13 +22,13 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// Number of patterns that somebody subscribed to.
+    /// The number of patterns that have subscribers.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The patterns as they are now.
+    /// The current patterns.
     pub(crate) fn snapshot(&self) -> Arc<PatternMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

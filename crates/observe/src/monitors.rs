@@ -14,7 +14,7 @@ use proactor::ConnId;
 use crate::observed::Observed;
 use crate::stats::ThreadStats;
 
-/// Connections of one thread that get a line for every command.
+/// The monitors of one thread: connections that are shown every command.
 #[derive(Debug)]
 pub struct Monitors {
     stats: &'static ThreadStats,
@@ -23,18 +23,18 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    /// None, on a thread with these counters.
+    /// For the thread with these counters.
     pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Monitors {
         Monitors { stats, observed, conns: Vec::new() }
     }
 
-    /// Whether anybody monitors, on any thread.
+    /// Whether any thread has monitors.
     #[inline]
     pub fn are_there(&self) -> bool {
         self.observed.monitor_count() > 0
     }
 
-    /// Whether this command is shown to anybody.
+    /// Whether monitors are shown this command.
     #[inline]
     pub fn see(&self, command: &Command) -> bool {
         self.are_there() && !command.has(Flag::Admin)
@@ -45,14 +45,14 @@ impl Monitors {
         (0..).zip(self.observed.threads()).filter(|(_, stats)| stats.monitors.get() > 0).map(|(id, _)| id)
     }
 
-    /// This connection becomes one of them.
+    /// Adds a monitor.
     pub fn add(&mut self, conn: ConnId) {
         self.conns.push(conn);
         self.stats.monitors.add(1);
         self.observed.add_monitor();
     }
 
-    /// If this one was one of them, it is none any more.
+    /// Removes a connection if it is a monitor.
     pub fn remove(&mut self, conn: ConnId) {
         if let Some(index) = self.conns.iter().position(|known| *known == conn) {
             self.conns.remove(index);
@@ -61,18 +61,18 @@ impl Monitors {
         }
     }
 
-    /// Those of this thread.
+    /// The monitors of this thread.
     pub fn conns(&self) -> &[ConnId] {
         &self.conns
     }
 }
 
-/// Where a command comes from.
+/// The source of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// A script.
     Script,
-    /// A client at a socket in the file system, which is this.
+    /// A client of this Unix socket.
     Unix(&'a str),
     /// A client at this address.
     Peer(&'a str),

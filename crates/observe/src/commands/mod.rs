@@ -10,6 +10,6 @@ mod slowlog;
 
 pub use info::{Value, figures};
 
-/// All of them.
+/// The commands of this crate.
 pub const ENTRIES: &[Entry] =
     &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];

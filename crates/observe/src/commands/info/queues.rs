@@ -8,9 +8,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::Report;
 
-/// Queues that are shown.
+/// The most queues that are shown.
 pub(super) const QUEUES_SHOWN_MAX: usize = 200;
-/// What is encoded in names besides bytes that are not ASCII.
+/// The ASCII characters that are encoded in names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
 
 pub(super) fn queues(report: &mut Report) {

@@ -5,8 +5,8 @@
 use command::CommandResult;
 use resp::memcached::Verb;
 
-/// The reply to a request of a client that nobody knows yet; `admits` says whether a user with this password is let in. `None`: the client wants to
-/// go, and gets no reply.
+/// The reply to a request of a client that has not authenticated. `admits`: whether a user with this password is
+/// accepted. `None`: the client wants to disconnect, and gets no reply.
 pub fn reply_to_stranger(
     verb: Verb,
     words: &[&[u8]],

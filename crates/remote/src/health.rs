@@ -18,12 +18,12 @@ use crate::figures::shown;
 
 /// The flag.
 pub(crate) const FLAG: &str = "--check-health";
-/// How long a server may take to accept, and to send something.
+/// How long the server may take to accept the connection, and to send more of a reply.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The first line of an answer is shorter.
+/// The longest first line of a reply.
 const LINE_BYTES_MAX: usize = 256;
 
-/// Does what the arguments ask for.
+/// Checks the server that the arguments name.
 pub(crate) fn check(args: &[String]) -> Result<(), Error> {
     let (mut host, mut port) = ("127.0.0.1", 8379);
     let mut args = args.iter().filter(|arg| *arg != FLAG);
@@ -48,7 +48,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), Error> {
     }
 }
 
-/// The first line of what the server answers.
+/// Reads the first line of the reply.
 fn first_line(mut stream: TcpStream) -> io::Result<String> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;

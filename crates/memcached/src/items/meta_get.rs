@@ -27,14 +27,14 @@ fn mg(ctx: &mut Ctx) -> CommandResult {
     }
 }
 
-/// The item as it was found.
+/// The item that was found.
 struct Found {
     marks: Marks,
     expiry: Expiry,
     length: usize,
     idle_seconds: u32,
     was_read: bool,
-    /// The request itself made it.
+    /// The request itself created it.
     is_new: bool,
 }
 
@@ -92,8 +92,8 @@ fn fetch(ctx: &mut Ctx, flags: &MetaFlags) -> CommandResult {
     Ok(())
 }
 
-/// Appends what the flags ask for, in their order, and the words about who fetches a new value. Returns when the item is to
-/// expire, and whether this client has won.
+/// Appends what the flags ask for, in their order, and the flags that say which client fetches a new value. Returns the
+/// item's new expiry, and whether it is this client.
 fn write_words(ctx: &mut Ctx, flags: &MetaFlags, found: &Found, reply: &mut Vec<u8>) -> (Expiry, bool) {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let mut expiry = found.expiry;

@@ -12,7 +12,7 @@ use crate::json::{base64, of_reply};
 use crate::query::Query;
 use crate::run_command::{arguments, queue};
 
-/// Any bytes in all places where a request has some.
+/// Puts any bytes into all places of a request.
 pub fn check_request(input: &[u8]) {
     let lines: Vec<&[u8]> = input.splitn(5, |&byte| byte == b'\n').collect();
     check_headers(&lines);

@@ -6,7 +6,7 @@ use observe::{EntryType, Facts, Persistence};
 use super::exposition::{Exposition, Kind};
 use crate::state::State;
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     let server = facts.server();
     page.family("darter_info", Kind::Gauge, "Version and driver of the server.");

@@ -20,7 +20,7 @@ use self::exposition::{Exposition, Format};
 use crate::reply::{self, Answer};
 use crate::state::State;
 
-/// All metrics, in the format that is asked for.
+/// All metrics, in the requested format.
 pub(crate) fn answer(state: &State, headers: &HeaderMap) -> Answer {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::wanted(accept);

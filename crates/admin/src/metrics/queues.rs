@@ -7,7 +7,7 @@ use super::exposition::{Exposition, Kind, label_text};
 use crate::labels::Sum;
 use crate::state::State;
 
-/// The name under which queues without labels of their own are summed up.
+/// The name for all queues without labels of their own.
 const OTHER: &str = "other";
 
 /// The labels of a queue.
@@ -24,7 +24,7 @@ impl Labelled<'_> {
     }
 }
 
-/// Where all metrics of a queue come from: a name, what it is, and how it is read.
+/// A metric of queues: its name, its type, its help, and how it is read.
 type Figure = (&'static str, Kind, &'static str, fn(&Row) -> Option<f64>);
 
 const FIGURES: [Figure; 7] = [
@@ -47,7 +47,7 @@ const FIGURES: [Figure; 7] = [
     }),
 ];
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, state: &State) {
     let rows = state.source.queues();
     let places_max = state.source.settings().number(METRICS_QUEUES_MAX) as usize;
@@ -89,7 +89,7 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
     }
 }
 
-/// A figure of all queues without labels of their own: the oldest of them, else the sum.
+/// The value for all queues without labels of their own: of ages the greatest, of other figures the sum.
 fn of_other(name: &str, rest: &[&Row], other: &Sum, read: fn(&Row) -> Option<f64>) -> f64 {
     let values = rest.iter().filter_map(|row| read(row));
     match name {

@@ -12,7 +12,7 @@ use settings::{MAXCLIENTS, Settings};
 use super::exposition::{Exposition, Kind, number};
 use crate::state::State;
 
-/// What the exporter calls a figure of INFO.
+/// The exporter's name for a figure of INFO.
 struct Name {
     info: &'static str,
     metric: &'static str,
@@ -27,7 +27,7 @@ const fn counter(info: &'static str, metric: &'static str) -> Name {
     Name { info, metric, kind: Kind::Counter }
 }
 
-/// The sections of INFO that have them.
+/// The sections of INFO that contain them.
 const SECTIONS: [&str; 7] = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU"];
 
 const NAMES: &[Name] = &[
@@ -184,7 +184,7 @@ const NAMES: &[Name] = &[
     counter("used_cpu_user_main_thread", "redis_cpu_user_main_thread_seconds_total"),
 ];
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     let settings = state.source.settings();
     exporter(page, state);
@@ -199,7 +199,7 @@ pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     configuration(page, settings, facts);
 }
 
-/// What the exporter says of itself.
+/// Metrics of the exporter about itself.
 fn exporter(page: &mut Exposition, state: &State) {
     let counts = &state.counts;
     let [all_seconds, last_seconds] = counts.scrape_seconds.get();
@@ -270,7 +270,7 @@ fn info(page: &mut Exposition, facts: &dyn Facts) {
     });
 }
 
-/// Which instance it is.
+/// Information that identifies the instance.
 fn instance(page: &mut Exposition, facts: &dyn Facts) {
     let (server, replication, memory) = (facts.server(), facts.replication(), facts.memory());
     let started_s = (server.now_us / 1_000_000).saturating_sub(server.uptime_seconds);
@@ -381,7 +381,7 @@ fn commands(page: &mut Exposition, facts: &dyn Facts) {
     }
 }
 
-/// Error replies by their first word.
+/// Error replies by code.
 fn errors(page: &mut Exposition, facts: &dyn Facts) {
     page.family("redis_errors_total", Kind::Counter, "Error replies by their first word.");
     for (code, count) in facts.observed().errors() {
@@ -389,7 +389,7 @@ fn errors(page: &mut Exposition, facts: &dyn Facts) {
     }
 }
 
-/// What the latency monitor noted last.
+/// The last samples of the latency monitor.
 fn latencies(page: &mut Exposition, facts: &dyn Facts) {
     let spikes = facts.observed().latency_spikes();
     page.family(
@@ -415,7 +415,7 @@ fn slow_log(page: &mut Exposition, facts: &dyn Facts) {
     page.single("redis_last_slow_execution_duration_seconds", Kind::Gauge, help, us as f64 / 1e6);
 }
 
-/// The replicas, and the primary that is followed.
+/// The replicas and the primary.
 fn replicas(page: &mut Exposition, facts: &dyn Facts) {
     let replication = facts.replication();
     let fields = |line: &str, name: &str| -> String {
@@ -468,7 +468,7 @@ fn replicas(page: &mut Exposition, facts: &dyn Facts) {
     page.sample("redis_slave_info", &labels, 1.0);
 }
 
-/// Settings that the exporter shows.
+/// Settings that the exporter shows as metrics.
 fn configuration(page: &mut Exposition, settings: &Settings, facts: &dyn Facts) {
     for (name, value) in [
         ("redis_config_maxclients", settings.number(MAXCLIENTS) as f64),

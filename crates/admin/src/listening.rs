@@ -19,7 +19,8 @@ pub struct Listening {
 impl Listening {
     /// Opens the sockets of the settings; `None` if `http-port` is 0.
     ///
-    /// # Errors If one of them cannot be opened.
+    /// # Errors
+    /// If one of them cannot be opened.
     pub fn open(settings: &Settings) -> Result<Option<Listening>, Error> {
         let port = settings.number(HTTP_PORT) as u16;
         if port == 0 {

@@ -46,7 +46,8 @@ const TELL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Serves HTTP on a thread of its own, until the process ends.
 ///
-/// # Errors If the system provides no thread or no random numbers.
+/// # Errors
+/// If the system provides no thread or no random numbers.
 pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Error> {
     let mut secret = [0; 16];
     proactor::Entropy::from_os()?.secret(&mut secret)?;

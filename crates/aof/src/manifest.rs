@@ -23,7 +23,8 @@ pub struct Manifest {
 impl Manifest {
     /// Parses a manifest.
     ///
-    /// # Errors Whatever Redis refuses too: text that is not in the form in which it is written.
+    /// # Errors
+    /// Whatever Redis refuses too: text that is not in the form in which it is written.
     pub fn decode(text: &[u8]) -> Result<Manifest, ManifestError> {
         let mut manifest = Manifest::default();
         let mut last_number = 0;

@@ -67,7 +67,8 @@ const OTHER_PROGRAMS: &[&str] = &["--sentinel", "--test-memory", "--check-system
 impl Invocation {
     /// Parses the arguments after the program's name.
     ///
-    /// # Errors If the first one is neither a file nor a flag, or a word belongs to no flag.
+    /// # Errors
+    /// If the first one is neither a file nor a flag, or a word belongs to no flag.
     pub fn parse<E: Copy>(table: &Table<E>, args: &[String]) -> Result<Invocation, Error> {
         let first = args.first().map(String::as_str);
         if args.iter().any(|arg| arg == "--help") || first == Some("-h") {
@@ -119,7 +120,8 @@ impl Arguments {
 
     /// Reads the configuration file, then the environment, then the command line.
     ///
-    /// # Errors If something cannot be read, or does not consist of lines of words. Names and values are not checked.
+    /// # Errors
+    /// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
     pub fn read<E: Copy>(&self, table: &Table<E>) -> Result<Configuration, Error> {
         let mut reading = Reading::new(table);
         let file = match &self.source {

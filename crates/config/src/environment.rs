@@ -16,7 +16,8 @@ pub const ENVIRONMENT_PREFIX: &str = "DARTER_SET_";
 
 /// The directives in environment variables, ordered by name. Variables without the prefix are ignored.
 ///
-/// # Errors If a directive that is not a setting has unbalanced quotes.
+/// # Errors
+/// If a directive that is not a setting has unbalanced quotes.
 pub(crate) fn directives<E: Copy>(
     table: &Table<E>,
     variables: &[(String, Vec<u8>)],

@@ -75,7 +75,8 @@ pub struct Value {
 impl SettingKind {
     /// Parses `words`. `current`: the value before, for kinds that add to it.
     ///
-    /// # Errors Why the words are invalid, in Redis' words.
+    /// # Errors
+    /// Why the words are invalid, in Redis' words.
     pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
         // CONFIG SET has all words in one, without quotes, and the text that is kept has none either.
         let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };

@@ -38,7 +38,8 @@ pub struct Directive {
 
 /// Reads the directives of a text and of the files that it includes. `name`: the text's name in errors.
 ///
-/// # Errors If something cannot be read, or does not consist of lines of words. Names and values are not checked.
+/// # Errors
+/// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
 pub fn directives<E: Copy>(table: &Table<E>, text: &[u8], name: &str) -> Result<Vec<Directive>, Error> {
     let mut reading = Reading::new(table);
     reading.text(text, name)?;

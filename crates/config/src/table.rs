@@ -44,8 +44,9 @@ impl<E: Copy> Table<E> {
 
     /// Checks the table. The table's owner calls this in a test.
     ///
-    /// # Panics If a name occurs twice; if a setting has no description or an invalid default; if the directives
-    /// without effect are not sorted, or their defaults are not in canonical form.
+    /// # Panics
+    /// If a name occurs twice; if a setting has no description or an invalid default; if the directives without effect
+    /// are not sorted, or their defaults are not in canonical form.
     pub fn assert_valid(&self) {
         for (id, setting) in self.all() {
             assert_eq!(self.find(setting.name), Some(id), "{} occurs twice", setting.name);

@@ -45,7 +45,8 @@ impl Changed {
 impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
     /// All settings have their defaults.
     ///
-    /// # Panics If the table does not have `COUNT` settings with an effect, or a default is invalid.
+    /// # Panics
+    /// If the table does not have `COUNT` settings with an effect, or a default is invalid.
     pub fn new(table: &'static Table<E>) -> Self {
         assert_eq!(table.settings.len(), COUNT, "each number has its place");
         let values: Vec<Value> = table.all().map(|(_, setting)| setting.default_value()).collect();
@@ -108,7 +109,8 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
     /// `CONFIG SET`: applies all `pairs`, or none if one is invalid. `may_protected`: the client may change settings
     /// that say where files are written.
     ///
-    /// # Errors For the first setting that is unknown or may not change; if there is none, for the first invalid value.
+    /// # Errors
+    /// For the first setting that is unknown or may not change; if there is none, for the first invalid value.
     pub fn change(&self, pairs: &[(&str, &str)], may_protected: bool) -> Result<Changed, Refusal> {
         let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::record::Record;
 use crate::recorder::{Place, Sink};
 
-/// A record and its place in the order.
+/// A record and its stamp.
 type Stamped = (u64, Record);
 
-/// What all threads have recorded; clones are the same tape.
+/// The records of all threads. Clones share the same tape.
 #[derive(Clone, Debug, Default)]
 pub struct Tape(Arc<Shared>);
 
@@ -24,7 +24,7 @@ struct Shared {
     tracks: Mutex<Vec<Arc<Mutex<Vec<Stamped>>>>>,
 }
 
-/// Where one thread's records go.
+/// The sink of one thread.
 #[derive(Debug)]
 struct Track {
     tape: Tape,
@@ -32,14 +32,14 @@ struct Track {
 }
 
 impl Tape {
-    /// A sink for one more thread.
+    /// A sink for another thread.
     pub fn track(&self) -> Box<dyn Sink> {
         let records = Arc::default();
         locked(&self.0.tracks).push(Arc::clone(&records));
         Box::new(Track { tape: self.clone(), records })
     }
 
-    /// Takes what was recorded since the last time, in order. Nobody may be recording meanwhile.
+    /// Takes out what was recorded since the last call, in order. No thread may be recording.
     pub fn take(&self) -> Vec<Record> {
         let tracks = locked(&self.0.tracks);
         let mut records: Vec<Stamped> =

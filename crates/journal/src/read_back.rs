@@ -34,7 +34,8 @@ impl ReadBack {
     /// The next part of the stream, the rest of a slice, as a reader with this release of Redis understands it (`None`:
     /// a reader that understands everything); `None` at the end. Waits for the log thread.
     ///
-    /// # Errors The next part has been removed, or the journal has failed.
+    /// # Errors
+    /// The next part has been removed, or the journal has failed.
     pub fn next(&mut self, version: Option<RedisVersion>) -> Result<Option<Vec<u8>>, Error> {
         while self.position < self.end {
             let scan = match &mut self.scan {

@@ -18,7 +18,8 @@ const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
 
 /// The entry of a verb.
 ///
-/// # Panics If the verb is about items.
+/// # Panics
+/// If the verb is about items.
 pub(crate) fn entry(verb: Verb) -> &'static Entry {
     match verb {
         Verb::FlushAll => &FLUSH_ALL,

@@ -23,7 +23,8 @@ pub fn names(settings: &Settings, disk: &Disk) -> Names {
 
 /// Checks what is on `disk`, and decides whether the snapshot or append-only files of Redis are loaded.
 ///
-/// # Errors If both exist and nothing says which one counts, or if one cannot be read.
+/// # Errors
+/// If both exist and nothing says which one counts, or if one cannot be read.
 pub fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
     let wanted = match settings.number(IMPORT_AOF) {
         IMPORT_ASK => Wanted::Ask,

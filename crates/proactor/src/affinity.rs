@@ -101,7 +101,8 @@ impl CpuSet {
 
     /// Confines the calling thread, and threads that it starts, to these.
     ///
-    /// # Errors The system's, if none of them exists or may be used.
+    /// # Errors
+    /// The system's, if none of them exists or may be used.
     pub fn confine(&self) -> std::io::Result<()> {
         let mut mask = Mask::new();
         self.0.iter().for_each(|cpu| mask.set(*cpu));

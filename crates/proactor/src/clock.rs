@@ -44,7 +44,8 @@ impl Clock {
 
     /// Sets the wall clock ahead, or back, for all clones of a simulated clock.
     ///
-    /// # Panics If it is the real clock, which cannot be set from here.
+    /// # Panics
+    /// If it is the real clock, which cannot be set from here.
     pub fn set_ahead(&self, ms: i64) {
         match &self.0 {
             Source::Real { .. } => panic!("the machine's clock is not ours"),

@@ -38,7 +38,8 @@ pub const HANDSHAKE_BYTES_MAX: usize = 256 * 1024;
 pub trait Codec: Debug + Send {
     /// Decodes all bytes in `wire`, and appends the plain bytes to `plain`.
     ///
-    /// # Errors If the peer violates the protocol. What `send` then still returns is the last thing that is sent.
+    /// # Errors
+    /// If the peer violates the protocol. What `send` then still returns is the last thing that is sent.
     fn receive(&mut self, wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, io::ErrorKind>;
 
     /// Whether plain bytes can be sent, because the handshake is complete.

@@ -14,7 +14,8 @@ const ARG_START_FIELD: usize = 45;
 /// Overwrites parts of the arguments with stars. A part is the number of an argument, the program's name not counted,
 /// and a range of its bytes.
 ///
-/// # Errors If the system does not let the process read or write its memory, or these arguments are not found there.
+/// # Errors
+/// If the system does not let the process read or write its memory, or these arguments are not found there.
 pub fn hide(args: &[String], parts: &[(usize, Range<usize>)]) -> io::Result<()> {
     if parts.is_empty() {
         return Ok(());

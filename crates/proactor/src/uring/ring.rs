@@ -181,7 +181,8 @@ impl Ring {
 
     /// Sends a run of bytes, or what a message points at.
     ///
-    /// # Safety The bytes, and the message, must stay in place and unchanged until the completion.
+    /// # Safety
+    /// The bytes, and the message, must stay in place and unchanged until the completion.
     pub(super) unsafe fn send(&mut self, fd: RawFd, what: ToSend, tag: Tag) {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         let entry = match what {

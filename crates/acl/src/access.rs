@@ -1,7 +1,7 @@
-//! As whom a client acts, and whether its commands may run.
+//! The user that a client acts as, and whether its commands may run.
 //!
-//! An access holds the account as it was when it was looked up, with the number of changes that the users had seen by
-//! then. So a client without restrictions costs one comparison for each command, and no lock is taken unless users have
+//! An access keeps the account as it was when it was looked up, with the number of changes that the users had seen by
+//! then. So for a client without restrictions a command costs one comparison, and a lock is taken only after users have
 //! changed.
 
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use crate::seat::Seat;
 use crate::user::User;
 use crate::users::{Account, DEFAULT, Latest, Users};
 
-/// The error of a client that cannot authenticate as whom it says.
+/// The error for a wrong user name or password.
 pub const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
-/// The error of a client from where too many wrong passwords have come.
+/// The error for a client whose address has sent too many wrong passwords.
 pub const TOO_MANY_PASSWORDS: CommandError =
     CommandError::fixed("ERR too many wrong passwords from this address; try again in ten seconds");
 
-/// As whom a client acts.
+/// The user that a client acts as.
 #[derive(Clone, Debug)]
 pub struct Access {
     account: Arc<Account>,
-    /// The changes of users that `account` has seen.
+    /// The number of changes to users when `account` was looked up.
     change_count: u64,
-    /// Somebody has authenticated, or there was no need to.
+    /// The client has authenticated, or needs no password.
     is_authenticated: bool,
-    /// Its commands must be looked at.
+    /// Each command must be checked.
     is_limited: bool,
 }
 
 /// What a client lacks to run a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
-    /// Authentication.
+    /// The client has not authenticated.
     Authentication,
-    /// A permission.
+    /// The user lacks a permission.
     Permission(Denied),
-    /// The user that it acts as, see [`Access::follow`]: it is to be disconnected.
+    /// The user no longer exists, see [`Access::follow`]. The client is to be disconnected.
     User,
 }
 
 impl Users {
-    /// As whom a new client acts.
+    /// The access of a new client.
     pub fn access(&self) -> Access {
         // Counted before it is looked up: at worst it is looked up once more.
         let change_count = self.change_count();
@@ -55,8 +55,8 @@ impl Users {
         Access::new(account, change_count, is_authenticated)
     }
 
-    /// The same on a port whose clients cannot say another name later: where there are several users, nobody is one of them
-    /// without a password.
+    /// The access of a new client on a port where clients cannot authenticate later. If there are several users, such a
+    /// client needs a password.
     pub fn access_by_name(&self) -> Access {
         let is_alone = self.is_default_alone();
         let mut access = self.access();
@@ -64,7 +64,7 @@ impl Users {
         access
     }
 
-    /// As whom a client acts that authenticates as the user `name`; `None` if it may not.
+    /// The access of a client that authenticates as the user `name`; `None` if name or password are wrong.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         let change_count = self.change_count();
         // Also for a name that nobody has: how long it takes must not tell which names there are.
@@ -73,7 +73,8 @@ impl Users {
         Some(Access::new(account, change_count, true))
     }
 
-    /// As whom a client acts of whom somebody else knows that it is the user `name`; `None` if that user may not.
+    /// The access of a client that was proven to be the user `name` by other means than a password; `None` if that user
+    /// does not exist or is off.
     pub fn vouch_for(&self, name: &[u8]) -> Option<Access> {
         let change_count = self.change_count();
         let account = self.find(name).filter(|account| account.user.is_on)?;
@@ -88,14 +89,14 @@ impl Access {
         access
     }
 
-    /// The user that it acts as.
+    /// The user that the client acts as.
     #[inline]
     pub fn user(&self) -> &User {
         &self.account.user
     }
 
-    /// Has the connection that is to act so take a seat of the user in the place of what it has, if there are fewer than `count_max`
-    /// taken (0: any number).
+    /// Counts the connection among those of this user. `seat` is its place among those of the user that it has acted
+    /// as. Fails if the user has `count_max` connections (0: no limit).
     pub fn take_seat(&self, seat: &mut Option<Seat>, count_max: u64) -> CommandResult {
         if *self.user().name == *DEFAULT {
             *seat = None;
@@ -104,48 +105,48 @@ impl Access {
         Seat::take(&self.account.seats, seat, count_max)
     }
 
-    /// The number of that user's account.
+    /// The number of the user's account.
     #[inline]
     pub fn user_number(&self) -> u64 {
         self.account.number
     }
 
-    /// Whether somebody has authenticated, or there was no need to.
+    /// Whether the client has authenticated, or needs no password.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated
     }
 
-    /// Whether its commands must be looked at, as far as it knows of the users.
+    /// Whether each command must be checked. Later changes to users are not considered.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// Lets it run everything: what is checked elsewhere, or comes from the server itself.
+    /// Allows everything: for commands that are checked elsewhere, or come from the server itself.
     pub fn lift_limits(&mut self) {
         self.is_limited = false;
     }
 
-    /// Whether a command must be looked at before it runs, because there are limits, or because `users` have changed.
+    /// Whether a command must be checked before it runs: because there are limits, or because `users` have changed.
     #[inline]
     pub fn needs_check(&self, users: &Users) -> bool {
         self.has_missed_change(users) || self.is_limited
     }
 
-    /// Whether users have changed since its account was looked up.
+    /// Whether users have changed since the account was looked up.
     #[inline]
     pub fn has_missed_change(&self, users: &Users) -> bool {
         self.change_count != users.change_count()
     }
 
-    /// Whether it acts as its user is now, though there may have been changes of others.
+    /// Whether this is the latest state of the user. Changes to other users do not matter.
     pub fn is_of(&self, latest: &Latest) -> bool {
         latest.find(&self.account.user.name).is_some_and(|account| Arc::ptr_eq(account, &self.account))
     }
 
-    /// Acts as what its user is now; returns what the user was before, or `None` if it is gone, even if there is
-    /// another one of its name.
+    /// Takes over the latest state of the user, and returns the one before. Returns `None` if the user was deleted,
+    /// even if there is a new one of the same name.
     pub fn follow(&mut self, latest: &Latest) -> Option<Arc<Account>> {
         let account = latest.find(&self.account.user.name);
         let account = account.filter(|account| account.number == self.account.number)?;
@@ -153,12 +154,12 @@ impl Access {
         Some(std::mem::replace(self, next).account)
     }
 
-    /// Whether somebody must authenticate first. Nobody has, so it is the default user's.
+    /// Whether the client must authenticate first. Before that it acts as the default user.
     fn lacks_authentication(&self) -> bool {
         !self.is_authenticated && !self.account.user.is_open()
     }
 
-    /// What it lacks to run `command` with `args`, if anything.
+    /// Checks whether the client may run `command` with `args`.
     pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
         if !self.is_limited {
             return Ok(());
@@ -170,7 +171,7 @@ impl Access {
         self.account.user.check(command, args).map_err(Lack::Permission)
     }
 
-    /// Whether it may run `command` and read every key there is as well.
+    /// Whether the client may run `command` and read every key.
     pub fn may_read_all(&self, command: &Command, args: &[&[u8]]) -> bool {
         !self.is_limited || self.account.user.may_read_all(command, args)
     }

@@ -1,6 +1,6 @@
 //! Whether a user may run a command.
 //!
-//! Each selector is tried by itself: what one allows of a command and another one of the same command does not add up.
+//! Each selector is tried by itself: the permissions of several selectors for one command do not add up.
 
 use std::cell::OnceCell;
 
@@ -9,7 +9,7 @@ use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse};
 use crate::selector::Selector;
 use crate::user::User;
 
-/// What a user lacks a permission for, the least telling one first.
+/// What a permission is missing for. If several are missing, the last of these is reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
     /// The command itself.
@@ -18,12 +18,12 @@ pub enum Reason {
     Key,
     /// Authentication failed.
     Auth,
-    /// A channel.
+    /// A channel of Pub/Sub.
     Channel,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Auth, Reason::Channel];
 
     /// Its name in ACL LOG.
@@ -42,12 +42,12 @@ impl Reason {
 pub struct Denied {
     /// What is missing.
     pub reason: Reason,
-    /// The argument that it is about; 0 if it is the command.
+    /// The argument that was denied; 0 for the command itself.
     pub index: usize,
 }
 
 impl Denied {
-    /// The name of what is missing: of the command, the key or the channel.
+    /// The name of the denied command, key or channel.
     pub fn object<'a>(self, command: &'a Command, args: &[&'a [u8]]) -> &'a [u8] {
         match self.reason {
             Reason::Command | Reason::Auth => command.full_name.as_bytes(),
@@ -55,7 +55,7 @@ impl Denied {
         }
     }
 
-    /// The sentence about it.
+    /// The text of the error.
     pub fn text(self, user: &User, command: &Command) -> Vec<u8> {
         let name = command.full_name.as_bytes();
         match self.reason {
@@ -67,17 +67,17 @@ impl Denied {
         }
     }
 
-    /// The error that a client of `user` gets.
+    /// The error for a client that acts as `user`.
     pub fn refusal(self, user: &User, command: &Command) -> CommandError {
         CommandError::quoting("NOPERM ", &self.text(user, command), "")
     }
 
-    /// The error that its script gets.
+    /// The error for a script of such a client.
     pub fn refusal_in_script(self, user: &User, command: &Command) -> CommandError {
         CommandError::quoting("NOPERM ACL failure in script: ", &self.text(user, command), "")
     }
 
-    /// The sentence with the name of key or channel.
+    /// The text of the error with the name of the key or channel.
     pub fn full_text(self, user: &User, command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let what: &[u8] = match self.reason {
             Reason::Key => b"' key",
@@ -90,12 +90,12 @@ impl Denied {
 }
 
 impl User {
-    /// Whether it may run `command` with `args`.
+    /// Checks whether the user may run `command` with `args`.
     pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
         self.check_selectors(command, args, |_| true)
     }
 
-    /// Whether it may, and read every key there is as well.
+    /// Whether the user may run `command` and read every key.
     pub fn may_read_all(&self, command: &Command, args: &[&[u8]]) -> bool {
         let reads_all = |selector: &Selector| {
             selector.all_keys || selector.keys.iter().any(|keys| keys.reads && *keys.pattern == *b"*")
@@ -103,7 +103,8 @@ impl User {
         self.check_selectors(command, args, reads_all).is_ok()
     }
 
-    /// Of several reasons the most telling one, and the last of its kind, is given.
+    /// Checks the selectors one by one. If all of them deny the call, returns the greatest [`Denied`]: of the last
+    /// reason in their order, at the last argument.
     fn check_selectors(
         &self,
         command: &Command,
@@ -122,12 +123,12 @@ impl User {
         Err(denied)
     }
 
-    /// Whether it may subscribe to this channel, or to this pattern of channels.
+    /// Whether the user may subscribe to this channel, or to this pattern.
     pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         self.selectors().iter().any(|selector| selector.allows_channel(name, is_pattern))
     }
 
-    /// Whether it may use all channels that it was allowed to use as `before`.
+    /// Whether the user may still use all channels that `before`, its former state, could use.
     pub fn keeps_channels_of(&self, before: &User) -> bool {
         let has = |pattern: &[u8]| {
             self.selectors().iter().any(|selector| selector.channels.iter().any(|known| **known == *pattern))
@@ -173,7 +174,7 @@ impl Selector {
         })
     }
 
-    /// Patterns of channels are not matched, only compared.
+    /// Patterns are compared with the allowed patterns as text.
     fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self.channels.iter().any(|pattern| match is_pattern {

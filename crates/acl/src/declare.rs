@@ -1,4 +1,4 @@
-//! Users as the configuration declares them: lines `user <name> <rules>`, read and written.
+//! Users in the configuration: reads and writes lines `user <name> <rules>`.
 
 use crate::rule_error::RuleError;
 use crate::user::{Grammar, User, has_spaces, merge_selectors};
@@ -7,13 +7,13 @@ use crate::users::Users;
 /// A line of the configuration about a user.
 #[derive(Debug)]
 pub struct UserLine {
-    /// Where it is, as errors say it.
+    /// Where the line is, for errors.
     pub place: String,
     /// The name and the rules.
     pub words: Vec<Vec<u8>>,
 }
 
-/// A line about a user that cannot be.
+/// An invalid line about a user.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 #[error("bad user '{name}' {place}: {why}")]
 pub struct BadUser {
@@ -23,12 +23,12 @@ pub struct BadUser {
 }
 
 impl UserLine {
-    /// The name; empty if there is none.
+    /// The user's name; empty if it is missing.
     pub fn name(&self) -> &[u8] {
         self.words.first().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The user that it declares, behind lines with the names `seen`.
+    /// The user that the line declares. `seen`: the names in the lines before.
     fn user(&self, grammar: Grammar, seen: &[&[u8]]) -> Result<User, String> {
         let name = self.name();
         let Some((_, rules)) = self.words.split_first() else { return Err("a name is missing".to_owned()) };
@@ -54,7 +54,7 @@ impl UserLine {
     }
 }
 
-/// A name as an error has it. What follows a space are rules that were meant as words of their own, passwords among them.
+/// A name for an error, without what follows a space: that may be rules, with passwords among them.
 fn name_in_error(name: &[u8]) -> String {
     let end = name.iter().position(u8::is_ascii_whitespace);
     let shown = String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]);
@@ -62,7 +62,7 @@ fn name_in_error(name: &[u8]) -> String {
 }
 
 impl Users {
-    /// Adds the users that `lines` declare, up to the first line that is wrong.
+    /// Adds the users that `lines` declare, up to the first invalid line.
     pub fn declare(&self, grammar: Grammar, lines: &[UserLine]) -> Result<(), BadUser> {
         let mut seen = Vec::new();
         for line in lines {
@@ -77,7 +77,7 @@ impl Users {
         Ok(())
     }
 
-    /// The lines that declare these users, without the default user if it is as [`Users::new`] makes it.
+    /// The lines that declare these users. The default user is left out if it is as [`Users::new`] creates it.
     pub fn declarations(&self, grammar: Grammar, password: Option<&[u8]>) -> Vec<Vec<u8>> {
         let made = User::default_user(grammar, password);
         let latest = self.latest();

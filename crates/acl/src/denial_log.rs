@@ -1,18 +1,18 @@
-//! `ACL LOG`: what clients tried and were not allowed to do, newest first. What is alike within a minute is one entry.
+//! `ACL LOG`: what clients tried and were denied, newest first. Similar denials within a minute are one entry.
 //!
-//! What is known of the client, and the time, come from whoever adds an entry.
+//! The caller that adds an entry passes in the time and what it knows about the client.
 
 use std::collections::VecDeque;
 
 use crate::check::Reason;
-/// Within which time alike entries are one.
+/// Similar denials within this time share one entry.
 const ALIKE_MS_MAX: u64 = 60_000;
-/// How many entries are looked at for one that is alike.
+/// How many of the newest entries are compared with a denial.
 const ALIKE_LOOKED_AT_MAX: usize = 10;
-/// Bytes of a key, channel or name that are kept.
+/// How many bytes of a key, channel or name are kept.
 const OBJECT_BYTES_MAX: usize = 4096;
 
-/// Where a command comes from that is denied.
+/// Where a denied command came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Context {
     /// A client.
@@ -23,14 +23,14 @@ pub enum Context {
     Lua,
 }
 
-/// Something that was not allowed.
+/// A denied command or a failed authentication.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial<'a> {
     /// What was missing.
     pub reason: Reason,
     /// Where the command came from.
     pub context: Context,
-    /// Command, key or channel.
+    /// The name of the command, key or channel.
     pub object: &'a [u8],
     /// The name of the user.
     pub user: &'a [u8],
@@ -39,23 +39,23 @@ pub struct Denial<'a> {
 /// An entry of the log.
 #[derive(Debug)]
 pub struct LogEntry {
-    /// Counted from 0 since the server began.
+    /// Entries are numbered from 0 since the server started.
     pub id: u64,
-    /// How often it happened.
+    /// How many denials the entry stands for.
     pub count: u64,
     /// What was missing.
     pub reason: Reason,
     /// Where the command came from.
     pub context: Context,
-    /// Command, key or channel, or how it begins.
+    /// The name of the command, key or channel, perhaps shortened.
     pub object: Box<[u8]>,
-    /// The name of the user, or how it begins.
+    /// The name of the user, perhaps shortened.
     pub user: Box<[u8]>,
-    /// About the client, when it happened last.
+    /// The client of the last denial.
     pub client: String,
-    /// When it happened first, in milliseconds since 1970.
+    /// The time of the first denial, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it happened last, in milliseconds since 1970.
+    /// The time of the last denial, in milliseconds since 1970.
     pub updated_ms: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct DenialLog {
 }
 
 impl Context {
-    /// Its name in the log.
+    /// The context's name in the log.
     pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
@@ -78,7 +78,7 @@ impl Context {
 }
 
 impl DenialLog {
-    /// Notes a denial to a client, about which `client` says more; at most `len_max` entries are kept.
+    /// Adds a denial. `client` describes the client. The log keeps at most `len_max` entries.
     pub fn add(&mut self, denial: &Denial, client: String, now_ms: u64, len_max: usize) {
         let kept = |text: &[u8]| -> Box<[u8]> { text[..text.len().min(OBJECT_BYTES_MAX)].into() };
         let (object, user) = (kept(denial.object), kept(denial.user));
@@ -117,7 +117,7 @@ impl DenialLog {
         &self.entries
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
     }

@@ -1,10 +1,10 @@
-//! The rules that make a user, in the one form in which Redis shows them.
+//! The rules that define a user, in the one form in which Redis shows them.
 
 use crate::selector::{KeyPattern, Selector};
 use crate::user::User;
 
 impl User {
-    /// All of its rules, as in the ACL file: the words after its name.
+    /// All rules of the user: what follows its name in the ACL file.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = self.flags().join(" ").into_bytes();
         for hash in &self.passwords {
@@ -20,12 +20,12 @@ impl User {
         text
     }
 
-    /// `user <name> <rules>`, as ACL LIST and the ACL file have it.
+    /// `user <name> <rules>`, as in ACL LIST and the ACL file.
     pub fn line(&self) -> Vec<u8> {
         [b"user ", &*self.name, b" ", &self.describe()].concat()
     }
 
-    /// Its properties that are neither passwords nor permissions.
+    /// The properties of the user that are neither passwords nor permissions.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         flags.extend(self.takes_any_password.then_some("nopass"));

@@ -1,4 +1,4 @@
-//! What the commands of this crate need of the thread that runs them.
+//! What the commands of this crate need from the thread that runs them.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use proactor::Disk;
 use crate::user::User;
 use crate::users::Users;
 
-/// What the settings say about users.
+/// The settings about users.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// New users may use all channels (`acl-pubsub-default`).
@@ -17,7 +17,7 @@ pub struct Settings {
     pub file: Arc<str>,
 }
 
-/// A thread on which `ACL` runs, for a client.
+/// The thread that runs `ACL` for a client.
 pub trait Door {
     /// All users.
     fn users(&self) -> &Users;
@@ -25,18 +25,18 @@ pub trait Door {
     /// The user that the client acts as.
     fn user(&mut self) -> &User;
 
-    /// The settings as they are now.
+    /// The current settings.
     fn settings(&self) -> Settings;
 
-    /// The disk that has the ACL file.
+    /// The disk with the ACL file.
     fn disk(&self) -> &Disk;
 
     /// Milliseconds since 1970.
     fn now_ms(&mut self) -> u64;
 
-    /// Fills `into` with bytes that nobody can guess.
+    /// Fills `into` with random bytes for a secret.
     fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()>;
 
-    /// Users have changed: clients that do nothing just now are to be told, before the reply is sent.
+    /// To be called after users have changed: idle clients learn of it before the reply is sent.
     fn users_changed(&mut self);
 }

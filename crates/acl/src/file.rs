@@ -1,11 +1,11 @@
 //! The ACL file: one user on each line, `user <name> <rules>`.
 //!
-//! It is taken as a whole or not at all. What is wrong with it is said of every line.
+//! It is accepted as a whole or not at all. All wrong lines are reported.
 
 use crate::rule_error::RuleError;
 use crate::user::{Grammar, User, has_spaces, merge_selectors};
 
-/// The users of the file `text`, which is called `name` in errors; or all that is wrong with it, in one line.
+/// Reads an ACL file. `name` is its name in errors. The error is one line about everything that is wrong.
 pub fn parse_file(grammar: Grammar, name: &str, text: &[u8]) -> Result<Vec<User>, Vec<u8>> {
     let (mut users, mut errors) = (Vec::new(), Vec::new());
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -25,7 +25,7 @@ pub fn parse_file(grammar: Grammar, name: &str, text: &[u8]) -> Result<Vec<User>
     Err(errors)
 }
 
-/// Adds the user of a line; also if there is something wrong with it, so that another one of its name is noticed.
+/// Adds the user of a line. An invalid user is added too, so that a second one of its name is noticed.
 fn parse_line(
     grammar: Grammar,
     file: &str,

@@ -14,9 +14,9 @@
 //! The commands (`commands/`) work on these. [`Door`] is what they need from the thread that runs them. The ACL file is
 //! on a disk that is passed in (`storage.rs`).
 //!
-//! [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
-//! and by texts. Each client holds an [`Access`], which is asked about its calls. The caller adds what was denied to the
-//! log, with what it knows of the client and of the time.
+//! [`Users`] are created from a [`Grammar`] (the table of commands, and what new users may do) and changed by rules and
+//! by texts. Each client holds an [`Access`], which checks its calls. The caller adds denials to the log, with the time
+//! and what it knows about the client.
 //!
 //! A user is an immutable value: changing one creates another. Each selector keeps its rules about commands, in order,
 //! beside the resulting set of commands, because the rules are what is shown.

@@ -1,4 +1,4 @@
-//! The hashes of passwords, the only form in which they are kept.
+//! Hashes of passwords, which are never stored in another form.
 
 use sha2::{Digest, Sha256};
 
@@ -19,18 +19,18 @@ impl PasswordHash {
         PasswordHash(digits)
     }
 
-    /// A hash as it is written in rules; `None` if it is none.
+    /// Reads a hash as rules have it; `None` if the text is not a hash.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         text.iter().all(is_digit).then(|| text.try_into().ok()).flatten().map(PasswordHash)
     }
 
-    /// Its digits.
+    /// The hexadecimal digits.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it is `other`, in a time that does not tell how much of it is.
+    /// Compares two hashes in constant time.
     pub fn matches(&self, other: &PasswordHash) -> bool {
         let differing = self.0.iter().zip(&other.0).fold(0, |bits, (a, b)| bits | (a ^ b));
         std::hint::black_box(differing) == 0

@@ -1,24 +1,25 @@
-//! How many connections act as the same user (`maxclients-per-user`).
+//! Counts the connections of each user (`maxclients-per-user`).
 //!
-//! The default user has no seats: whoever comes is it, and `maxclients` bounds that.
+//! The default user is not counted: every new client is that user, and `maxclients` limits them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use command::{CommandError, CommandResult};
 
-/// The error of a client that wants to be one more.
+/// The error for a client that exceeds the limit.
 const TOO_MANY_CLIENTS: CommandError = CommandError::fixed("ERR max number of clients of this user reached");
 
-/// How many seats of a user are taken.
+/// How many connections a user has.
 pub(crate) type SeatCount = Arc<AtomicU64>;
 
-/// A connection acts as a user as long as it has this.
+/// A connection's place among those of its user, until it is dropped.
 #[derive(Debug)]
 pub struct Seat(SeatCount);
 
 impl Seat {
-    /// Takes a seat in the place of `old`, unless `count_max` are taken (0: there are always more), or `old` is one of the same user.
+    /// Takes a seat in place of `old`, unless `old` is one of the same user. Fails if `count_max` are taken (0: no
+    /// limit).
     pub(crate) fn take(count: &SeatCount, old: &mut Option<Seat>, count_max: u64) -> CommandResult {
         if old.as_ref().is_some_and(|seat| Arc::ptr_eq(&seat.0, count)) {
             return Ok(());

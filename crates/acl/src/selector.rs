@@ -1,36 +1,36 @@
-//! One set of permissions: which commands, on which keys, with which channels.
+//! One set of permissions: commands, keys and channels.
 
 use command::{Acl, Command, CommandId, Table, keyword_is};
 
 use crate::rule_error::RuleError;
 use crate::user::has_spaces;
 
-/// Bytes of one rule.
+/// The longest rule.
 const RULE_BYTES_MAX: usize = 64 * 1024;
 
 /// A set of permissions. A command runs if one selector of its user allows all of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selector {
-    /// No key is looked at.
+    /// All keys are allowed.
     pub(super) all_keys: bool,
-    /// No channel is looked at.
+    /// All channels are allowed.
     pub(super) all_channels: bool,
-    /// No command is looked at.
+    /// All commands are allowed.
     pub(super) all_commands: bool,
-    /// The rules about commands begin with all of them, not with none.
+    /// The rules about commands start from all commands (`+@all`), not from none.
     pub(super) begins_with_all: bool,
-    /// A bit for each command of the table.
+    /// One bit for each command of the table.
     commands: Vec<u64>,
-    /// Commands that are not allowed but with this first argument.
+    /// Commands that are allowed only with this first argument.
     first_args: Vec<(CommandId, Box<[u8]>)>,
-    /// The rules that led to `commands` and `first_args`, without those that later ones made superfluous: allowed or
-    /// not, and what, in lower case.
+    /// The rules from which `commands` and `first_args` result, without those that later rules made superfluous:
+    /// whether the rule allows, and its object in lower case.
     pub(super) rules: Vec<(bool, Vec<u8>)>,
     pub(super) keys: Vec<KeyPattern>,
     pub(super) channels: Vec<Box<[u8]>>,
 }
 
-/// Keys, and what may be done with them.
+/// A pattern of keys, and what the user may do with them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct KeyPattern {
     pub(super) reads: bool,
@@ -39,7 +39,7 @@ pub(super) struct KeyPattern {
 }
 
 impl Selector {
-    /// Nothing is allowed, but for channels if that is the default.
+    /// A selector that allows nothing, except channels if that is the default.
     pub(super) fn new(table: &Table, all_channels: bool) -> Self {
         Selector {
             all_keys: false,
@@ -54,17 +54,17 @@ impl Selector {
         }
     }
 
-    /// Whether everything is allowed.
+    /// Whether it allows everything.
     pub(super) fn is_unrestricted(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels
     }
 
-    /// How much there is of it.
+    /// The number of its parts, for the limit on a user's rules.
     pub(super) fn part_count(&self) -> usize {
         1 + self.first_args.len() + self.rules.len() + self.keys.len() + self.channels.len()
     }
 
-    /// Whether the command is allowed, whatever it works on.
+    /// Whether it allows the command, whatever keys and channels the call names.
     pub(super) fn allows_command(&self, command: &Command, args: &[&[u8]]) -> bool {
         let (word, bit) = place(command.id);
         self.all_commands || self.commands[word] & bit != 0 || {
@@ -192,7 +192,7 @@ impl Selector {
         self.note_rule(command.full_name.as_bytes(), allowed);
     }
 
-    /// `category` with its `@`.
+    /// Allows or denies a category; `category` includes the `@`.
     fn set_category(&mut self, table: &Table, category: &[u8], allowed: bool) -> Result<(), RuleError> {
         let found = Acl::parse(&category[1..]).ok_or(RuleError::Unknown)?;
         self.note_rule(category, allowed);
@@ -202,7 +202,7 @@ impl Selector {
         Ok(())
     }
 
-    /// The bit of a command and those of its subcommands.
+    /// Sets the bits of a command and its subcommands.
     fn set_bits(&mut self, table: &Table, command: &Command, allowed: bool) {
         self.first_args.retain(|(id, _)| *id != command.id);
         for id in table.subcommands(command).map(|sub| sub.id).chain([command.id]) {
@@ -216,7 +216,7 @@ impl Selector {
         self.all_commands = self.commands.iter().all(|word| *word == u64::MAX);
     }
 
-    /// Puts a rule behind the others, and takes out those that it makes superfluous: about the same, or a part of it.
+    /// Appends a rule, and removes those that it makes superfluous: rules about the same object or a part of it.
     fn note_rule(&mut self, what: &[u8], allowed: bool) {
         let what = what.to_ascii_lowercase();
         self.rules.retain(|(_, known)| match known.strip_prefix(what.as_slice()) {

@@ -1,7 +1,7 @@
-//! Where users are kept: in an ACL file (`aclfile`), or as lines `user <name> <rules>` of the configuration file.
+//! Where users are stored: in an ACL file (`aclfile`), or as lines `user <name> <rules>` in the configuration file.
 //!
-//! The file is read and replaced as a whole, on the disk that is passed in. What such a text means is in `file.rs`, what
-//! lines mean in `declare.rs`.
+//! The file is read and replaced as a whole, on the disk that is passed in. `file.rs` parses such a file, `declare.rs`
+//! the lines.
 
 use std::path::Path;
 
@@ -11,22 +11,23 @@ use proactor::Disk;
 use crate::user::Grammar;
 use crate::users::Users;
 
-/// The ACL file, and the disk that it is on.
+/// The ACL file and its disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Storage<'a> {
     /// The disk.
     pub disk: &'a Disk,
-    /// Where the file is, as `aclfile` says; empty if there is none.
+    /// The path of the file, from `aclfile`; empty if there is none.
     pub path: &'a str,
 }
 
 impl Storage<'_> {
-    /// The users become those of the file, or stay as they are: then the error is all that is wrong, in one line.
+    /// Replaces all users by those of the file. On an error nothing changes; the error is one line about everything
+    /// that is wrong.
     pub fn load(self, users: &Users, grammar: Grammar) -> Result<(), Vec<u8>> {
         users.load(grammar, self.path, &self.read()?)
     }
 
-    /// Writes all users to the file, which is replaced as a whole.
+    /// Writes all users to the file. It is replaced as a whole.
     pub fn save(self, users: &Users) -> Result<(), CommandError> {
         self.disk.replace(Path::new(self.path), &users.file_text()).map_err(|error| {
             tracing::warn!("ACL SAVE failed: {error}");
@@ -36,7 +37,7 @@ impl Storage<'_> {
         })
     }
 
-    /// The text of the file; or why there is none.
+    /// The text of the file.
     fn read(self) -> Result<Vec<u8>, Vec<u8>> {
         self.disk.read(Path::new(self.path)).map_err(|error| {
             let text = error.to_string();

@@ -1,37 +1,39 @@
-//! How fast passwords may be tried: from one address a few wrong ones in a while, then none at all until the while is over.
+//! Limits how fast passwords can be tried: after a few wrong ones from one address, all are refused until a window of
+//! time is over.
 //!
-//! A right password is refused as well meanwhile. Otherwise it would stand out, and trying would be as fast as before.
+//! Correct passwords are refused as well during that time. Otherwise they would stand out, and guessing would be as
+//! fast as before.
 //!
-//! Time is passed in, in milliseconds on a clock that nobody sets.
+//! The time is passed in, in milliseconds of a clock that nobody sets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// How long wrong passwords count.
+/// How long a wrong password counts.
 const WINDOW_MS: u64 = 10_000;
-/// The same in seconds, as texts have it.
+/// The same in seconds, for texts.
 pub const THROTTLE_S: &str = "10";
-/// Addresses that are told apart; all others share one count.
+/// How many addresses have a count of their own. All others share one.
 const ADDRESSES_MAX: usize = 1024;
 
-/// Wrong passwords by address.
+/// Counts wrong passwords by address.
 #[derive(Debug, Default)]
 pub struct Throttle {
     windows: BTreeMap<Origin, Window>,
 }
 
-/// Whom wrong passwords count for.
+/// Where passwords come from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
-    /// What one attacker has of addresses: one of IPv4, 64 bits of IPv6.
+    /// A network that one attacker may own: an address of IPv4, or a prefix of 64 bits of IPv6.
     Network(u128),
     /// A Unix socket.
     Local,
-    /// Addresses that are not told apart.
+    /// All addresses without a count of their own.
     Others,
 }
 
-/// Wrong passwords since a time.
+/// The wrong passwords since a time.
 #[derive(Debug)]
 struct Window {
     start_ms: u64,
@@ -39,13 +41,13 @@ struct Window {
 }
 
 impl Throttle {
-    /// Whether passwords from there are looked at now; they are while fewer than `failures_max` were wrong.
+    /// Whether passwords from there are checked now: while fewer than `failures_max` were wrong.
     pub fn admits(&self, from: Origin, now_ms: u64, failures_max: u64) -> bool {
         let window = self.windows.get(&from).or_else(|| self.windows.get(&Origin::Others));
         window.is_none_or(|window| window.is_over(now_ms) || window.failure_count < failures_max)
     }
 
-    /// Notes a wrong password.
+    /// Counts a wrong password.
     pub fn note_failure(&mut self, from: Origin, now_ms: u64) {
         let mut key = from;
         if self.windows.len() >= ADDRESSES_MAX && !self.windows.contains_key(&key) {
@@ -69,7 +71,7 @@ impl Window {
 }
 
 impl Origin {
-    /// That of an address.
+    /// The origin for an address.
     pub fn of(address: IpAddr) -> Origin {
         Origin::Network(match address.to_canonical() {
             IpAddr::V4(address) => u128::from(u32::from(address)),
@@ -77,7 +79,7 @@ impl Origin {
         })
     }
 
-    /// That of a client by the address and port that it shows; without any it came by a Unix socket.
+    /// The origin of a client, from the address and port that it shows. A client that shows none came by a Unix socket.
     pub fn of_peer(peer: &str) -> Origin {
         peer.parse().map_or(Origin::Local, |address: SocketAddr| Origin::of(address.ip()))
     }

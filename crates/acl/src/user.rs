@@ -1,4 +1,4 @@
-//! A user: whether it may authenticate and how, and its selectors.
+//! A user: whether and how it may authenticate, and its selectors.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use crate::password::PasswordHash;
 use crate::rule_error::RuleError;
 use crate::selector::Selector;
 
-/// Selectors, patterns, passwords and rules about commands that one user may have together.
+/// The most selectors, patterns, passwords and rules about commands that one user may have together.
 const PARTS_MAX: usize = 10_000;
 
-/// What rules are understood by.
+/// What the meaning of rules depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar<'t> {
     /// The commands that rules may name.
     pub table: &'t Table,
-    /// Users may use all channels unless told otherwise (`acl-pubsub-default`).
+    /// New users may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
 }
 
@@ -25,15 +25,15 @@ pub struct Grammar<'t> {
 pub struct User {
     /// Its name.
     pub name: Box<[u8]>,
-    /// Somebody may authenticate as this user.
+    /// Clients may authenticate as this user.
     pub is_on: bool,
-    /// Any password is right.
+    /// Every password is accepted (`nopass`).
     pub takes_any_password: bool,
-    /// Payloads of `RESTORE` need not be looked at closely: kept and shown, and without effect.
+    /// The flag `skip-sanitize-payload`: kept and shown, without effect.
     pub(super) skips_sanitizing: bool,
-    /// Any of them is right.
+    /// Each of these passwords is accepted.
     pub passwords: Vec<PasswordHash>,
-    /// The first one, which is always there, has what the rules outside parentheses say.
+    /// The first selector always exists. It holds the rules outside parentheses.
     selectors: Vec<Selector>,
 }
 
@@ -50,8 +50,8 @@ impl User {
         }
     }
 
-    /// The user of clients that have not authenticated, who may do everything unless told otherwise; with a password, or
-    /// without.
+    /// The default user, which clients are before they authenticate. It may do everything, and needs `password` if
+    /// there is one.
     pub fn default_user(grammar: Grammar, password: Option<&[u8]>) -> User {
         let mut user = User::new(b"default", grammar);
         for rule in [&b"+@all"[..], b"~*", b"&*", b"on"] {
@@ -61,13 +61,13 @@ impl User {
         user
     }
 
-    /// Leaves this password only, or none and lets any be right.
+    /// Makes this the only password. `None`: every password is accepted.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.passwords = password.map(PasswordHash::of).into_iter().collect();
         self.takes_any_password = password.is_none();
     }
 
-    /// The same user after these rules, each an argument; all of them are applied, or none.
+    /// The user after these rules, one for each argument. One invalid rule fails all.
     pub fn changed(&self, grammar: Grammar, rules: &[&[u8]]) -> Result<User, CommandError> {
         let merged = merge_selectors(rules).map_err(|start| {
             let before = "ERR Unmatched parenthesis in acl selector starting at '";
@@ -82,7 +82,7 @@ impl User {
         Ok(user)
     }
 
-    /// Applies one rule; after an error the user is good for nothing but further errors.
+    /// Applies one rule. After an error the user may only be used to find further errors.
     pub fn apply(&mut self, grammar: Grammar, rule: &[u8]) -> Result<(), RuleError> {
         match rule {
             b"" => {}
@@ -134,33 +134,32 @@ impl User {
         Ok(())
     }
 
-    /// Whether somebody who knows the password of this hash may authenticate as this user.
+    /// Whether clients may authenticate as this user with the password of this hash.
     pub fn admits(&self, hash: &PasswordHash) -> bool {
         // All of them are compared, whichever it is.
         let is_known = self.passwords.iter().fold(false, |found, known| found | known.matches(hash));
         self.is_on && (self.takes_any_password || is_known)
     }
 
-    /// Whether nobody has to authenticate as this user.
+    /// Whether clients act as this user without authentication.
     pub fn is_open(&self) -> bool {
         self.is_on && self.takes_any_password
     }
 
-    /// Whether its commands need not be looked at.
+    /// Whether the user's commands need no check.
     pub fn is_unrestricted(&self) -> bool {
         self.selectors.iter().any(Selector::is_unrestricted)
     }
 
-    /// The first one has what the rules outside parentheses say.
+    /// All selectors. The first one holds the rules outside parentheses.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
 }
 
-/// A selector by the rules between its parentheses.
+/// Parses the rules between the parentheses of a selector.
 ///
-/// What they are made of must not be taken for the end of the selector, or for quotes, when the user's description is
-/// read again.
+/// Refuses characters that would end the selector or open a quote when the user's description is read again.
 fn parse_selector(grammar: Grammar, rules: &[u8]) -> Result<Selector, RuleError> {
     let mut selector = Selector::new(grammar.table, grammar.all_channels);
     // Where quotes do not match there is no rule.
@@ -173,8 +172,8 @@ fn parse_selector(grammar: Grammar, rules: &[u8]) -> Result<Selector, RuleError>
     Ok(selector)
 }
 
-/// Puts the selectors among `rules` together that are spread over several; the error is where one begins that does not
-/// end.
+/// Joins selectors that are spread over several of the `rules`. The error is the index of a rule that opens a selector
+/// without an end.
 pub fn merge_selectors<'r>(rules: &[&'r [u8]]) -> Result<Vec<Cow<'r, [u8]>>, usize> {
     let mut merged: Vec<Cow<'r, [u8]>> = Vec::with_capacity(rules.len());
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -197,7 +196,7 @@ pub fn merge_selectors<'r>(rules: &[&'r [u8]]) -> Result<Vec<Cow<'r, [u8]>>, usi
     open.map_or(Ok(merged), |(start, _)| Err(start))
 }
 
-/// Whether there are characters in a name or a pattern that would make it several words, or end it.
+/// Whether a name or a pattern contains characters that would split or end it.
 pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

@@ -5,7 +5,7 @@
 //!                                                            again, before its next command or when it is told to
 //! ```
 //!
-//! An account is never changed: a change makes another one with the same number.
+//! An account is never changed: a change creates another one with the same number.
 
 #![expect(
     clippy::disallowed_types,
@@ -24,29 +24,29 @@ use crate::seat::SeatCount;
 use crate::throttle::Throttle;
 use crate::user::{Grammar, User};
 
-/// The user of clients that have not authenticated.
+/// The name of the default user, which clients are before they authenticate.
 pub const DEFAULT: &[u8] = b"default";
-/// Users that there may be.
+/// The most users that may exist.
 const USERS_MAX: usize = 1 << 20;
 
-/// A user at one time.
+/// A user as it is at one time.
 #[derive(Debug)]
 pub struct Account {
-    /// The same for what the user was and will be, and nobody else's.
+    /// Identifies the user through all its changes. A deleted user's number is not used again.
     pub number: u64,
-    /// What it is at that time.
+    /// The user at that time.
     pub user: User,
-    /// Those who act as this user.
+    /// Counts the connections of this user.
     pub(crate) seats: SeatCount,
 }
 
-/// The accounts by the names of their users.
+/// Accounts by the names of their users.
 type Accounts = BTreeMap<Box<[u8]>, Arc<Account>>;
 
 /// All users at one time.
 #[derive(Clone, Debug)]
 pub struct Latest {
-    /// Counted before `accounts` was read: these may have seen more changes, but never fewer.
+    /// Read before `accounts`, which may have seen more changes, but never fewer.
     change_count: u64,
     accounts: Arc<Accounts>,
 }
@@ -55,20 +55,20 @@ pub struct Latest {
 #[derive(Debug)]
 pub struct Users {
     accounts: Mutex<Arc<Accounts>>,
-    /// How often they have changed.
+    /// How often users have changed.
     change_count: ChangeCount,
     next_number: AtomicU64,
     log: Mutex<DenialLog>,
     throttle: Mutex<Throttle>,
 }
 
-/// Read by every command: nothing that is written more often lies beside it.
+/// Every command reads this. So it shares its cache line with nothing that is written more often.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct ChangeCount(AtomicU64);
 
 impl Users {
-    /// The default user alone, who may do everything; with a password, or without.
+    /// The default user alone. It may do everything, and needs `password` if there is one.
     pub fn new(grammar: Grammar, password: Option<&[u8]>) -> Users {
         let users = Users {
             accounts: Mutex::default(),
@@ -81,7 +81,7 @@ impl Users {
         users
     }
 
-    /// All of them as they are now.
+    /// All users as they are now.
     pub fn latest(&self) -> Latest {
         // Counted before they are looked at: at worst a client looks once more.
         let change_count = self.change_count();
@@ -93,7 +93,7 @@ impl Users {
         self.lock().get(name).cloned()
     }
 
-    /// The user of clients that have not authenticated.
+    /// The default user.
     pub fn default_account(&self) -> Arc<Account> {
         self.find(DEFAULT).expect("it is always there")
     }
@@ -108,23 +108,23 @@ impl Users {
         self.lock().len() == 1
     }
 
-    /// How often they have changed. Whoever has seen the reply to a change sees its number.
+    /// How often users have changed. Whoever has seen the reply to a change sees its number.
     #[inline]
     pub(crate) fn change_count(&self) -> u64 {
         self.change_count.0.load(Ordering::Acquire)
     }
 
-    /// What was denied. The lock is taken by commands that are, and by those that look at them.
+    /// The log of denials. Only denied commands and `ACL LOG` take its lock.
     pub fn log(&self) -> MutexGuard<'_, DenialLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wrong passwords by address. The lock is taken by clients that authenticate, if there is a limit to what they may try.
+    /// Counts wrong passwords by address. Clients that authenticate take its lock, if there is a limit.
     pub fn throttle(&self) -> MutexGuard<'_, Throttle> {
         self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a user of `name` another one by these rules, or a new one; true if there was one.
+    /// Changes the user `name` by these rules, or creates it. True if it existed.
     pub fn set(&self, grammar: Grammar, name: &[u8], rules: &[&[u8]]) -> Result<bool, CommandError> {
         self.change(|accounts, next_number| {
             let known = accounts.get(name);
@@ -141,26 +141,26 @@ impl Users {
         })
     }
 
-    /// Puts a user in the place of the one of the same name, if there is one.
+    /// Adds a user, or replaces the one of the same name.
     pub(crate) fn put(&self, user: User) {
         self.change(|accounts, next_number| put(accounts, user, next_number));
     }
 
-    /// The default user gets this password, or none.
+    /// Gives the default user this password, or lets it do without.
     pub fn set_default_password(&self, password: Option<&[u8]>) {
         let mut user = self.default_account().user.clone();
         user.set_password(password);
         self.put(user);
     }
 
-    /// Removes these users; how many there were.
+    /// Removes these users; returns how many existed.
     pub fn remove(&self, names: &[&[u8]]) -> usize {
         self.change(|accounts, _| names.iter().filter(|name| accounts.remove(**name).is_some()).count())
     }
 
-    /// Puts the users of the ACL file `text`, which is called `name` in errors, in the place of all users; the default
-    /// one, if it is not among them, becomes as it is made. All others are new: nobody acts as one of them. The error is
-    /// all that is wrong with the file, in one line, and then nothing has changed.
+    /// Replaces all users by those of the ACL file `text`. `name` is its name in errors. If the file has no default
+    /// user, that one becomes as [`Users::new`] creates it. All other users are new: no client acts as one of them. On
+    /// an error nothing changes; the error is one line about everything that is wrong.
     pub fn load(&self, grammar: Grammar, name: &str, text: &[u8]) -> Result<(), Vec<u8>> {
         let users = parse_file(grammar, name, text)?;
         self.change(|accounts, next_number| {
@@ -190,17 +190,17 @@ impl Users {
 }
 
 impl Latest {
-    /// The account of a user by its name.
+    /// The account of a user, by name.
     pub fn find(&self, name: &[u8]) -> Option<&Arc<Account>> {
         self.accounts.get(name)
     }
 
-    /// All users in the order of their names.
+    /// All users, by name.
     pub fn users(&self) -> impl ExactSizeIterator<Item = &User> {
         self.accounts.values().map(|account| &account.user)
     }
 
-    /// The changes that it has seen.
+    /// How many changes these users have seen.
     pub(crate) fn change_count(&self) -> u64 {
         self.change_count
     }

@@ -1,20 +1,20 @@
-//! What happened in the last ten minutes, second by second, and in the last day, minute by minute.
+//! The last ten minutes, second by second, and the last day, minute by minute.
 //!
-//! A point is an `f32` for each series and a byte for each thread. So all of it is 2,040 points of 48 bytes and a byte for
-//! each thread: 100 KB, and 2 KB for each thread.
+//! A point takes an `f32` for each series and a byte for each thread. So all of it is 2,040 points of 48 bytes and a
+//! byte for each thread: 100 KB, and 2 KB for each thread.
 
 use serde_json::{Value as Json, json};
 
 use crate::ring::Ring;
 
-/// Seconds that are kept.
+/// How many seconds are kept.
 const SECONDS: usize = 600;
-/// Minutes that are kept.
+/// How many minutes are kept.
 const MINUTES: usize = 24 * 60;
-/// Threads that are shown.
+/// The most threads that are shown.
 pub(crate) const THREADS_MAX: usize = 256;
 
-/// The series, by the names that the console knows.
+/// The names of the series, as the console knows them.
 pub(crate) const NAMES: [&str; 11] = [
     "reads_per_s",
     "writes_per_s",
@@ -29,7 +29,7 @@ pub(crate) const NAMES: [&str; 11] = [
     "delegations_per_s",
 ];
 
-/// A point of each series; NaN where there is none, as of latencies while nothing runs.
+/// One point of each series; NaN if it has no value, such as a latency while nothing runs.
 pub(crate) type Point = [f32; NAMES.len()];
 
 /// Points at equal distances.
@@ -39,7 +39,7 @@ pub(crate) struct Chart {
     /// When the last point was taken.
     last_ms: u64,
     points: Ring<Point>,
-    /// Of each thread, in percent.
+    /// The load of each thread, in percent.
     cpu: Vec<Ring<u8>>,
 }
 
@@ -74,7 +74,7 @@ impl Chart {
         }
     }
 
-    /// As the console reads it: the time of the first point, and the points of each series.
+    /// The chart for the console: the time of the first point, and the points of each series.
     pub(crate) fn json(&self) -> Json {
         let mut series = serde_json::Map::new();
         for (index, name) in NAMES.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Chart {
     }
 }
 
-/// A number in three digits behind the point, or `null`.
+/// A number with three decimals, or `null`.
 fn number(value: f32) -> Json {
     let rounded = (f64::from(value) * 1000.0).round() / 1000.0;
     if rounded.fract() == 0.0 && rounded.abs() < 1e15 { json!(rounded as i64) } else { json!(rounded) }

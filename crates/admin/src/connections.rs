@@ -1,11 +1,13 @@
-//! The connections that are open, and which of them makes room for a new one.
+//! The open connections, and which of them is closed in favour of a new one.
 //!
-//! A connection *waits* while it has no request: in its TLS handshake, before its first request, and between two. When there are
-//! `http-connections-max` connections, the one that has waited longest ends for the new one, those without any request so far before the
-//! others, and after all of them those that do not read their answer. So silent, slow or deaf strangers keep nobody out, however
-//! many they are. Only when all are busy is the new one turned away.
+//! A connection *waits* while it has no request: during its TLS handshake, before its first request, and between
+//! requests. When there are `http-connections-max` connections, the one that has waited longest is closed for the new
+//! one. Connections that have sent no request yet come first, then the other waiting ones, then those that do not read
+//! their answer. So silent, slow or deaf strangers keep nobody out, however many they are. Only if all connections are
+//! busy is the new one refused.
 //!
-//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is made to end.
+//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is closed in
+//! favour of another.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,32 +16,32 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// A peer that takes nothing for so long does not read.
+/// A peer that has taken no bytes for so long counts as not reading.
 const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Connections {
     open: RefCell<BTreeMap<u64, Rc<Connection>>>,
-    /// Counts what orders them: connections that came, and requests that ended.
+    /// Counts new connections and finished requests, which gives them an order.
     events: Cell<u64>,
-    /// Connections that ended to make room.
+    /// Connections that were ended to make room.
     pub(crate) displaced: Cell<u64>,
 }
 
-/// What one connection does.
+/// The state of a connection.
 #[derive(Default)]
 pub(crate) struct Connection {
     /// A request is being answered.
     is_answering: Cell<bool>,
-    /// Since when the peer takes nothing of what is sent.
+    /// Since when the peer has taken no bytes.
     stalled_since: Cell<Option<Instant>>,
     has_asked: Cell<bool>,
     waits_since: Cell<u64>,
     task: RefCell<Option<AbortHandle>>,
 }
 
-/// A connection's place among the others, for as long as it lasts.
+/// A connection's place among all connections, until it is dropped.
 pub(crate) struct Place {
     connections: Rc<Connections>,
     number: u64,
@@ -47,12 +49,12 @@ pub(crate) struct Place {
 }
 
 impl Connections {
-    /// How many there are.
+    /// The number of connections.
     pub(crate) fn count(&self) -> usize {
         self.open.borrow().len()
     }
 
-    /// A place for a new one, if there are fewer than `count_max` or one of them waits.
+    /// Gives a new connection a place. If there are `count_max`, another one must end; `None`: all of them are busy.
     pub(crate) fn admit(self: &Rc<Self>, count_max: usize, now: Instant) -> Option<Place> {
         while self.count() >= count_max {
             self.displace(now)?;
@@ -68,7 +70,8 @@ impl Connections {
         self.events.replace(self.events.get() + 1)
     }
 
-    /// Ends the one that has waited longest; `None`: none waits.
+    /// Ends a waiting connection: one that has sent no request before others, and the one that has waited longest
+    /// first. `None`: all are busy.
     fn displace(&self, now: Instant) -> Option<()> {
         let mut open = self.open.borrow_mut();
         let waiting = open.iter().filter_map(|(number, connection)| Some((connection.rank(now)?, *number)));
@@ -83,7 +86,7 @@ impl Connections {
 }
 
 impl Connection {
-    /// The lowest ends first; `None`: it is busy.
+    /// The connection with the lowest rank ends first; `None`: it is busy.
     fn rank(&self, now: Instant) -> Option<(u8, u64)> {
         if self.is_answering.get() {
             return None;
@@ -96,12 +99,12 @@ impl Connection {
         Some((urgency, self.waits_since.get()))
     }
 
-    /// What is to end if this connection has to make room.
+    /// The task that is aborted if this connection has to make room.
     pub(crate) fn is_served_by(&self, task: AbortHandle) {
         self.task.replace(Some(task));
     }
 
-    /// Something was sent, or the peer has to take some of it before more can be.
+    /// Records that bytes were sent or, if `is_stalled`, that the peer must take some first.
     pub(crate) fn note_sending(&self, is_stalled: bool, now: Instant) {
         let since = self.stalled_since.get().unwrap_or(now);
         self.stalled_since.set(is_stalled.then_some(since));
@@ -109,13 +112,13 @@ impl Connection {
 }
 
 impl Place {
-    /// A request has come.
+    /// A request has arrived.
     pub(crate) fn note_request(&self) {
         self.connection.has_asked.set(true);
         self.connection.is_answering.set(true);
     }
 
-    /// Its answer is ready.
+    /// The answer to it is ready.
     pub(crate) fn note_answer(&self) {
         self.connection.is_answering.set(false);
         self.connection.waits_since.set(self.connections.note_event());

@@ -12,11 +12,11 @@ pub(crate) struct File {
     paths: &'static [&'static str],
     content_type: &'static str,
     content: &'static [u8],
-    /// Names the content, so that browsers ask again only whether it is still that.
+    /// Identifies the content (`ETag`), so that browsers need not load it again.
     validator: String,
 }
 
-/// All of them.
+/// All files of the console.
 #[derive(Debug)]
 pub(crate) struct Console([File; 3]);
 
@@ -41,7 +41,7 @@ impl Console {
 }
 
 impl File {
-    /// The file, or that the browser has it already.
+    /// The file, or the answer that the browser's copy is current.
     pub(crate) fn answer(&self, headers: &HeaderMap) -> Answer {
         let known =
             headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! How much of the processor each thread that serves clients has had, as the kernel counts it.
+//! The processor time of each thread that serves clients, as the kernel counts it.
 
 use std::fs;
 
-/// Where to read it, thread by thread.
+/// The clocks of the server's threads.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadClocks {
     paths: Vec<Option<String>>,
 }
 
 impl ThreadClocks {
-    /// The threads `darter-0`, `darter-1` … of this process.
+    /// Finds the threads `darter-0`, `darter-1` … of this process.
     pub(crate) fn find(thread_count: usize) -> ThreadClocks {
         let mut paths = vec![None; thread_count];
         let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -23,7 +23,7 @@ impl ThreadClocks {
         ThreadClocks { paths }
     }
 
-    /// Nanoseconds that each thread has run; 0 where the kernel does not say.
+    /// For how many nanoseconds each thread has run; 0 if the kernel does not say.
     pub(crate) fn run_ns(&self) -> Vec<u64> {
         let read = |path: &Option<String>| {
             let text = fs::read_to_string(path.as_deref()?).ok()?;

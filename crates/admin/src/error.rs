@@ -1,24 +1,24 @@
-//! Why there is no HTTP.
+//! Why HTTP cannot be served.
 
 use std::io;
 
-/// HTTP cannot be served.
+/// Why HTTP cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address of `http-bind` that is none, or that somebody else uses.
+    /// An address of `http-bind` is invalid or in use.
     #[error("cannot listen on {address}, port {port} (http-bind, http-port): {source}")]
     Listen {
-        /// As `http-bind` has it.
+        /// The address, as in `http-bind`.
         address: String,
         /// `http-port`.
         port: u16,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Every address of `http-bind` is missing.
+    /// No address of `http-bind` exists.
     #[error("http-port is set, but http-bind has no address of this machine")]
     Nowhere,
-    /// The system gives no thread or no random numbers.
+    /// The system provides no thread or no random numbers.
     #[error("cannot serve HTTP: {0}")]
     Io(#[from] io::Error),
 }

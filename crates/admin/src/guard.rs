@@ -1,8 +1,8 @@
-//! Who asks, and whether he may: the name that is asked for, the user, and for commands the page that sends them.
+//! Authorizes requests: checks the host name, the user and, for commands, the page that sends them.
 //!
-//! Against web sites of others: a request must name this server by an address, a loopback name or a name of `http-hosts`, so
-//! that no name of theirs can be made to lead here (DNS rebinding). Only pages of this server may read the API or send commands,
-//! and for those a token is needed that only such a page can have read.
+//! Protection from other web sites: a request must name this server by an address, a loopback name or a name in
+//! `http-hosts`, so that an attacker's name cannot be made to lead here (DNS rebinding). Only pages of this server may
+//! read the API or send commands, and commands need a token that only such a page can have read.
 
 use std::net::SocketAddr;
 
@@ -16,13 +16,13 @@ use crate::messenger::Messenger;
 use crate::reply::Refusal;
 use crate::state::State;
 
-/// Says where a request comes from; browsers send it, scripts cannot forge it.
+/// Says which site a request comes from. Browsers send it, and a page cannot forge it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The token of commands.
+/// The header with the token for commands.
 const TOKEN: HeaderName = HeaderName::from_static("x-darter-token");
-/// Wrong passwords from one address in a while, after which none is looked at until it is over.
+/// After so many wrong passwords from one address, further ones are ignored for a while.
 const AUTH_FAILURES_MAX: u64 = 10;
-/// What protected mode says, in Redis' words as far as they fit.
+/// The error of protected mode, as far as possible in Redis' words.
 const PROTECTED: &str = "DENIED protected mode is enabled and no password is set for the default user. In this mode \
      connections are only accepted from the loopback interface. Set a password, or protected-mode no.";
 
@@ -37,11 +37,11 @@ pub(crate) struct Credentials {
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// The common name in the certificate that it has shown.
+    /// The common name in the peer's certificate.
     pub(crate) common_name: Option<String>,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 pub(crate) struct Visitor {
     pub(crate) peer: SocketAddr,
     pub(crate) access: Access,
@@ -53,7 +53,7 @@ impl Visitor {
         String::from_utf8_lossy(&self.access.user().name).into_owned()
     }
 
-    /// Whether the user may run this command on no key.
+    /// Whether the user may run this command without keys.
     pub(crate) fn may(&self, state: &State, args: &[&str]) -> bool {
         self.lack(state, args).is_none()
     }
@@ -67,8 +67,8 @@ impl Visitor {
         self.access.check(command, &args).err()
     }
 
-    /// Lets the user see what this command tells, if he may run it. What he may not is refused by the command, run as him, so
-    /// that it is counted and logged like any other.
+    /// Checks that the user may run the command with this information. If not, runs it as that user: its refusal is
+    /// counted and logged like any other.
     pub(crate) async fn need(&self, state: &State, args: &[&str]) -> Result<(), Refusal> {
         if self.may(state, args) {
             return Ok(());
@@ -92,7 +92,7 @@ pub(crate) fn check_host(headers: &HeaderMap, allowed: &str) -> Result<(), Refus
     Err(Refusal::forbidden("unknown host name: add it to the setting http-hosts"))
 }
 
-/// Refuses a request that a page of another server sent. Programs that are no browsers say nothing of a page.
+/// Refuses a request from a page of another site. Programs other than browsers send no such header.
 pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     match text(headers, &SEC_FETCH_SITE) {
         None | Some("same-origin" | "none") => Ok(()),
@@ -100,7 +100,7 @@ pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a command that no page of this server sent.
+/// Refuses a command that was not sent by a page of this server.
 pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refusal> {
     let is_json = text(headers, &header::CONTENT_TYPE)
         .and_then(|kind| kind.split(';').next())
@@ -127,14 +127,15 @@ pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refu
     Ok(())
 }
 
-/// Who acts for a peer that gives no password: the user that its certificate names, if the settings say so, or the default user.
+/// The access of a peer that sends no password: it is the user of its certificate, if the settings say so, or the
+/// default user.
 fn access_of(state: &State, peer: &Peer) -> Access {
     let users = state.source.users();
     let name = peer.common_name.as_ref().filter(|_| state.source.settings().is_on(TLS_AUTH_CLIENTS_USER));
     name.and_then(|name| users.vouch_for(name.as_bytes())).unwrap_or_else(|| users.access())
 }
 
-/// Who sent the request, if he is let in.
+/// Finds out who sent the request, and whether that user is accepted.
 pub(crate) async fn identify(state: &State, from: &Peer, headers: &HeaderMap) -> Result<Visitor, Refusal> {
     let users = state.source.users();
     let peer = from.address;
@@ -177,14 +178,14 @@ fn unauthorized() -> Refusal {
     )
 }
 
-/// A header's value, if there is one of it and it is text.
+/// The value of a header that occurs once and is text.
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok();
     if values.next().is_some() { None } else { value }
 }
 
-/// User and password of a header of basic authentication; without a name it is the default user.
+/// The credentials in a header of basic authentication. Without a name they are the default user's.
 pub(crate) fn basic(value: &str) -> Option<Credentials> {
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -196,7 +197,7 @@ pub(crate) fn basic(value: &str) -> Option<Credentials> {
     Some(Credentials { user, password: decoded[colon + 1..].to_vec() })
 }
 
-/// Whether a `Host` can only mean this server. An address can: nobody's name leads there.
+/// Whether a `Host` can only mean this server. An address always does, since no name of another site leads there.
 fn is_known_host(host: &str, allowed: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -209,13 +210,13 @@ fn is_known_host(host: &str, allowed: &str) -> bool {
         || allowed.split_whitespace().any(|known| known == "*" || known.eq_ignore_ascii_case(&name))
 }
 
-/// Compares in a time that does not tell where they differ.
+/// Compares in constant time.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
     one.len() == other.len() && difference == 0
 }
 
-/// The names that requests may ask for, as the setting has them.
+/// The host names that requests may use, from the setting.
 pub(crate) fn allowed_hosts(state: &State) -> std::sync::Arc<str> {
     state.source.settings().text(HTTP_HOSTS)
 }

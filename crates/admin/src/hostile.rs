@@ -1,9 +1,9 @@
-//! What holds of requests over HTTP whatever is in them, checked by tests and by the fuzzer.
+//! What must hold for any HTTP request, checked by tests and by the fuzzer.
 //!
-//! - `Host`: what is known has a name that nobody else can have, or that the setting names.
-//! - Credentials: a user and a password are what was encoded.
-//! - Fields of an address, and bodies of commands: taken or refused; a command is `QUEUE` or it is refused.
-//! - Replies become JSON that can be read.
+//! - `Host`: an accepted name is one that nobody else can have, or one in the setting.
+//! - Credentials: the decoded user and password are those that were encoded.
+//! - Query fields, and bodies of commands: accepted or refused; a command other than `QUEUE` is refused.
+//! - Replies become valid JSON.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 
@@ -12,7 +12,7 @@ use crate::json::{base64, of_reply};
 use crate::query::Query;
 use crate::run_command::{arguments, queue};
 
-/// Any bytes in all places where a request has some.
+/// Puts any bytes into all places of a request.
 pub fn check_request(input: &[u8]) {
     let lines: Vec<&[u8]> = input.splitn(5, |&byte| byte == b'\n').collect();
     check_headers(&lines);

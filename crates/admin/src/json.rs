@@ -1,7 +1,7 @@
 //! Replies of commands as JSON.
 //!
-//! Bytes that are no text are `{"b64": …}`, as arguments may be as well. A map whose keys are text is an object, any other one
-//! an array of pairs. A double that JSON has no number for is the text that RESP has for it.
+//! Bytes that are not text are `{"b64": …}`; arguments may use this form as well. A map whose keys are text is an
+//! object; any other map is an array of pairs. A double that JSON cannot express is written as RESP writes it.
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use resp::format_double;
 use serde_json::{Map, Value as Json, json};
 
-/// A reply.
+/// Converts a reply.
 pub(crate) fn of_reply(value: &resp::Value) -> Json {
     use resp::Value::*;
     match value {
@@ -29,7 +29,7 @@ pub(crate) fn of_reply(value: &resp::Value) -> Json {
     }
 }
 
-/// Bytes that are mostly text.
+/// Converts bytes that are mostly text.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Json {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
@@ -37,12 +37,12 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Json {
     }
 }
 
-/// Bytes in base64.
+/// Encodes bytes in base64.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Bytes out of base64, of the alphabet for addresses as well.
+/// Decodes base64, also with the alphabet for URLs.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let standard: Vec<u8> = text
@@ -56,7 +56,7 @@ pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     GeneralPurpose::new(&base64::alphabet::STANDARD, config).decode(standard).ok()
 }
 
-/// An argument of a command: text, a number, or `{"b64": …}`.
+/// An argument of a command: a text, a number, or `{"b64": …}`.
 pub(crate) fn to_argument(json: &Json) -> Option<Vec<u8>> {
     match json {
         Json::String(text) => Some(text.clone().into_bytes()),

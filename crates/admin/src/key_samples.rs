@@ -1,53 +1,53 @@
-//! The largest and the hottest keys of those that were looked at, user by user.
+//! The largest and the hottest of the keys that were sampled, user by user.
 //!
-//! Of the round over all keys that is under way and of the one before, so that a key is seen all the time.
+//! They come from the current round over all keys and the previous one, so that a key remains visible.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 
-/// Keys that are kept.
+/// How many keys are kept.
 const KEYS_MAX: usize = 20;
-/// Users whose keys are remembered.
+/// For how many users keys are kept.
 const USERS_MAX: usize = 8;
 
-/// How far each user has looked at keys.
+/// The sampled keys by user.
 #[derive(Default)]
 pub(crate) struct KeySamples(HashMap<String, KeySample>);
 
-/// The keys that a user was shown.
+/// The keys that were sampled for a user.
 #[derive(Clone, Default)]
 pub(crate) struct KeySample {
-    /// Where SCAN goes on; empty: it has not begun.
+    /// The cursor of SCAN; empty at the beginning of a round.
     pub(crate) cursor: Vec<u8>,
-    /// When keys were last looked at.
+    /// When keys were last sampled.
     pub(crate) last: Option<Instant>,
     pub(crate) largest: Rounds,
     pub(crate) hottest: Rounds,
 }
 
-/// What was seen in this round, and in the last one.
+/// The sampled keys of the current round and of the previous one.
 #[derive(Clone, Default)]
 pub(crate) struct Rounds([Vec<Seen>; 2]);
 
-/// A key that was seen.
+/// A sampled key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) key: Vec<u8>,
     /// Its type.
     pub(crate) kind: String,
-    /// What it is compared by.
+    /// The figure by which keys are ranked.
     pub(crate) figure: i64,
 }
 
 impl KeySamples {
-    /// Those of a user.
+    /// The sampled keys of a user.
     pub(crate) fn of(&self, user: &str) -> KeySample {
         self.0.get(user).cloned().unwrap_or_default()
     }
 
-    /// Keeps those of a user.
+    /// Stores the sampled keys of a user.
     pub(crate) fn keep(&mut self, user: String, sample: KeySample) {
         if self.0.len() >= USERS_MAX && !self.0.contains_key(&user) {
             self.0.clear();
@@ -57,7 +57,7 @@ impl KeySamples {
 }
 
 impl KeySample {
-    /// A round is over.
+    /// Begins a new round.
     pub(crate) fn begin_anew(&mut self) {
         self.largest.begin_anew();
         self.hottest.begin_anew();
@@ -70,12 +70,12 @@ impl Rounds {
         self.0[0].clear();
     }
 
-    /// Adds what was seen in this round.
+    /// Adds a key to the current round.
     pub(crate) fn note(&mut self, seen: Seen) {
         note(&mut self.0[0], seen);
     }
 
-    /// The first of both rounds, each key once, with what they are compared by under this name.
+    /// The highest-ranked keys of both rounds, each once. `figure`: the name of the figure in JSON.
     pub(crate) fn shown(&self, figure: &str) -> Json {
         let mut all = self.0[1].clone();
         self.0[0].iter().for_each(|seen| note(&mut all, seen.clone()));
@@ -88,7 +88,7 @@ impl Rounds {
     }
 }
 
-/// Adds what was seen, if it belongs to the first so many.
+/// Adds a key if it belongs to the highest-ranked ones.
 fn note(all: &mut Vec<Seen>, new: Seen) {
     all.retain(|known| known.key != new.key);
     let place = all.partition_point(|known| known.figure >= new.figure);

@@ -1,17 +1,19 @@
 //! Which queues have labels of their own in `/metrics`.
 //!
-//! A series that comes and goes is of no use to who looks at it, and each new one costs the scraper. So places are given for
-//! good: whoever is deepest or oldest at the moment does not matter. A queue gets a place when it is first seen, while there
-//! are some, the busiest first. It keeps it until it is gone or has been empty and idle for an hour, and somebody else wants it.
+//! A series that comes and goes is of little use, and each new one costs the scraper. So labels are assigned for good,
+//! and do not follow whichever queue is deepest or oldest at the moment. A queue gets labels when it is first seen, as
+//! long as there are some left, the busiest queue first. It keeps them until it is gone, or has been empty and idle for
+//! an hour and another queue needs them.
 //!
-//! The rest is summed up. A queue that gets a place leaves that sum with all its history. So that the sum's counters do not fall,
-//! which scrapers take for a restart, they grow by what was added since the last scrape and never shrink.
+//! All other queues are combined in a sum. A queue that gets labels leaves that sum with its whole history. A scraper
+//! takes a falling counter for a restart; so the sum's counters grow by what was added since the last scrape and never
+//! shrink.
 
 use std::collections::HashMap;
 
 use queues::{Row, SHOWN_NAME_BYTES_MAX, WAIT_BOUNDS_MS};
 
-/// For how long an empty queue keeps its place if another one wants it.
+/// How long a queue without elements and traffic keeps its place if another queue needs it.
 const IDLE_MS_MAX: u64 = 3_600_000;
 
 /// What identifies a queue.
@@ -22,19 +24,19 @@ type Key = (Box<[u8]>, u32);
 pub(crate) struct Labels {
     places: HashMap<Key, Place>,
     other: Sum,
-    /// Of the queues without a place at the last scrape.
+    /// The counters of the queues without a place, at the last scrape.
     before: Sum,
 }
 
-/// What is known of a queue with a place.
+/// The place of a queue.
 #[derive(Debug)]
 struct Place {
     traffic: u64,
-    /// When it last had an element, or traffic.
+    /// When the queue last had elements or traffic.
     active_ms: u64,
 }
 
-/// Counters of several queues.
+/// The counters of several queues together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
     pub(crate) pushed: u64,
@@ -45,8 +47,8 @@ pub(crate) struct Sum {
 }
 
 impl Labels {
-    /// Deals out the places; returns the queues that have one, in the order of their names, those that have none, and the
-    /// counters of those.
+    /// Assigns the places. Returns the queues with a place, sorted by name; those without one; and the counters of the
+    /// latter.
     pub(crate) fn deal<'r>(
         &mut self,
         rows: &'r [Row],
@@ -81,7 +83,8 @@ impl Labels {
         (labelled, rest, &self.other)
     }
 
-    /// Takes back places for newcomers, as far as they need them: of queues that are gone first, then of idle ones.
+    /// Takes back as many places as newcomers need: first those of queues that no longer exist, then those of idle
+    /// queues.
     fn make_room(&mut self, rows: &[Row], newcomer_count: usize, places_max: usize, now_ms: u64) {
         let wanted = (self.places.len() + newcomer_count).saturating_sub(places_max);
         if wanted == 0 {
@@ -116,7 +119,7 @@ impl Sum {
         sum
     }
 
-    /// Grows by what is in `now` and was not in `before`.
+    /// Adds the increase from `before` to `now`.
     fn grow(&mut self, before: &Sum, now: &Sum) {
         let mut add = |to: fn(&mut Sum) -> &mut u64, of: fn(&Sum) -> u64| {
             *to(self) += of(now).saturating_sub(of(before));

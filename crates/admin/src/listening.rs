@@ -6,10 +6,10 @@ use settings::{HTTP_BIND, HTTP_PORT, HTTP_TLS, Settings};
 
 use crate::error::Error;
 
-/// The addresses of `http-bind` that there may be.
+/// The most addresses in `http-bind`.
 const ADDRESS_COUNT_MAX: usize = 16;
 
-/// Sockets that HTTP clients connect to.
+/// The sockets on which HTTP is served.
 #[derive(Debug)]
 pub struct Listening {
     pub(crate) listeners: Vec<TcpListener>,
@@ -17,10 +17,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Opens those that the settings name; `None` if `http-port` is 0.
+    /// Opens the sockets of the settings; `None` if `http-port` is 0.
     ///
     /// # Errors
-    /// If one of them cannot be had.
+    /// If one of them cannot be opened.
     pub fn open(settings: &Settings) -> Result<Option<Listening>, Error> {
         let port = settings.number(HTTP_PORT) as u16;
         if port == 0 {
@@ -44,7 +44,7 @@ impl Listening {
         Ok(Some(Listening { listeners, is_secured: settings.is_on(HTTP_TLS) }))
     }
 
-    /// The addresses, as the log shows them.
+    /// The addresses, for the log.
     pub fn places(&self) -> Vec<String> {
         let addresses = self.listeners.iter().filter_map(|listener| listener.local_addr().ok());
         let scheme = if self.is_secured { "https" } else { "http" };
@@ -52,7 +52,7 @@ impl Listening {
     }
 }
 
-/// An address as `bind` has it.
+/// Parses an address of `http-bind`.
 fn ip(word: &str) -> std::io::Result<IpAddr> {
     match word {
         "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),

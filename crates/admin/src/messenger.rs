@@ -1,8 +1,9 @@
 //! Commands as a client of the server: one end of a pair of sockets is a connection of a data thread like any other.
 //!
-//! So a command of the console meets what all commands meet: rules of its user, `maxclients`, loading, a paused server, a
-//! read-only replica. MONITOR, CLIENT LIST and the slow log show it, named `http`, at the address of the HTTP client. The HTTP user has
-//! authenticated here, so no command is needed for that: HELLO and AUTH may have other names, or none.
+//! So a command of the console is subject to what applies to all commands: its user's rules, `maxclients`, loading, a
+//! paused server, a read-only replica. MONITOR, CLIENT LIST and the slow log show it, with the name `http` and the
+//! address of the HTTP client. The HTTP user has already authenticated here, so no command is needed for that: HELLO
+//! and AUTH may be renamed or disabled.
 
 use std::io;
 use std::time::Duration;
@@ -17,14 +18,14 @@ use crate::Source;
 use crate::guard::Visitor;
 use crate::reply::Refusal;
 
-/// How long the server may take for a command.
+/// How long the server may take to answer a command.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
-/// The longest reply that is collected.
+/// The longest reply that is accepted.
 const REPLY_BYTES_MAX: usize = 4 << 20;
-/// What is read at once.
+/// How many bytes are read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// How an error begins that a connection gets instead of being served: `maxclients` or `maxclients-per-user` is reached.
+/// The beginning of the error with which a connection is rejected: `maxclients` or `maxclients-per-user` is reached.
 const TURNED_AWAY: &str = "ERR max number of clients";
 
 /// See the head of this file.
@@ -34,12 +35,12 @@ pub(crate) struct Messenger {
 }
 
 impl Messenger {
-    /// A client that acts as `visitor`.
+    /// Opens a client that acts as `visitor`.
     pub(crate) fn open(source: &dyn Source, visitor: &Visitor) -> Result<Messenger, Refusal> {
         Messenger::connect(source, &visitor.peer.to_string(), Some(visitor.access.clone()))
     }
 
-    /// A client that has not said who it is.
+    /// Opens a client that has not authenticated.
     pub(crate) fn open_as_nobody(source: &dyn Source, peer: &str) -> Result<Messenger, Refusal> {
         Messenger::connect(source, peer, None)
     }
@@ -52,7 +53,7 @@ impl Messenger {
         Ok(Messenger { stream: stream.map_err(|error| broken(&error))?, received: Vec::new() })
     }
 
-    /// Runs a command on this database.
+    /// Selects a database.
     pub(crate) async fn select(&mut self, db: u64) -> Result<(), Refusal> {
         if db == 0 {
             return Ok(());
@@ -63,13 +64,13 @@ impl Messenger {
         }
     }
 
-    /// The reply to a command; an error is one, too.
+    /// Runs a command and returns its reply, which may be an error.
     pub(crate) async fn call(&mut self, args: &[&[u8]]) -> Result<Value, Refusal> {
         let mut replies = self.call_all(&[args.iter().map(|arg| arg.to_vec()).collect()]).await?;
         Ok(replies.pop().expect("a command has a reply"))
     }
 
-    /// As [`call`](Messenger::call), of a connection that the server may turn away: then that is the refusal.
+    /// The first [`call`](Messenger::call) of a connection. If the server rejects the connection, that is the refusal.
     pub(crate) async fn call_first(&mut self, args: &[&[u8]]) -> Result<Value, Refusal> {
         match self.call(args).await? {
             Value::Error(why) if why.starts_with(TURNED_AWAY.as_bytes()) => Err(refused(&why)),
@@ -77,7 +78,7 @@ impl Messenger {
         }
     }
 
-    /// The replies to commands, which are sent together.
+    /// Runs several commands, which are sent together.
     pub(crate) async fn call_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, Refusal> {
         let mut requests = Vec::new();
         commands.iter().for_each(|args| resp::encode_request(args, &mut requests));
@@ -102,7 +103,7 @@ impl Messenger {
     }
 }
 
-/// Writes while it reads, since neither side takes everything before the other has begun.
+/// Writes and reads at the same time, since neither side accepts everything before the other has begun.
 async fn both<T>(write: impl Future<Output = ()>, read: impl Future<Output = T>) -> T {
     let (mut write, mut read) = (std::pin::pin!(write), std::pin::pin!(read));
     let mut is_written = false;
@@ -113,7 +114,7 @@ async fn both<T>(write: impl Future<Output = ()>, read: impl Future<Output = T>)
     .await
 }
 
-/// The next reply of those that come in, of which `received` has the beginning.
+/// Reads the next reply. `received`: bytes that have already been read.
 async fn next_reply(
     reader: &mut tokio::net::unix::ReadHalf<'_>,
     received: &mut Vec<u8>,
@@ -138,7 +139,7 @@ fn broken(error: &io::Error) -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("the server cannot be reached: {error}"))
 }
 
-/// What an error reply means to who asks over HTTP.
+/// The answer over HTTP for an error reply.
 pub(crate) fn refused(why: &[u8]) -> Refusal {
     let text = String::from_utf8_lossy(why).into_owned();
     let status = match text.split(' ').next().unwrap_or_default() {

@@ -1,8 +1,8 @@
-//! What goes on at this moment: slow commands, large and hot keys, who waits where, and which libraries clients use.
+//! The current state: slow commands, large and hot keys, waiting clients, and the libraries that clients use.
 //!
-//! Keys are looked at in slices of one SCAN, only while somebody looks at the page: each request goes on where the last one
-//! ended, at most one a second for each user. Only a user without limits sees keys, since each look would ask for rights on
-//! any key.
+//! Keys are sampled in slices of one SCAN, and only while somebody looks at the page: each request continues where the
+//! last one ended, at most one a second for each user. Only a user without restrictions sees keys, since each sample
+//! would need permission for arbitrary keys.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use crate::messenger::Messenger;
 use crate::reply::{self, Answer, Refusal};
 use crate::state::State;
 
-/// Slow commands that are shown.
+/// How many slow commands are shown.
 const SLOW_MAX: usize = 20;
-/// Keys that a slice looks at, about.
+/// About how many keys are sampled at once.
 const SLICE_KEYS: usize = 100;
-/// Between two slices of a user.
+/// The pause between two samplings for the same user.
 const SLICE_PAUSE: Duration = Duration::from_secs(1);
-/// Queues that are shown with clients that wait.
+/// How many queues with waiting clients are shown.
 const BLOCKED_MAX: usize = 100;
 
-/// What `/api/now` says.
+/// The answer to `/api/now`.
 pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, Refusal> {
     let mut messenger = Messenger::open(state.source, visitor)?;
     let count = SLOW_MAX.to_string();
@@ -59,7 +59,7 @@ pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, R
     })))
 }
 
-/// Looks at the next keys, unless that was done a moment ago.
+/// Samples the next keys, unless that was done shortly before.
 async fn look_at_keys(
     state: &State,
     visitor: &Visitor,
@@ -107,7 +107,7 @@ async fn look_at_keys(
     Ok(sample)
 }
 
-/// The cursor and the keys of a reply of SCAN.
+/// The cursor and the keys in a reply of SCAN.
 fn scanned(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let Value::Array(parts) = reply else { return None };
     let [Value::Bulk(cursor), Value::Array(keys)]: [Value; 2] = parts.try_into().ok()? else { return None };
@@ -115,7 +115,7 @@ fn scanned(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((cursor, keys.collect()))
 }
 
-/// The replies of SLOWLOG GET as the console reads them.
+/// The reply of SLOWLOG GET for the console.
 fn slow_commands(reply: &Value) -> Json {
     let Value::Array(entries) = reply else { return Json::Null };
     let entry = |entry: &Value| {
@@ -130,7 +130,7 @@ fn slow_commands(reply: &Value) -> Json {
     entries.iter().filter_map(entry).collect()
 }
 
-/// Bytes as text, lossily: the slow log has cut them anyway.
+/// Converts bytes to text, with replacements: the slow log has shortened them anyway.
 fn texts(value: &Value) -> Json {
     match value {
         Value::Bulk(bytes) | Value::Simple(bytes) => json!(String::from_utf8_lossy(bytes)),
@@ -139,7 +139,7 @@ fn texts(value: &Value) -> Json {
     }
 }
 
-/// Queues that clients wait at, the most first.
+/// Queues with waiting clients, those with most of them first.
 fn blocked(state: &State) -> Json {
     let mut rows: Vec<(u64, String)> = state
         .source
@@ -153,7 +153,7 @@ fn blocked(state: &State) -> Json {
     rows.into_iter().map(|(clients, queue)| json!({ "queue": queue, "clients": clients })).collect()
 }
 
-/// Clients by library, out of the reply of CLIENT LIST.
+/// The number of clients by library, from the reply of CLIENT LIST.
 fn libraries(reply: &Value) -> Json {
     let (Value::Bulk(text) | Value::Verbatim { text, .. }) = reply else { return Json::Null };
     let text = String::from_utf8_lossy(text);

@@ -1,4 +1,4 @@
-//! How the server is, in the console's first lines.
+//! The state of the server, for the first lines of the console.
 
 use observe::{Facts, Memory, Persistence, Replication};
 use serde_json::{Value as Json, json};
@@ -8,10 +8,10 @@ use crate::guard::Visitor;
 use crate::reply::{self, Answer};
 use crate::state::State;
 
-/// Of memory that is allowed, the part from which there is a warning.
+/// From this share of the memory limit on there is a warning.
 const MEMORY_WARNING: f64 = 0.9;
 
-/// What `/api/overview` says.
+/// The answer to `/api/overview`.
 pub(crate) fn answer(state: &State, visitor: &Visitor) -> Answer {
     let source = state.source;
     let facts = source.facts();
@@ -55,7 +55,7 @@ fn durability(state: &State, persistence: &Persistence, replication: &Replicatio
     })
 }
 
-/// A replica out of its line of INFO: `ip=…,port=…,state=…,offset=…,lag=…`.
+/// A replica, from its line of INFO: `ip=…,port=…,state=…,offset=…,lag=…`.
 fn replica(line: &str, offset: u64) -> Json {
     let field = |name: &str| {
         line.split(',')
@@ -74,7 +74,7 @@ fn replica(line: &str, offset: u64) -> Json {
     })
 }
 
-/// What an operator should look at.
+/// Warnings for the operator.
 fn warnings(
     state: &State,
     facts: &dyn Facts,

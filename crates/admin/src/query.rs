@@ -1,8 +1,8 @@
-//! The part of an address behind its question mark: fields with values of any bytes.
+//! The query of an address: fields with values of any bytes.
 
 use percent_encoding::percent_decode_str;
 
-/// The fields of a query, decoded.
+/// The decoded fields of a query.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, Vec<u8>)>);
 
@@ -15,23 +15,23 @@ impl Query {
         Query(fields.collect())
     }
 
-    /// The first value of this field.
+    /// The first value of a field.
     pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// Whether there is no such field, or one of its values is this.
+    /// Whether the field is missing or has this value.
     pub(crate) fn allows(&self, name: &str, value: &[u8]) -> bool {
         let mut wanted = self.0.iter().filter(|(known, _)| known == name).peekable();
         wanted.peek().is_none() || wanted.any(|(_, wanted)| wanted == value)
     }
 
-    /// The first value of this field as text.
+    /// The first value of a field as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.bytes(name).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The same as a number; `default` if it is missing, `None` if it is none.
+    /// The first value of a field as a number: `default` if the field is missing, `None` if the value is not a number.
     pub(crate) fn number(&self, name: &str, default: u64) -> Option<u64> {
         self.bytes(name).map_or(Some(default), |_| self.text(name)?.parse().ok())
     }

@@ -1,4 +1,4 @@
-//! The table of queues as JSON: for autoscalers and scripts, and with depths of the last minute for the console.
+//! The table of queues as JSON: for autoscalers and scripts, and with the depths of the last minute for the console.
 
 use queues::{Row, SHOWN_NAME_BYTES_MAX};
 use serde::Serialize;
@@ -8,26 +8,26 @@ use crate::query::Query;
 use crate::reply::{self, Answer};
 use crate::state::State;
 
-/// Queues that are shown; the rest is counted.
+/// How many queues are shown; the others are only counted.
 const QUEUES_MAX: usize = 1000;
 
-/// All that is shown.
+/// The answer.
 #[derive(Serialize)]
 struct Table<'r> {
     time_ms: u64,
     total: Total,
     queues: Vec<Line<'r>>,
-    /// Queues that are not shown.
+    /// The number of queues that are not shown.
     other: usize,
 }
 
-/// All queues that are asked for, also those that are not shown. Always numbers, so that an autoscaler finds one even if there
-/// is no such queue.
+/// The sums over all selected queues, including those that are not shown. These are always numbers, so that an
+/// autoscaler gets one even if no queue matches.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Total {
     queues: usize,
     depth: u64,
-    /// Of the oldest element of all; 0 if there is none.
+    /// The age of the oldest element of all; 0 if there is none.
     oldest_ms: u64,
     in_per_s: f64,
     out_per_s: f64,
@@ -62,7 +62,7 @@ struct Line<'r> {
     spark: Option<Vec<u64>>,
 }
 
-/// How long elements of the last minute had waited.
+/// How long the elements that were taken in the last minute had waited.
 #[derive(Serialize)]
 struct Wait {
     p50: u64,
@@ -70,8 +70,8 @@ struct Wait {
     max: u64,
 }
 
-/// The queues that the query wants: `name`, `system`, `state` and `db` have to be equal if they are there, and may be there
-/// several times.
+/// The queues that the query selects. Its fields `name`, `system`, `state` and `db` are filters: a queue must have one
+/// of the values of each.
 pub(crate) fn answer(state: &State, query: &Query, has_sparks: bool) -> Answer {
     let rows = state.source.queues();
     let sampler = state.sampler.borrow();
@@ -104,7 +104,7 @@ fn table<'r>(
     Table { time_ms, other: total.queues - queues.len(), total, queues }
 }
 
-/// Of too many the sets beside queues, which are few, and then the oldest and deepest queues.
+/// If there are too many: the few sets beside queues, then the oldest and the deepest queues.
 fn most_wanted(mut rows: Vec<&Row>) -> Vec<&Row> {
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     if rows.len() > QUEUES_MAX {
@@ -145,7 +145,7 @@ fn line(row: &Row, spark: Option<Vec<u64>>) -> Line<'_> {
     }
 }
 
-/// When the queue will be empty if it goes on as in the last minute; `None` if it never will.
+/// When the queue will be empty at the rates of the last minute; `None`: never.
 fn seconds_to_empty(row: &Row) -> Option<u64> {
     let shrinks_per_s = row.out_per_s[1] - row.in_per_s[1];
     match row.depth {
@@ -155,7 +155,7 @@ fn seconds_to_empty(row: &Row) -> Option<u64> {
     }
 }
 
-/// Three digits behind the point: more say nothing.
+/// Rounds to three decimals.
 fn rounded(rate: f64) -> f64 {
     if rate.is_finite() { (rate * 1000.0).round() / 1000.0 } else { 0.0 }
 }

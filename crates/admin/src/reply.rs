@@ -1,4 +1,4 @@
-//! Answers: their status, their headers, and what is refused in which words.
+//! Answers: their status and headers, and the texts of refusals.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -6,10 +6,10 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-/// An answer.
+/// An HTTP response.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// What browsers may do with the console: load its own files and talk to this server, and nothing else.
+/// What browsers allow the console: to load its own files and talk to this server, and nothing else.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -22,7 +22,7 @@ const ALWAYS: [(HeaderName, HeaderValue); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// An answer with a body of this type, which nobody keeps.
+/// An answer with a body of this type, which must not be cached.
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -39,12 +39,12 @@ pub(crate) fn json(value: &impl Serialize) -> Answer {
     answer(StatusCode::OK, "application/json", text)
 }
 
-/// A line of text.
+/// An answer with a line of text.
 pub(crate) fn text(status: StatusCode, line: &str) -> Answer {
     answer(status, "text/plain; charset=utf-8", format!("{line}\n"))
 }
 
-/// A request that gets no answer but why.
+/// Why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -64,7 +64,7 @@ impl Refusal {
         Refusal::new(StatusCode::FORBIDDEN, why)
     }
 
-    /// As the console's scripts read it.
+    /// The answer in JSON, for the console's scripts.
     pub(crate) fn answer(&self) -> Answer {
         let body = serde_json::json!({ "error": self.why });
         let mut answer = answer(self.status, "application/json", body.to_string());

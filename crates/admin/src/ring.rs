@@ -1,33 +1,33 @@
-//! The last so many numbers of a series.
+//! A ring of the latest values of a series.
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     values: Box<[T]>,
-    /// Where the next one goes.
+    /// Where the next value goes.
     next: usize,
     len: usize,
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// An empty one, for this many.
+    /// An empty ring for `capacity` values.
     pub(crate) fn new(capacity: usize) -> Ring<T> {
         Ring { values: vec![T::default(); capacity].into(), next: 0, len: 0 }
     }
 
-    /// Adds one; the oldest goes if there is no room.
+    /// Adds a value. If the ring is full, the oldest one is dropped.
     pub(crate) fn push(&mut self, value: T) {
         self.values[self.next] = value;
         self.next = (self.next + 1) % self.values.len();
         self.len = (self.len + 1).min(self.values.len());
     }
 
-    /// How many there are.
+    /// The number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// All, the oldest first.
+    /// All values, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> {
         let first = self.next + self.values.len() - self.len;
         (0..self.len).map(move |index| self.values[(first + index) % self.values.len()])

@@ -1,4 +1,4 @@
-//! Which path leads where.
+//! Maps paths to handlers.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::reply::{self, Answer, Refusal};
 use crate::state::State;
 use crate::{metrics, now, overview, queue_table, run_command};
 
-/// Bytes of a request's body.
+/// The most bytes of a request's body.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// How long a body may take.
 const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ async fn route(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Re
     page(state, &visitor, path, &query, &head.headers).await
 }
 
-/// What those see who may read what a command tells.
+/// The page at a path, for users who may run the command that tells the same.
 async fn page(
     state: &Rc<State>,
     visitor: &Visitor,
@@ -117,7 +117,7 @@ fn note_scrape(state: &State, took: Duration) {
     counts.scrape_seconds.set([all + took.as_secs_f64(), took.as_secs_f64()]);
 }
 
-/// The body of a request, which is neither long nor slow.
+/// Reads the body of a request. Fails if it is too long or too slow.
 async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
     match tokio::time::timeout(BODY_WAIT_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
@@ -129,7 +129,7 @@ async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Whether the server serves clients, in the role that is asked for.
+/// Whether the server serves clients, in the requested role.
 async fn readiness(state: &State, query: &Query) -> Result<Answer, Refusal> {
     let not = |why: &str| Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
     let (is_loading, has_failed, followed) = {

@@ -1,4 +1,4 @@
-//! Commands on queues, for the console: one queue, what lies at its front, and what its buttons do.
+//! Commands on queues, for the console: shows one queue and its next jobs, and does what its buttons ask for.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -12,16 +12,16 @@ use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
 use crate::state::State;
 
-/// Commands that can be run over HTTP.
+/// The commands that may be run over HTTP.
 const ALLOWED: [&str; 1] = ["queue"];
-/// Arguments of a command.
+/// The most arguments of a command.
 const ARGS_MAX: usize = 64;
-/// What `QUEUE INFO` says of a key that is no queue.
+/// The error of `QUEUE INFO` for a key that is not a queue.
 const NO_SUCH_QUEUE: &str = "ERR no such queue";
-/// Elements that are peeked at.
+/// The most elements that PEEK may show.
 const PEEK_MAX: u64 = 200;
 
-/// A command as it is posted.
+/// A command in the body of a request.
 #[derive(Deserialize)]
 struct Posted {
     #[serde(default)]
@@ -29,14 +29,14 @@ struct Posted {
     args: Vec<Json>,
 }
 
-/// Runs a command that was posted, as the visitor.
+/// Runs the command in the body as the visitor.
 pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Result<Answer, Refusal> {
     let (db, args) = arguments(body)?;
     let reply = call(state, visitor, db, &args).await?;
     Ok(reply::json(&json!({ "reply": reply })))
 }
 
-/// Database and arguments of a command that was posted, if it is one that may be.
+/// The database and arguments of the command in the body, if it is allowed.
 pub(crate) fn arguments(body: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Refusal> {
     let posted: Posted = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad(format!("a command is {{\"db\": 0, \"args\": […]}}: {error}")))?;
@@ -52,7 +52,7 @@ pub(crate) fn arguments(body: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Refusal> {
     Ok((posted.db, args))
 }
 
-/// What `QUEUE INFO` says of a queue.
+/// The reply of `QUEUE INFO`.
 pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let args = [b"QUEUE".to_vec(), b"INFO".to_vec(), key];
@@ -64,7 +64,7 @@ pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) 
     Ok(reply::json(&told?))
 }
 
-/// What lies at the front of a queue.
+/// The elements at the front of a queue.
 pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is not a number"))?.min(PEEK_MAX);
@@ -82,7 +82,7 @@ pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Res
     }
 }
 
-/// An element, however PEEK tells it: alone, behind its index or its score, or with more fields.
+/// An element from the reply of PEEK: alone, after its index or score, or with further fields.
 fn job(position: usize, item: &resp::Value) -> Json {
     use resp::Value::{Array, Bulk, Double, Int, Map};
     let shown = |index: Json, payload: &[u8]| json!({ "index": index, "payload": String::from_utf8_lossy(payload), "key": base64(payload) });
@@ -108,7 +108,7 @@ fn job(position: usize, item: &resp::Value) -> Json {
     }
 }
 
-/// Database and key of the queue that is asked for.
+/// The database and key of the queue in the query.
 pub(crate) fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
     let db = query.number("db", 0).ok_or_else(|| Refusal::bad("db is not a number"))?;
     let key = query.bytes("key").and_then(from_base64).filter(|key| !key.is_empty());

@@ -1,4 +1,4 @@
-//! Looks at the server's counters every second, for the charts and the depths of queues.
+//! Reads the server's counters every second, for the charts and the depths of queues.
 
 use std::time::Instant;
 
@@ -10,30 +10,30 @@ use crate::charts::{Charts, Point};
 use crate::cpu::ThreadClocks;
 use crate::sparks::Sparks;
 
-/// Seconds of a minute.
+/// The seconds of a minute.
 const MINUTE_S: u32 = 60;
 
 /// See the head of this file.
 pub(crate) struct Sampler {
     pub(crate) charts: Charts,
     pub(crate) sparks: Sparks,
-    /// Commands that only read, and those that write.
+    /// The commands that only read, and those that write.
     commands: [Vec<CommandId>; 2],
     clocks: ThreadClocks,
     thread_count: usize,
     second: Option<Look>,
     minute: Option<Look>,
-    /// Seconds since the last minute's point.
+    /// Seconds since the last point of the minutes' chart.
     seconds: u32,
 }
 
-/// The counters at one moment.
+/// The counters at one time.
 struct Look {
     at: Instant,
-    /// Commands of both kinds, and the others.
+    /// Commands that read, commands that write, and others.
     commands: [u64; 3],
     durations: [Durations; 2],
-    /// Bytes in and out, and delegated commands.
+    /// Bytes in, bytes out, and delegated commands.
     others: [u64; 3],
     run_ns: Vec<u64>,
 }
@@ -85,7 +85,7 @@ impl Sampler {
         self.second = Some(look);
     }
 
-    /// Nanoseconds that each thread has run.
+    /// For how many nanoseconds each thread has run.
     pub(crate) fn run_ns(&self) -> Vec<u64> {
         self.clocks.run_ns()
     }
@@ -115,7 +115,7 @@ impl Sampler {
 }
 
 impl Look {
-    /// What happened between two looks, for each second of it, and the percent of the time that each thread ran.
+    /// The rates per second since `before`, and the load of each thread in percent.
     fn since(&self, before: &Look) -> (Point, Vec<f32>) {
         let elapsed_s = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / elapsed_s) as f32;

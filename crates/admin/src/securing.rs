@@ -1,9 +1,9 @@
 //! The TLS handshake of a connection, if `http-tls` is on.
 //!
-//! It may take `tls-handshake-timeout`, and counts among the connections that wait (`connections.rs`), so there are at most
-//! `http-connections-max`, and none of them keeps a new connection out.
+//! It may take `tls-handshake-timeout`, and counts as a connection that waits (`connections.rs`). So there are at most
+//! `http-connections-max` of them, and none keeps a new connection out.
 //!
-//! Not here: certificates, and when they are read again (`clients`).
+//! Not here: certificates, and when they are reloaded (`clients`).
 
 use std::io;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::serving::send_away;
 use crate::state::State;
 use crate::stream::Stream;
 
-/// What a client is told that speaks HTTP without TLS.
+/// The answer to a client that speaks HTTP without TLS.
 const NOT_SECURED: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n\
       this port speaks HTTP over TLS (setting http-tls): ask for https://\n";
 
-/// A connection on which HTTP is spoken, and who is at its other end.
+/// An open connection for HTTP, and its peer.
 pub(crate) enum Opened {
     Plain(Stream, Peer),
     Secured(Box<TlsStream<Stream>>, Peer),
 }
 
-/// Makes the handshake of a new connection; `None`: it failed, or took too long.
+/// Completes the handshake of a new connection; `None`: it failed or took too long.
 pub(crate) async fn open(state: &State, stream: Stream, peer: Peer) -> Option<Opened> {
     let settings = state.source.settings();
     if !settings.is_on(HTTP_TLS) {
@@ -68,16 +68,16 @@ fn common_name(stream: &TlsStream<Stream>) -> Option<String> {
     session.peer_certificates()?.first().and_then(tls::common_name)
 }
 
-/// Says so if a certificate names nobody.
+/// Logs a certificate that does not name an existing user.
 fn note_stranger(state: &State, peer: &Peer) {
     if state.source.settings().is_on(TLS_AUTH_CLIENTS_USER)
         && let Some(name) = &peer.common_name
         && state.source.users().vouch_for(name.as_bytes()).is_none()
     {
         tracing::info!(
-            "there is no user '{}', whom the certificate of {} names",
-            name_in_log(name),
-            peer.address
+            "the certificate of {} names user '{}', who does not exist",
+            peer.address,
+            name_in_log(name)
         );
     }
 }

@@ -25,29 +25,29 @@ use crate::state::{Counts, State};
 use crate::stream::Stream;
 use crate::{Error, Listening, Source, routes};
 
-/// How long the head of a request may take, and a kept connection may be silent.
+/// How long the head of a request may take, and how long a connection may be idle.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a request's head.
+/// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers of a request.
+/// The most headers of a request.
 const HEADERS_MAX: usize = 64;
-/// How long a connection may last; then it ends after the request that it is at.
+/// How long a connection may last. After that it ends when its current request is answered.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(600);
-/// After an accept that failed, for instance because there are no descriptors left.
+/// The pause after a failed accept, for instance when no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What a client is told that comes when there are too many.
+/// The answer to a client when there are too many.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\nretry-after: 1\r\n\
      connection: close\r\n\r\ntoo many HTTP connections (setting http-connections-max)\n";
-/// Clients at once that are told so; further ones are only disconnected.
+/// How many clients may be getting that answer at the same time. Further ones are only disconnected.
 const TOLD_MAX: usize = 64;
-/// How long one may take to read that.
+/// How long such a client may take to read it.
 const TELL_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Serves HTTP on a thread of its own, for as long as the process lives.
+/// Serves HTTP on a thread of its own, until the process ends.
 ///
 /// # Errors
-/// If the system gives no thread or no random numbers.
+/// If the system provides no thread or no random numbers.
 pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Error> {
     let mut secret = [0; 16];
     proactor::Entropy::from_os()?.secret(&mut secret)?;
@@ -75,7 +75,7 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
     Ok(())
 }
 
-/// Takes samples for the charts, every second.
+/// Takes samples for the charts once a second.
 async fn sample(state: Rc<State>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,7 +122,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
     }
 }
 
-/// Tells a client that there are too many.
+/// Tells a client that there are too many clients.
 fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
     let counts = &state.counts;
     counts.rejected.set(counts.rejected.get() + 1);
@@ -145,8 +145,8 @@ fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
     });
 }
 
-/// Sends an answer to what was not read, and then reads it: closed before that, the connection would be reset, and the client might not
-/// see the answer.
+/// Answers a request that was not read, and reads it afterwards. If the connection were closed earlier, it would be
+/// reset, and the client might not get the answer.
 pub(crate) async fn send_away(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     answer: &[u8],

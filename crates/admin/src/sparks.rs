@@ -1,7 +1,7 @@
 //! The depth of each queue over the last minute, second by second.
 //!
-//! Taking all queues costs a little for each, so with very many of them samples are taken less often, such that it takes at
-//! most a hundredth of the thread's time; what was not sampled is what was there before.
+//! Reading all queues costs a little for each. With very many queues, samples are taken less often, so that they take
+//! at most a hundredth of the thread's time; a missing sample repeats the one before.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,18 +11,18 @@ use queues::Row;
 
 use crate::ring::Ring;
 
-/// Points of a queue.
+/// How many points a queue has.
 const POINTS: usize = 60;
-/// Queues that have points.
+/// How many queues have points.
 const QUEUES_MAX: usize = 1000;
-/// Taking a sample may take one part in so many of the time.
+/// At most one part in so many of the time is spent on samples.
 const COST_SHARE: u32 = 100;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Sparks {
     rings: HashMap<u64, (Ring<f32>, u64)>,
-    /// Counts the samples.
+    /// The number of samples.
     round: u64,
     due: Instant,
 }
@@ -32,7 +32,7 @@ impl Sparks {
         Sparks { rings: HashMap::new(), round: 0, due: now }
     }
 
-    /// Takes a sample, if it is time for one.
+    /// Takes a sample, if it is due.
     pub(crate) fn take(&mut self, rows: impl FnOnce() -> Vec<Row>) {
         let began = Instant::now();
         if began < self.due {
@@ -66,7 +66,7 @@ impl Sparks {
         }
     }
 
-    /// The points of a queue, the oldest first.
+    /// The points of a queue, oldest first.
     pub(crate) fn of(&self, row: &Row) -> Vec<u64> {
         self.rings
             .get(&key(row))

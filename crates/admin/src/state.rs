@@ -1,4 +1,4 @@
-//! What all requests share: they run on one thread, and nothing is borrowed while one waits.
+//! What all requests share. They run on one thread, and nothing stays borrowed while one waits.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use crate::sampler::Sampler;
 /// See the head of this file.
 pub(crate) struct State {
     pub(crate) source: &'static dyn Source,
-    /// Without it no command runs.
+    /// The token that commands must carry.
     pub(crate) token: String,
     pub(crate) console: Console,
     pub(crate) sampler: RefCell<Sampler>,
     pub(crate) labels: RefCell<Labels>,
-    /// Since when times are counted.
+    /// When HTTP service began.
     pub(crate) started: Instant,
     pub(crate) throttle: RefCell<Throttle>,
     pub(crate) key_samples: RefCell<KeySamples>,
@@ -29,21 +29,21 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
 }
 
-/// What became of connections and requests.
+/// Counts connections and requests.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Clients that are told that there are too many.
+    /// Clients that are being told that there are too many.
     pub(crate) told: Cell<usize>,
-    /// Connections that were sent away because there were too many.
+    /// Connections that were rejected because there were too many.
     pub(crate) rejected: Cell<u64>,
     /// Requests.
     pub(crate) requests: Cell<u64>,
     /// Requests that were refused.
     pub(crate) refused: Cell<u64>,
-    /// Passwords that were not looked at, because too many were wrong.
+    /// Passwords that were ignored after too many wrong ones.
     pub(crate) throttled: Cell<u64>,
     /// Scrapes of `/metrics`.
     pub(crate) scrapes: Cell<u64>,
-    /// How long all of them took, and the last one, in seconds.
+    /// How long all scrapes took together, and the last one, in seconds.
     pub(crate) scrape_seconds: Cell<[f64; 2]>,
 }

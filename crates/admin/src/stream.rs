@@ -1,7 +1,7 @@
-//! A connection that does not wait for ever: one whose peer takes nothing of what is sent, or sends nothing, ends.
+//! A connection that does not wait forever: it ends if its peer takes nothing of what is sent, or sends nothing.
 //!
-//! hyper bounds how long a request's head may take. This bounds what is left: a peer that does not read its answer, and a kept
-//! connection that nobody uses.
+//! hyper limits how long a request's head may take. This limits the other waits: for a peer that does not read its
+//! answer, and for a kept-alive connection that nobody uses.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::connections::Connection;
 
-/// How long a peer may take before it reads something of what was sent.
+/// How long a peer may take before it reads some of what was sent.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
 /// How long a peer may send nothing.
 const READ_IDLE_MAX: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
     connection: Rc<Connection>,
 }
 
-/// When waiting ends; it runs only while somebody waits.
+/// A deadline for waiting. It is set only while somebody waits.
 struct Deadline {
     sleep: Pin<Box<Sleep>>,
     limit: Duration,
@@ -40,7 +40,7 @@ impl Deadline {
         Deadline { sleep: Box::pin(sleep(limit)), limit, is_running: false }
     }
 
-    /// What becomes of something that waits or is done; an error if it has waited for too long.
+    /// Passes on the result of an operation, or an error if it has waited for too long.
     fn bound<T>(&mut self, poll: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.is_running = false;
@@ -60,7 +60,7 @@ impl Stream {
         Stream { tcp, read_deadline, write_deadline, connection }
     }
 
-    /// The first byte that the peer sends, which stays unread; `None`: it has ended.
+    /// The first byte that the peer sends, without consuming it; `None`: the peer has closed the connection.
     pub(crate) async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         Ok((self.tcp.peek(&mut first).await? == 1).then_some(first[0]))

@@ -20,9 +20,9 @@ pub enum Why {
 #[derive(Debug, thiserror::Error)]
 #[error("{why} at offset {offset}")]
 pub struct Error {
-    /// Where: bytes from the beginning. Of a torn command, its beginning.
+    /// The position in bytes. For an incomplete command, its beginning.
     pub offset: u64,
-    /// What.
+    /// The reason.
     pub why: Why,
 }
 
@@ -30,8 +30,8 @@ pub struct Error {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why} in line {line}")]
 pub struct ManifestError {
-    /// The line, from 1 on.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What.
+    /// The reason.
     pub why: &'static str,
 }

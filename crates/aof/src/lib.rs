@@ -7,8 +7,9 @@
 //! command:   "*" count CR LF ( "$" length CR LF bytes CR LF )*
 //! ```
 //!
-//! * Reading takes any bytes. An [`Error`] has the offset, and tells a file that ends in the middle of a command from one that is damaged.
-//! * Memory grows with the input, not with what it declares.
+//! * Reading accepts any bytes. An [`Error`] has the offset, and distinguishes a file that ends in the middle of a
+//!   command from a damaged one.
+//! * Memory grows with the input, not with the lengths that it declares.
 //!
 //! Not here: files on disk, what commands mean, and snapshots (`rdb`).
 

@@ -1,4 +1,4 @@
-//! The manifest: which files the data are in, and in which order.
+//! The manifest: lists the files that contain the data, and their order.
 //!
 //! A line has pairs of a key and a value: `file`, `seq` and `type` must be there, others may be (Redis 8 writes offsets).
 //! Types are `b` (the base, at most one), `i` (what came after it, in ascending order of `seq`) and `h` (history: files that
@@ -8,23 +8,23 @@ use resp::split_args;
 
 use crate::error::ManifestError;
 
-/// Nobody writes a longer one.
+/// The most bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Manifest {
-    /// The file that everything begins with.
+    /// The base file, if there is one.
     pub base: Option<String>,
-    /// What came after it, oldest first.
+    /// The incremental files, oldest first.
     pub increments: Vec<String>,
 }
 
 impl Manifest {
-    /// Reads the text of a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What Redis refuses, too: anything that is not as it is written.
+    /// Whatever Redis refuses too: text that is not in the form in which it is written.
     pub fn decode(text: &[u8]) -> Result<Manifest, ManifestError> {
         let mut manifest = Manifest::default();
         let mut last_number = 0;
@@ -59,13 +59,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// All files, in the order in which they are to be read.
+    /// All files, in the order in which they must be read.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.base.iter().chain(&self.increments).map(String::as_str)
     }
 }
 
-/// What a line says.
+/// A parsed line.
 struct Line {
     file: String,
     number: u64,
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-/// A name that leads nowhere else.
+/// Checks that a name has no directory.
 fn file_name(name: &[u8]) -> Result<String, &'static str> {
     let is_path = name.contains(&b'/') || name.contains(&b'\0') || name == b"." || name == b"..";
     match str::from_utf8(name) {

@@ -1,7 +1,8 @@
 //! The commands in a file, one by one.
 //!
-//! A file that ends in the middle of a command is *torn*: that is how a crash leaves it. If a damaged length makes a command reach to
-//! the end of the file it looks the same, but there are whole commands inside: that is an error, not a torn end.
+//! A file that ends in the middle of a command is *torn*, as a crash leaves it. If a damaged length makes a command
+//! reach to the end of the file, it looks the same, but there are whole commands inside: that is an error, not a torn
+//! end.
 
 use std::io::Read;
 
@@ -10,25 +11,25 @@ use memchr::memmem::Finder;
 
 use crate::error::{Error, Why};
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Digits of the largest length, its sign byte, and the end of the line.
+/// The longest line with a number: the sign byte, the digits and the line end.
 const LINE_BYTES_MAX: usize = 32;
-/// Bytes of an argument whose memory is reserved before they are read.
+/// How many bytes are reserved for an argument before it is read.
 const RESERVED_BYTES_MAX: usize = 64 * 1024;
 
-/// A command as it stands in a file.
+/// A command in a file.
 #[derive(Debug, Default)]
 pub struct Record {
     bytes: Vec<u8>,
     /// Where each argument ends.
     ends: Vec<usize>,
-    /// Where the command begins.
+    /// The position of the command.
     pub offset: u64,
 }
 
 impl Record {
-    /// Its arguments, at least one.
+    /// The arguments, at least one.
     pub fn args<'a>(&'a self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut start = 0;
         self.ends.iter().map(move |end| &self.bytes[std::mem::replace(&mut start, *end)..*end])
@@ -43,25 +44,25 @@ impl Record {
     }
 }
 
-/// Reads commands.
+/// Reads the commands of a file.
 #[derive(Debug)]
 pub struct Reader<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What of the buffer was taken.
+    /// How far the buffer has been consumed.
     at: usize,
-    /// Of the beginning of the buffer in the file.
+    /// The position of the buffer in the file.
     offset: u64,
     argument_bytes_max: u64,
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from `source`, which begins at `offset` in its file. No argument is longer than `argument_bytes_max`.
+    /// `source` begins at `offset` in its file. An argument may have at most `argument_bytes_max`.
     pub fn new(source: R, offset: u64, argument_bytes_max: u64) -> Self {
         Reader { source, buffer: Vec::new(), at: 0, offset, argument_bytes_max }
     }
 
-    /// Where the next command begins.
+    /// The position of the next command.
     pub fn offset(&self) -> u64 {
         self.offset + self.at as u64
     }
@@ -107,7 +108,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Takes an argument and the end of its line.
+    /// Reads an argument and its line end.
     fn take_argument(&mut self, length: usize, into: &mut Vec<u8>) -> Result<(), Error> {
         let mut left = length;
         into.reserve(left.min(RESERVED_BYTES_MAX));
@@ -132,7 +133,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes a line with a number behind `sign`.
+    /// Reads a line with a number after `sign`.
     fn length(&mut self, sign: u8, no_sign: &'static str) -> Result<u64, Error> {
         if !self.has(1)? {
             return Err(self.error(Why::Torn));
@@ -165,7 +166,7 @@ impl<R: Read> Reader<R> {
         Ok(number)
     }
 
-    /// Goes over an annotation.
+    /// Skips an annotation.
     fn skip_line(&mut self) -> Result<(), Error> {
         loop {
             let rest = &self.buffer[self.at..];
@@ -180,7 +181,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Whether there are so many bytes more; then they are in the buffer.
+    /// Whether the file has so many more bytes. If so, they are in the buffer.
     fn has(&mut self, count: usize) -> Result<bool, Error> {
         while self.buffer.len() - self.at < count {
             self.buffer.drain(..self.at);
@@ -200,13 +201,13 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Whether `text` may go on as a number and the end of its line.
+/// Whether `text` may be the beginning of a number and its line end.
 fn line_begins_number(text: &[u8]) -> bool {
     let digits = text.strip_suffix(b"\r").unwrap_or(text);
     digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a command seems to begin inside of `bytes`.
+/// Whether `bytes` contains what looks like the beginning of a command.
 fn has_commands(bytes: &[u8]) -> bool {
     let finder = Finder::new(b"\r\n*");
     finder.find_iter(bytes).any(|place| {

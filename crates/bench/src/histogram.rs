@@ -1,4 +1,4 @@
-//! Latencies, one histogram for each kind of request.
+//! Latencies, in one histogram for each kind of request.
 //!
 //! HdrHistogram (Gil Tene): three significant digits over the whole range, so that percentiles of microseconds and of
 //! seconds are equally exact.

@@ -1,12 +1,12 @@
-//! Which key comes next: memtier_benchmark's patterns.
+//! The order of keys: memtier_benchmark's patterns.
 //!
 //! | pattern | keys |
 //! |---|---|
-//! | `R` | all alike |
-//! | `G` | around the middle, in the form of a bell |
-//! | `Z` | the n-th most frequent one 1/n^s times as often as the first |
-//! | `S` | one after the other, each client from the first |
-//! | `P` | one after the other, each client its own part |
+//! | `R` | uniformly random |
+//! | `G` | normally distributed around the middle |
+//! | `Z` | the n-th most frequent key comes 1/n^s times as often as the first |
+//! | `S` | in sequence; each client begins at the first key |
+//! | `P` | in sequence; each client has its own part |
 
 use proactor::Entropy;
 

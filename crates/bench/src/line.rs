@@ -1,4 +1,4 @@
-//! One connection that waits for each reply: for greetings, preparations and questions beside the load.
+//! A connection that waits for each reply: for handshakes, preparations and queries beside the load.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,6 +1,6 @@
-//! One generator thread: its connections, each a client that sends, waits for the replies, and goes on.
+//! One generator thread: its connections, each of which is a client that sends, waits for the replies, and continues.
 //!
-//! What is sent and what replies mean is the [`Workload`]'s; the loop moves bytes, keeps time and counts.
+//! The [`Workload`] decides what is sent and what replies mean; the loop moves bytes, keeps time and counts.
 //!
 //! ```text
 //!             ┌────────────── all replies are there ◀─────────────┐
@@ -11,7 +11,7 @@
 //!                   └─ Done
 //! ```
 //!
-//! The run of a thread is over when all clients but those in the background are done.
+//! The run of a thread is over when all clients except background ones are done.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

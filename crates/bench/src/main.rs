@@ -1,7 +1,7 @@
-//! `darter-bench`: loads a server that speaks the Redis protocol, and says what it was like.
+//! `darter-bench`: loads a server that speaks the Redis protocol, and reports how it performed.
 //!
-//! Each generator thread has our own proactor, and what can be is encoded before the clock starts: the generator has to cost
-//! less than the server, or it measures itself.
+//! Each generator thread has its own proactor, and as much as possible is encoded before the clock starts: the
+//! generator has to cost less than the server, or it measures itself.
 //!
 //! ```text
 //!   options ─▶ mode (raw, jobs, kv, …): a Workload for each thread
@@ -14,7 +14,7 @@
 //!              report ─▶ table, JSON, page
 //! ```
 //!
-//! A run that goes wrong still reports what it has measured, says what was wrong, and exits with 1.
+//! A run with errors still reports its measurements, prints the errors, and exits with 1.
 
 mod control;
 mod histogram;

@@ -1,4 +1,4 @@
-//! The text protocol of memcached, as far as `kv` speaks it.
+//! The part of memcached's text protocol that `kv` uses.
 
 use memchr::memchr;
 

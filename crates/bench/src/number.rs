@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers formatted for people.
 
 /// With commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {

@@ -1,4 +1,4 @@
-//! The options that every mode has, and how numbers on the command line are read.
+//! The options of every mode, and how numbers on the command line are read.
 
 use std::io;
 use std::ops::Range;

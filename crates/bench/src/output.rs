@@ -1,4 +1,4 @@
-//! Where a report goes: the terminal, JSON, a page, a picture.
+//! The forms of a report: the terminal, JSON, a page, a picture.
 
 use std::fs;
 use std::io::{self, Write};

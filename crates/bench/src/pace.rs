@@ -1,8 +1,8 @@
-//! Sending at a fixed rate: when each request is due, whatever happened to those before it.
+//! Sends at a fixed rate: computes when each request is due, whatever happened to those before it.
 //!
-//! A function of numbers alone: the loop asks when the next is due, waits until then, and counts its latency from
-//! there. A server that falls behind is thus seen by every request that it delays, not only by the one it holds
-//! (no coordinated omission).
+//! This is a function of numbers alone: the loop asks when the next request is due, waits until then, and measures its
+//! latency from there. So a server that falls behind is charged for every request that it delays, not only for the one
+//! that it holds (no coordinated omission).
 
 /// The due times of one sender among `stride` that share a rate: it sends numbers `next`, `next + stride`, …
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! A report as one page with plots, which needs nothing else: no script, no font, no network. It prints well. The plots also
-//! as one picture.
+//! A report as one self-contained page with plots: no script, no font, no network. It prints well. The plots also as
+//! one picture.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Line charts as SVG, for the page and for pictures: axes with round numbers, a colour and a dash for each line, so that they
-//! can be told apart in print too.
+//! Line charts as SVG, for the page and for pictures: axes with round numbers, and a colour and a dash pattern for each
+//! line, so that lines can also be told apart in print.
 //!
 //! ```text
 //!   title                    ── name  ╌╌ name

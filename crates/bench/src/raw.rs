@@ -1,4 +1,4 @@
-//! `raw`: one command again and again, as redis-benchmark does.
+//! `raw`: one command repeatedly, as redis-benchmark does.
 
 use std::io;
 

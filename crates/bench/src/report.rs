@@ -1,4 +1,4 @@
-//! What a run found, in the form that JSON, table and page are made of.
+//! The results of a run, from which JSON, table and page are made.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! A run: threads with their loads, a line about how it goes, and what came of it all.
+//! A run: threads with their loads, a progress line, and the results.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};

@@ -1,11 +1,11 @@
-//! Which server: its URL, and how a connection to it begins.
+//! The server to load: its URL, and the handshake of a connection to it.
 //!
 //! ```text
 //!   redis://[[user]:password@]host[:port][/db]      unix://[[user]:password@]/path/of/socket[?db=n]
 //!   rediss://…, the same over TLS
 //! ```
 //!
-//! Connections are made and greeted while blocking, before the clock starts; then the load takes them over.
+//! Connections are made and greeted in blocking mode, before the clock starts; then the load takes them over.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -1,5 +1,5 @@
-//! TLS as a client needs it: whom it trusts, and the beginning of a session. The load's loop goes on with that as with a codec of the
-//! driver's connections (`tls::Secured`).
+//! TLS for a client: the trusted certificates, and the handshake of a session. The load's loop then continues with it
+//! as with a codec of the driver's connections (`tls::Secured`).
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};

@@ -1,7 +1,7 @@
-//! Looks at the server beside the load: its memory over time, its processor time before and after.
+//! Observes the server beside the load: its memory over time, and its processor time before and after.
 //!
-//! Asks `INFO` over a connection of its own; for a server on this machine the memory of its processes comes from `/proc`
-//! too, children included (a server that forks to save has two).
+//! It asks for `INFO` over a connection of its own. If the server runs on this machine, the memory of its processes
+//! also comes from `/proc`, children included (a server that forks to save has two).
 
 use std::fs;
 use std::path::Path;

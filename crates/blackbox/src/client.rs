@@ -1,4 +1,4 @@
-//! A client for tests: whatever goes wrong with it is the test's failure.
+//! A client for tests: any failure of it fails the test.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,8 +1,7 @@
-//! Comparing the replies of the two servers to the same request.
+//! Compares the replies of the two servers to the same request.
 //!
-//! A [`Comparison`] follows one connection as the servers do: it knows what is queued since `MULTI`, so that the
-//! parts of the reply to `EXEC` are compared each as its command wants it, and looks into the scripts of `generate`
-//! for the command that they call.
+//! A [`Comparison`] follows the state of one connection: it knows what was queued since `MULTI`, so that each part of
+//! the reply to `EXEC` is compared as its command requires, and finds the command that a script of `generate` calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,8 +1,8 @@
-//! Where the replies of two correct servers differ, and why: the one table of it.
+//! The table of differences between the replies of two correct servers, with reasons.
 //!
-//! A command that is not listed answers the same to the byte, except that commands whose tips say
-//! `nondeterministic_output_order` may answer in any order, and that commands on sorted sets may write a double in
-//! another way: Redis 7.0 prints 17 digits, 7.2 as few as tell it.
+//! A command that is not listed gives the same reply to the byte, with two exceptions: commands whose tips say
+//! `nondeterministic_output_order` may reply in any order, and commands on sorted sets may write a double differently,
+//! because Redis 7.0 prints 17 digits and 7.2 the fewest that identify it.
 
 use resp::Value;
 

@@ -1,7 +1,8 @@
-//! Random requests about libraries of functions, which no declaration of the data commands tells of.
+//! Random requests about libraries of functions, which the declarations of the data commands do not cover.
 //!
-//! Libraries and functions have few names, so that they meet; functions are called in any case. No library has two
-//! functions whose names differ only in case: the oracle takes it, and dies when it is deleted.
+//! Libraries and functions have few names, so that requests meet each other's; functions are called in any case. No
+//! library has two functions whose names differ only in case: the oracle accepts such a library, and crashes when it is
+//! deleted.
 
 use ds::random::Random;
 use rdb::{Encoder, seal_payload};

@@ -4,13 +4,13 @@
 //! Entry.args ──▶ well-formed request ──▶ sometimes spoiled ──▶ alone, in a pipeline, in MULTI, in a script
 //! ```
 //!
-//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long,
-//! and between them come commands that insert, so that there is something to read. What an argument may be follows
-//! from its kind and, for numbers with a meaning, from its name: nothing that is generated expires during a run,
-//! blocks for long, or makes a value of many megabytes, spoiled or not.
+//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long.
+//! Commands that insert come in between, so that there is something to read. The possible values of an argument follow
+//! from its kind and, for numbers with a meaning, from its name: nothing that is generated expires during a run, blocks
+//! for long, or creates a value of many megabytes, spoiled or not.
 //!
-//! Commands whose reply is random come with the reader of the whole set just before them, and are followed by the
-//! deletion of the key if they changed it at random.
+//! A command with a random reply is preceded by one that reads the whole set, and is followed by the deletion of the
+//! key if it made a random change.
 
 use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Run, Shape, Table};
 use ds::random::Random;

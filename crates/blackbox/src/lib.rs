@@ -5,10 +5,10 @@
 //! - `differential` sends random commands, made from the declarations of the command table, to both and compares
 //!   all that comes back.
 //!
-//! In both every reply of Darter is held against the shape that its command declares. The binary is the one at
-//! `DARTER` in the environment, or the one that was last built (`cargo build -p server`).
+//! In both, every reply of Darter is checked against the shape that its command declares. The binary is the one named
+//! by `DARTER` in the environment, or the one that was last built (`cargo build -p server`).
 //!
-//! The tests of the server itself start it with [`Server`] and talk to it with [`Client`], too.
+//! The tests of the server itself also start it with [`Server`] and talk to it with [`Client`].
 //!
 //! Not here: faults, crashes and clocks (the simulation), and speed.
 

@@ -1,7 +1,7 @@
-//! What is sent of commands that are about sessions and the server, in place of made-up arguments.
+//! Requests about sessions and the server, which are written by hand instead of generated.
 //!
-//! Their arguments must fit the server they go to, and what they change must not keep the rest of a run from being
-//! compared: a line is one or several requests that leave the session as it was, or as it may be.
+//! Their arguments must suit the server, and their changes must not keep the rest of a run from being compared: a line
+//! is one or several requests that leave the session in its former state, or in an allowed one.
 
 /// The lines of a command.
 struct Lines {

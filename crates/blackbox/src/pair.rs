@@ -1,4 +1,4 @@
-//! Darter and the oracle side by side: the same requests to both, from an empty store.
+//! Darter and the oracle side by side: both get the same requests, from an empty store on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Values of every type, size and encoding, with and without an expiry: what has to survive a way through a dump.
+//! Values of every type, size and encoding, with and without an expiry, that must survive being dumped and loaded.
 
 use ds::random::Random;
 

@@ -1,7 +1,7 @@
 //! Servers under test: a child process each, on a free port of the loopback interface.
 //!
-//! A server is ready when it answers `PING`; that is polled for a bounded time. Dropping it kills the process, and
-//! shows the end of its log if the test is panicking. The log goes to a file, so that a server that says much never
+//! A server is ready when it answers `PING`, which is polled for a bounded time. Dropping it kills the process, and
+//! shows the end of its log if the test is panicking. The log goes to a file, so that a server that logs much never
 //! waits for its reader.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Holding the replies of one connection against the declarations of its commands.
+//! Checks the replies of one connection against the declarations of its commands.
 
 use command::{Shape, Table};
 use resp::Value;

@@ -1,7 +1,7 @@
-//! What random requests are made of: keys, numbers, texts.
+//! The values in random requests: keys, numbers, texts.
 //!
-//! Small pools, so that requests meet each other's data, with the edges of every type among them. Times are either
-//! over or far ahead, timeouts are short, offsets small or refused: see the head of `generate`.
+//! The pools are small, so that requests meet each other's data, and contain the edges of every type. Times are either
+//! past or far ahead, timeouts are short, offsets small or refused: see the head of `generate`.
 
 use command::Group;
 use ds::random::{Random, mix};

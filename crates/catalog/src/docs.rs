@@ -129,7 +129,7 @@ fn write_arg(reply: &mut Reply<'_>, arg: &Arg) {
     reply.finish_map(mark, count);
 }
 
-/// The field `name` with the flags that are set; nothing if none is.
+/// A field `name` with the flags that are set; nothing if there are none.
 fn write_flags(
     reply: &mut Reply<'_>,
     name: &str,

@@ -88,8 +88,8 @@ pub(crate) fn write_set(reply: &mut Reply<'_>, names: impl Iterator<Item = Strin
     reply.finish_set(mark, count);
 }
 
-/// First key, last key and step, as clients knew them before there were key specs: of the plain ranges that follow each
-/// other. Zeros if there are none.
+/// First key, last key and step, for clients that do not know key specs: of plain ranges that follow one another. Zeros
+/// if there are none.
 fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
     let range = |spec: &KeySpec| match (spec.begin, spec.find) {
         (Begin::Index(first), Find::Range { last, step, .. }) => {

@@ -52,7 +52,7 @@ fn command_getkeysandflags(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The keys of the command that follows, by their places among all arguments.
+/// The keys of the command in the arguments, by their positions.
 fn keys_of(ctx: &Ctx) -> Result<Vec<KeyUse>, CommandError> {
     let args = &ctx.args[2..];
     let named = ctx.store.tx.table.named(args);

@@ -1,4 +1,4 @@
-//! The page `docs/commands.md`, made of the entries and of the page about differences.
+//! The page `docs/commands.md`, derived from the entries and from the page about differences.
 //!
 //! Not here: what the commands do in detail. For commands of Redis the page links to its documentation.
 
@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 
 use command::{Arg, ArgKind, Command, Group, Table};
 
-/// Where Redis documents its commands.
+/// The address of Redis' documentation.
 const REDIS_DOCS: &str = "https://redis.io/docs/latest/commands";
 /// The head of each family's table.
 const HEAD: &str = "| Command | What it does | Complexity | Since | Unlike Redis |\n|---|---|---|---|---|\n";
-/// The longest argument that is written twice to show that it may be repeated.
+/// Arguments up to this length are written twice to show that they may be repeated.
 const REPEATED_LEN_MAX: usize = 30;
 
-/// A family's heading, and what its commands are for.
+/// A family's heading and purpose.
 fn family(group: Group) -> (&'static str, &'static str) {
     match group {
         Group::Bitmap => ("Bitmaps", "strings as arrays of bits"),
@@ -41,8 +41,8 @@ fn family(group: Group) -> (&'static str, &'static str) {
     }
 }
 
-/// The whole page, in Markdown: an overview, and a table for each family. `differences` is the text of
-/// `docs/differences.md`; a command is linked to the sections that name it.
+/// The page in Markdown: an overview, and a table for each family. `differences` is the text of `docs/differences.md`.
+/// Commands are linked to the sections that name them.
 pub fn page(table: &Table, differences: &str) -> String {
     let mut families: BTreeMap<&str, (Group, Vec<&Command>)> = BTreeMap::new();
     for command in table.all() {
@@ -97,7 +97,7 @@ fn row(page: &mut String, command: &Command, sections: &Sections) {
     let _ = writeln!(page, "| `{usage}` | {summary} | {complexity} | {since} | {unlike} |");
 }
 
-/// The sections of the page about differences: heading, and the code spans in it.
+/// The sections of `docs/differences.md`: the heading of each, and the code spans in it.
 struct Sections<'t>(Vec<(&'t str, Vec<&'t str>)>);
 
 impl<'t> Sections<'t> {
@@ -110,7 +110,7 @@ impl<'t> Sections<'t> {
         )
     }
 
-    /// Links to the sections with a code span that begins with this command.
+    /// Links to sections with a code span that begins with this command.
     fn naming(&self, name: &str) -> impl Iterator<Item = String> {
         let names = move |span: &str| {
             span.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n']))
@@ -127,7 +127,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Arguments as redis-cli hints at them, each preceded by a space, or with `separator` between them.
+/// Arguments in the notation of redis-cli's hints, each after a space, or with `separator` between them.
 fn usage(args: &[Arg], separator: &str) -> String {
     let shown: Vec<String> = args.iter().map(argument).collect();
     let lead = if separator == " " && !shown.is_empty() { " " } else { "" };

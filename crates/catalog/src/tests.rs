@@ -1,4 +1,4 @@
-//! COMMAND of a table of a few commands, without a server.
+//! Tests of COMMAND with a table of a few commands, without a server.
 
 use command::KeyFlag::{Access, RO};
 use command::{

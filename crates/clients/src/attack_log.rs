@@ -1,22 +1,22 @@
 //! Web pages that try to command the server through a browser (cross-protocol scripting).
 //!
-//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply, and the
-//! log says so: at most once in [`QUIET_S`], as in Redis, so that nobody can fill the log.
+//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply. This
+//! is logged, at most once in [`QUIET_S`] as in Redis, so that nobody can fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seconds after a line in the log during which there is no other.
+/// For so many seconds after a line in the log there is no other.
 const QUIET_S: u64 = 60;
 
-/// When the log last told of an attempt.
+/// When an attempt was last logged.
 #[derive(Debug, Default)]
 pub struct AttackLog {
-    /// Seconds since 1970; 0 if it never did.
+    /// Seconds since 1970; 0: never.
     logged_s: AtomicU64,
 }
 
 impl AttackLog {
-    /// Logs the attempt of `peer` at `now_s`, unless one was logged a moment ago.
+    /// Logs the attempt of `peer`, unless one was logged shortly before `now_s`.
     pub fn note(&self, now_s: u64, peer: &str) {
         if self.is_due(now_s) {
             tracing::warn!(

@@ -1,47 +1,47 @@
-//! On how many threads connections are served, and which thread gives some of its load to which.
+//! Decides how many threads serve connections, and which thread gives some of its load to which.
 //!
-//! One thread serves as cheaply as it can be done: what it runs meets no other thread, and nobody has to be woken. So further
-//! threads are used only when those in use are busy and processors are idle that could run them, and are given up when
-//! fewer would do. In between lies a wide band in which nothing changes.
+//! A single thread is the cheapest: what it runs meets no other thread, and nobody has to be woken. So further threads
+//! are used only when those in use are busy and there are idle processors for them, and are given up when fewer would
+//! do. Between these two limits lies a wide band in which nothing changes.
 //!
 //! ```text
 //!   load of the threads in use:   0 ─────────── 55 % of one thread less ──────────── 75 % on average, one 85 % ─────▶
 //!                                      give one up         nothing changes            use one more, up to twice as many
 //! ```
 //!
-//! Busy is a thread by the processor time that it takes, without what it polls. Where its clients need the processors as much as it
-//! does, it never comes to much, and no processor is idle: one more thread would only take the clients' time.
+//! The load of a thread is the processor time that it takes, without polling. If its clients need the processors as
+//! much as it does, its load stays low and no processor is idle: another thread would only take the clients' time.
 //!
-//! Not here: what a connection costs, and which ones go (`connections/balancing.rs` of the server).
+//! Not here: what a connection costs, and which ones move (`connections/balancing.rs` of the server).
 
-/// All of a thread's time.
+/// The whole load of a thread.
 const WHOLE: u32 = 1000;
-/// The threads in use are busy: on average, and the busiest of them.
+/// More threads are used if the busy ones reach this load, on average and at most.
 const BUSY_MEAN: u32 = 750;
 const BUSY_MOST: u32 = 850;
-/// So much of one processor must be idle, for each thread that is to be used.
+/// Another thread is used only if so much of a processor is idle.
 const IDLE_MIN: u32 = 250;
-/// With one thread less, those in use would not be busier than this.
+/// A thread is given up if the others would not be busier than this without it.
 const QUIET_MEAN: u32 = 550;
-/// The busiest thread gives to the idlest if they are so far apart.
+/// If two loads differ by so much, the busiest thread gives connections to the idlest.
 const UNEVEN_MIN: u32 = 300;
-/// For so many rounds in a row it has to be so.
+/// For how many rounds in a row each of these must hold.
 const BUSY_ROUNDS: u32 = 3;
 const QUIET_ROUNDS: u32 = 10;
 const UNEVEN_ROUNDS: u32 = 5;
-/// What a thread does by itself, without clients, comes to less than this.
+/// A thread without clients has less load than this.
 const IDLE_THREAD: u32 = 5;
 
-/// What a thread had to do in a round.
+/// The load of a thread in one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// How busy it was, in thousandths.
+    /// The load, in thousandths.
     pub busy: u32,
     /// How many connections it has.
     pub connections: u64,
 }
 
-/// What the threads in use look like, over some rounds.
+/// How many threads are used, and what the last rounds were like.
 #[derive(Debug)]
 pub struct Balance {
     in_use: usize,
@@ -51,19 +51,19 @@ pub struct Balance {
     stray_rounds: u32,
 }
 
-/// A thread is to give connections to another.
+/// One thread is to give connections to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// Which thread.
+    /// The thread that gives.
     pub from: u16,
-    /// To which.
+    /// The thread that receives.
     pub to: u16,
-    /// How much of its load, in thousandths; all of it: all connections.
+    /// How much of its load, in thousandths. 1000: all connections.
     pub share: u32,
 }
 
 impl Order {
-    /// Whether nothing is to stay.
+    /// Whether all connections are to go.
     pub fn is_all(self) -> bool {
         self.share >= WHOLE
     }
@@ -76,13 +76,13 @@ impl Default for Balance {
 }
 
 impl Balance {
-    /// How many threads serve connections: the first ones.
+    /// How many threads serve connections: those with the lowest numbers.
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// What is to be done after a round in which the threads had these loads, and so much of processors was idle, in thousandths of
-    /// one; `None`: that is not known.
+    /// Plans after a round. `loads`: the load of each thread in it. `idle`: how much processor time was idle, in
+    /// thousandths of one processor, if known.
     pub fn plan(&mut self, loads: &[Load], idle: Option<u32>) -> Vec<Order> {
         let (used, rest) = loads.split_at(self.in_use);
         let busy = || used.iter().map(|load| load.busy);
@@ -112,12 +112,12 @@ impl Balance {
         }
     }
 
-    /// Uses all of so many threads from here on.
+    /// Uses at least `count` threads from now on.
     pub fn use_all(&mut self, count: usize) -> Vec<Order> {
         if self.in_use < count { self.widen(count) } else { Vec::new() }
     }
 
-    /// Uses so many threads, more than before.
+    /// Uses `count` threads, which is more than before.
     fn widen(&mut self, count: usize) -> Vec<Order> {
         let before = self.in_use;
         *self = Balance { in_use: count, ..Balance::default() };
@@ -139,7 +139,7 @@ fn idlest(loads: &[Load]) -> usize {
     (0..loads.len()).min_by_key(|thread| loads[*thread].busy).unwrap_or(0)
 }
 
-/// The busiest gives half of what it does more to the idlest.
+/// The busiest thread gives half of the difference to the idlest.
 fn even_out(loads: &[Load]) -> Vec<Order> {
     let Some(from) = (0..loads.len()).max_by_key(|thread| loads[*thread].busy) else { return Vec::new() };
     let to = idlest(loads);
@@ -151,8 +151,8 @@ fn count_round(rounds: &mut u32, is_so: bool) {
     *rounds = if is_so { *rounds + 1 } else { 0 };
 }
 
-/// Which connections to give away that cost so much: their indices. Together they are at most `share` thousandths of all. The
-/// dearest first, since a few are soon moved.
+/// Chooses connections by their costs; returns their indices. Together they cost at most `share` thousandths of all.
+/// The most expensive come first, since few of them have to move.
 pub fn choose(costs: &[u64], share: u32) -> Vec<usize> {
     let sum: u64 = costs.iter().sum();
     let mut left = u128::from(sum) * u128::from(share) / u128::from(WHOLE);

@@ -1,24 +1,24 @@
-//! Which thread gets a new connection, and what is spoken on it.
+//! Which thread gets a new connection, and the connection's protocol.
 
 use crate::listeners::{Entrance, Listening};
 use proactor::Driver;
 
-/// What the accepting thread knows of its listeners, and whose turn it is.
+/// Assigns new connections to threads. Owned by the thread that accepts them.
 #[derive(Debug, Default)]
 pub struct Dealer {
-    /// What is spoken at each listener, by its number; Redis' protocol at those that are not there.
+    /// The protocol of each listener, by its number. A listener without an entry has Redis' protocol.
     entrances: Vec<Entrance>,
     next_thread: usize,
 }
 
 impl Dealer {
-    /// This is spoken at listener number `listener`.
+    /// Records the protocol of listener number `listener`.
     pub fn note(&mut self, listener: usize, entrance: Entrance) {
         self.entrances.resize(self.entrances.len().max(listener + 1), Entrance::default());
         self.entrances[listener] = entrance;
     }
 
-    /// Has `driver` accept connections on these as well.
+    /// Lets `driver` accept connections on these listeners too.
     pub fn listen(&mut self, driver: &mut Driver, listeners: Listening) {
         for (entrance, listener) in listeners {
             let local = listener.local().to_owned();
@@ -32,7 +32,8 @@ impl Dealer {
         }
     }
 
-    /// The thread for a connection accepted at `listener`: each in turn, so that few connections still use all of them.
+    /// The thread and protocol for a connection from `listener`. The threads take turns, so that few connections still
+    /// use all of them.
     pub fn deal(&mut self, listener: usize, thread_count: usize) -> (u16, Entrance) {
         let entrance = self.entrances.get(listener).copied().unwrap_or_default();
         let thread = self.next_thread % thread_count;

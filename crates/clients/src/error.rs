@@ -1,25 +1,25 @@
-//! Why clients cannot come in. Each is a sentence for whoever started the server.
+//! Why the server cannot accept clients. Each error is a sentence for the person who started it.
 
 use std::io;
 
-/// The server cannot listen.
+/// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Neither port nor socket.
+    /// The settings name neither a port nor a socket.
     #[error("configured to listen nowhere: set port, tls-port or unixsocket")]
     NowhereToListen,
-    /// An address or a socket.
+    /// An address or a Unix socket cannot be used.
     #[error(transparent)]
     Network(#[from] proactor::Error),
-    /// Certificates, and what else TLS needs.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] tls::Error),
-    /// The rest of the system.
+    /// Any other error of the system.
     #[error("{what}: {source}")]
     Io {
         /// What was tried.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }

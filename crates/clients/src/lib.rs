@@ -45,42 +45,43 @@ pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
 pub use watchlist::{Verdict, Watchlist};
 pub use workload::Workload;
 
-/// What the commands of this crate need of the thread that runs them.
+/// The thread that runs the commands of this crate.
 pub trait Door {
     /// The client whose command runs.
     fn session(&mut self) -> &mut Session;
 
-    /// It calls itself otherwise, or has said more about its library.
+    /// To be called after the client has changed its name or library.
     fn note_label(&mut self) {
         let registry = self.server().registry;
         registry.note_label(self.session());
     }
 
-    /// What all threads know.
+    /// State that all threads share.
     fn server(&self) -> Server;
 
-    /// Asks all threads on behalf of the client, which gets the reply that `finish` writes when all have answered.
+    /// Asks all threads on behalf of the client. When all have answered, `finish` writes the reply.
     fn ask(&mut self, subject: &Subject, finish: Finish);
 
-    /// Has the client act as a user from here on. What is wrong is counted and logged, with the command's arguments.
+    /// Authenticates the client as a user. A failure is counted and logged, with the command's arguments.
     fn authenticate(&mut self, user: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult;
 
-    /// What `CLIENT INFO` says of the client, whose command has these arguments, or which called the script that does.
+    /// The line of `CLIENT INFO` about the client. `args`: the arguments of its command, or of the one that its script
+    /// runs.
     fn current_line(&self, args: &[&[u8]]) -> String;
 }
 
-/// What all threads know, as far as clients are concerned.
+/// State of all clients that the threads share.
 #[derive(Clone, Copy)]
 pub struct Server {
-    /// The users whom clients may act as.
+    /// All users.
     pub users: &'static Users,
-    /// The settings as they are now.
+    /// The current settings.
     pub settings: &'static Settings,
-    /// Where each client is.
+    /// The thread and connection of each client.
     pub registry: &'static Registry,
-    /// Who has subscribed to what, and whether anybody tracks keys.
+    /// Patterns with their subscribers, and the number of clients that track keys.
     pub directory: &'static pubsub::Directory,
-    /// The version of Redis that clients are told.
+    /// The version of Redis that the server reports to clients.
     pub redis_version: &'static str,
 }
 

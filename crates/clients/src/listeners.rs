@@ -1,10 +1,10 @@
 //! Where the server listens, and how that changes while it runs.
 //!
-//! The first thread accepts for all, and its driver has the listeners. Beside that each TCP listener is noted here with a means
-//! to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses do: what is listened on
-//! already stays, what is new is bound, and what is not wanted any more is stopped. Where old and new get in each other's way
-//! (`127.0.0.1` and `*` on one port) the old ones are stopped first, and opened again if the new ones fail. Connections are
-//! not touched by any of this.
+//! The first thread accepts for all, and its driver owns the listeners. In addition, each TCP listener is recorded here
+//! with a means to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses work:
+//! listeners that are still wanted stay, new ones are bound, and the others are stopped. If old and new ones conflict
+//! (`127.0.0.1` and `*` on one port), the old ones are stopped first, and opened again if the new ones fail.
+//! Connections are not affected by any of this.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -18,26 +18,26 @@ use settings::{
 
 use crate::error::Error;
 
-/// The addresses of `bind` that there may be, as in Redis.
+/// The most addresses in `bind`, as in Redis.
 pub const ADDRESS_COUNT_MAX: usize = 16;
 
-/// What is spoken at a listener.
+/// How clients talk to a listener.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Entrance {
-    /// By clients.
+    /// The protocol.
     pub protocol: Protocol,
-    /// They speak it over TLS.
+    /// Whether connections use TLS.
     pub is_secured: bool,
 }
 
-/// Listeners, each with what is spoken there.
+/// Listeners with their protocols.
 pub type Listening = Vec<(Entrance, Listener)>;
 
-/// An address on which the server is to listen.
+/// An address to listen on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Place {
     entrance: Entrance,
-    /// As `bind` has it, with a `-` if it may be missing.
+    /// As in `bind`, with a `-` if it may be unavailable.
     address: String,
     port: u16,
 }
@@ -46,11 +46,11 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Listeners(Mutex<Option<Vec<(Place, Stop)>>>);
 
-/// How an address is bound.
+/// Binds an address.
 type Bind = fn(&str, u16, i32) -> Result<Listener, proactor::Error>;
 
 impl Listeners {
-    /// Opens all sockets that the settings name.
+    /// Opens all sockets of the settings.
     pub fn open(&self, settings: &Settings) -> Result<Listening, Error> {
         let (noted, mut listeners) = bind_all(&places(settings), settings, proactor::listen_tcp)?;
         for (protocol, path) in [(Protocol::Redis, UNIXSOCKET), (Protocol::Memcached, MEMCACHED_UNIXSOCKET)] {
@@ -72,8 +72,8 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Listens where the settings say now, or, with an error, where it did before. The listeners are for the first thread,
-    /// in either case.
+    /// Listens on the addresses of the settings. If that fails, listens on the former ones. In either case the first
+    /// thread has to accept on the returned listeners.
     pub fn change(&self, settings: &Settings) -> (Listening, Result<(), Error>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = known.as_mut() else { return (Vec::new(), Err(Error::NowhereToListen)) };
@@ -107,7 +107,7 @@ impl Listeners {
     }
 }
 
-/// The TCP addresses that the settings name.
+/// The TCP addresses of the settings.
 fn places(settings: &Settings) -> Vec<Place> {
     let addresses = settings.text(BIND);
     let memcached_secured = settings.is_on(MEMCACHED_TLS);
@@ -127,7 +127,7 @@ fn places(settings: &Settings) -> Vec<Place> {
     .collect()
 }
 
-/// Listens on all of `places`, or on none.
+/// Listens on all of `places`, or on none if one fails.
 fn bind_all(
     places: &[Place],
     settings: &Settings,
@@ -155,7 +155,7 @@ fn bind_all(
     Ok((noted, listeners))
 }
 
-/// Where the settings say that clients of Redis' protocol come in, as INFO tells it.
+/// The listeners of Redis' protocol in the settings, as lines of INFO.
 pub fn listening(settings: &Settings) -> Vec<String> {
     let mut listeners = Vec::new();
     for (name, port) in [("tcp", PORT), ("tls", TLS_PORT)] {

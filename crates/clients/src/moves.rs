@@ -1,9 +1,9 @@
-//! Connections of one thread that go to others, and those that have gone.
+//! Connections of one thread that are moving to other threads, and those that have moved.
 //!
-//! A connection has another name on each thread that it comes to. What was sent to it under a former name follows it: each thread
-//! that it was on knows where it went next, and the one that it is on knows its former names. When it ends, they are forgotten.
+//! A connection has another name on each thread. What was sent to it under a former name follows it: each thread that
+//! it was on knows where it went next, and its current thread knows its former names. When it ends, they are forgotten.
 //!
-//! Not here: how a connection travels (`connections/moving.rs` of the server), and which one is to go where (`balance.rs`).
+//! Not here: how a connection moves (`connections/moving.rs` of the server), and which one moves where (`balance.rs`).
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use proactor::{ConnId, Detached};
 use session::{Parser, Session};
 use shard::Subscriber;
 
-/// How long a connection may take to leave: it may have output that its client does not read.
+/// How long a connection may take to leave. It may have output that its client does not read.
 const LEAVING_MS_MAX: u64 = 200;
 
-/// A connection on its way.
+/// A connection that moves to another thread.
 #[derive(Debug)]
 pub struct Mover {
-    /// The thread that it comes from.
+    /// The thread that it leaves.
     pub from: u16,
-    /// Its socket, and what has been received.
+    /// The socket, and unread input.
     pub connection: Detached,
-    /// What is spoken on it, and how far its input is read.
+    /// The parser for its protocol, with the position in the input.
     pub parser: Box<Parser>,
-    /// Its client.
+    /// The client's session.
     pub session: Box<Session>,
 }
 
@@ -31,11 +31,11 @@ pub struct Mover {
 #[derive(Debug, Default)]
 pub struct Moves {
     leaving: Vec<Leaving>,
-    /// Where connections are now that had such names.
+    /// Connections on this thread that came from another one, by their names there.
     here: HashMap<Subscriber, ConnId>,
-    /// To which thread they went.
+    /// Connections that left, by their names: the thread that they moved to.
     elsewhere: HashMap<Subscriber, u16>,
-    /// Connections that went to a thread and have not arrived there, as far as is known.
+    /// By thread: how many connections have left for it and are not known to have arrived.
     under_way: HashMap<u16, u32>,
 }
 
@@ -46,19 +46,19 @@ struct Leaving {
     until_ms: u64,
 }
 
-/// Where a connection is that has or had a name.
+/// Where the connection of a name is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whereabouts {
-    /// On this thread, if it is still there.
+    /// On this thread, unless it has ended.
     Here(ConnId),
-    /// It went to that thread.
+    /// It moved to that thread.
     WentTo(u16),
-    /// It is gone.
+    /// The name is unknown here: the connection has ended.
     Nowhere,
 }
 
 impl Moves {
-    /// A connection is to go; false if it is about to already.
+    /// Records that a connection is to leave. False if that was known.
     pub fn begin(&mut self, conn: ConnId, to: u16, now_ms: u64) -> bool {
         let is_new = !self.leaving.iter().any(|leaving| leaving.conn == conn);
         if is_new {
@@ -67,19 +67,19 @@ impl Moves {
         is_new
     }
 
-    /// Where a connection is to go that can leave now.
+    /// Called when a connection can leave: the thread that it is to move to, if any.
     pub fn take(&mut self, conn: ConnId) -> Option<u16> {
         let index = self.leaving.iter().position(|leaving| leaving.conn == conn)?;
         Some(self.leaving.swap_remove(index).to)
     }
 
-    /// Takes out a connection that could not leave in time, and stays.
+    /// Takes out a connection that could not leave in time. It stays here.
     pub fn pop_overdue(&mut self, now_ms: u64) -> Option<ConnId> {
         let index = self.leaving.iter().position(|leaving| leaving.until_ms <= now_ms)?;
         Some(self.leaving.swap_remove(index).conn)
     }
 
-    /// A connection with these names, the last of which is of this thread, goes.
+    /// A connection leaves. `names`: all names that it has had; the last one is from this thread.
     pub fn depart(&mut self, names: &[Subscriber], to: u16) {
         for name in names {
             self.here.remove(name);
@@ -88,7 +88,7 @@ impl Moves {
         *self.under_way.entry(to).or_default() += 1;
     }
 
-    /// A connection comes that had these names before.
+    /// A connection arrives. `names`: the names that it has had.
     pub fn arrive(&mut self, names: &[Subscriber], conn: ConnId) {
         for name in names {
             self.elsewhere.remove(name);
@@ -96,7 +96,7 @@ impl Moves {
         }
     }
 
-    /// One that went to `thread` has arrived there.
+    /// A connection that left for `thread` has arrived there.
     pub fn note_arrival(&mut self, thread: u16) {
         if let Some(count) = self.under_way.get_mut(&thread) {
             *count -= 1;
@@ -106,12 +106,12 @@ impl Moves {
         }
     }
 
-    /// The threads to which connections are under way.
+    /// The threads that connections have left for without having arrived.
     pub fn under_way(&self) -> impl Iterator<Item = u16> {
         self.under_way.keys().copied()
     }
 
-    /// Nothing more comes for a connection under these names.
+    /// Removes these names: no message can refer to them any more.
     pub fn forget(&mut self, names: &[Subscriber]) {
         for name in names {
             self.here.remove(name);
@@ -119,7 +119,7 @@ impl Moves {
         }
     }
 
-    /// Where a connection is, as far as the thread of number `thread` knows, whose moves these are.
+    /// Where the connection of a name is. `thread`: the number of the thread that owns this.
     #[inline]
     pub fn find(&self, name: Subscriber, thread: u16) -> Whereabouts {
         if self.here.is_empty() && self.elsewhere.is_empty() && name.thread == thread {

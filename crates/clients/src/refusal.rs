@@ -1,4 +1,4 @@
-//! Who is sent away at the door: too many clients, and strangers where protected mode keeps them out.
+//! Which clients are refused: those above `maxclients`, and strangers in protected mode.
 
 use std::net::IpAddr;
 
@@ -20,8 +20,8 @@ const PROTECTED: &str = "DENIED Redis is running in protected mode because prote
     NOTE: You only need to do one of the above things in order for the server to start accepting connections from \
     the outside.";
 
-/// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
-/// strangers out.
+/// Why a new client is refused: there are too many (with it there are `client_count`), or it is excluded by protected
+/// mode.
 pub fn refusal(
     settings: &Settings,
     users: &Users,

@@ -1,6 +1,6 @@
 //! All clients of the server: how many there are, and where each is.
 //!
-//! Not here: their sessions, which their threads have (`connections.rs`).
+//! Not here: their sessions, which belong to their threads (`server`, `connections/`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,45 +13,47 @@ use shard::Subscriber;
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// The connections of clients by their ids. Rarely asked for.
+    /// The connections of clients, by id. Rarely read.
     places: Mutex<HashMap<u64, Subscriber>>,
-    /// What those call themselves that said so, and their libraries. Rarely changed.
+    /// Names of clients and their libraries, by id, where a client has given them. Rarely changed.
     labels: Mutex<HashMap<u64, Label>>,
-    /// Ids that were given out.
+    /// The last id.
     id_count: AtomicU64,
-    /// Clients that are there, or are about to be.
+    /// The number of clients, including those that are being accepted.
     client_count: AtomicU64,
-    /// Held while a client sets out for another thread, and while all threads are asked something.
+    /// Held while a client begins to move to another thread, and while all threads are asked something.
     road: Mutex<()>,
 }
 
 impl Registry {
-    /// Somebody wants to be a client; returns which one that makes it. It [enters](Self::enter), or [leaves](Self::leave) again.
+    /// Counts a new client; returns how many there are with it. [`enter`](Self::enter) or [`leave`](Self::leave) must
+    /// follow.
     pub fn knock(&self) -> u64 {
         self.client_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// It becomes a client with a connection; returns its id.
+    /// Adds a client with its connection; returns its id.
     pub fn enter(&self, place: Subscriber) -> u64 {
         let id = self.id_count.fetch_add(1, Ordering::Relaxed) + 1;
         self.places().insert(id, place);
         id
     }
 
-    /// While this is held no client sets out for another thread. So who asks all threads under it finds each client: on its old thread,
-    /// on its new one, or on its way after the question had been sent to both.
+    /// While this is held, no client begins to move to another thread. So whoever asks all threads while holding it
+    /// reaches each client: on its old thread, on its new one, or on its way, if it began to move after the question
+    /// was sent to both.
     pub fn block_road(&self) -> MutexGuard<'_, ()> {
         self.road.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client is elsewhere now.
+    /// Records that a client has moved.
     pub fn move_to(&self, id: u64, place: Subscriber) {
         if let Some(known) = self.places().get_mut(&id) {
             *known = place;
         }
     }
 
-    /// It is gone, or did not become a client (`None`).
+    /// Removes a client, or (`None`) one that was counted but refused.
     pub fn leave(&self, id: Option<u64>) {
         self.client_count.fetch_sub(1, Ordering::Relaxed);
         if let Some(id) = id {
@@ -60,17 +62,17 @@ impl Registry {
         }
     }
 
-    /// Where the client of this id is, if there is one.
+    /// The connection of the client with this id.
     pub fn place(&self, id: u64) -> Option<Subscriber> {
         self.places().get(&id).copied()
     }
 
-    /// What a client calls itself, and its library, if it said so.
+    /// The name and library of a client; empty if it has not given them.
     pub fn label(&self, id: u64) -> Label {
         self.labels().get(&id).cloned().unwrap_or_default()
     }
 
-    /// A client has said so.
+    /// Records the name and library of a client.
     pub fn note_label(&self, session: &Session) {
         let library = match &*session.lib_version {
             [] => session.lib_name.clone(),
@@ -80,7 +82,7 @@ impl Registry {
         self.labels().insert(session.client.id, label);
     }
 
-    /// How many clients there are.
+    /// The number of clients.
     pub fn client_count(&self) -> u64 {
         self.client_count.load(Ordering::Relaxed)
     }

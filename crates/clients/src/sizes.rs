@@ -1,22 +1,22 @@
-//! `maxmemory-clients`: which clients are to be disconnected when all of them together take too much memory.
+//! `maxmemory-clients`: which clients are disconnected when all of them together take too much memory.
 //!
-//! Every thread adds up what its own clients take, and the one whose largest client is the largest of all disconnects
-//! it; so they need not wait for each other.
+//! Every thread adds up the memory of its own clients, and the thread that has the largest client of all disconnects
+//! it. So the threads need not wait for each other.
 //!
-//! Not here: when that is looked at (`background/mod.rs`).
+//! Not here: when this is checked (`background/mod.rs` of the server).
 
 use proactor::ConnId;
 
-/// How much memory the clients of one thread take.
+/// The memory of one thread's clients.
 #[derive(Debug, Default)]
 pub struct Sizes {
-    /// Those that may be disconnected, the largest last.
+    /// Clients that may be disconnected, the largest last.
     evictable: Vec<(u64, ConnId)>,
     sum: u64,
 }
 
 impl Sizes {
-    /// Adds up what clients take: bytes, connection, and whether it may be disconnected.
+    /// Adds up clients, each with its memory in bytes, its connection, and whether it may be disconnected.
     pub fn of(clients: impl Iterator<Item = (u64, ConnId, bool)>) -> Sizes {
         let mut sizes = Sizes::default();
         for (bytes, conn, may_go) in clients {
@@ -29,18 +29,19 @@ impl Sizes {
         sizes
     }
 
-    /// All of them.
+    /// The memory of all clients, in bytes.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The largest that may be disconnected; 0 if there is none.
+    /// The memory of the largest client that may be disconnected; 0 if there is none.
     pub fn largest(&self) -> u64 {
         self.evictable.last().map_or(0, |(bytes, _)| *bytes)
     }
 
-    /// Takes out the client to be disconnected, if any, where the clients of all threads take `all_bytes`, more than
-    /// `bytes_max` is too much, and no client of theirs takes more than `largest_of_all`.
+    /// Takes out this thread's largest client if it is to be disconnected: `all_bytes`, the memory of all clients on
+    /// all threads, is more than `bytes_max`, and no other thread has a larger client. `largest_of_all`: the memory of
+    /// the largest client on any thread.
     pub fn pop_excess(
         &mut self,
         all_bytes: u64,

@@ -1,11 +1,11 @@
-//! TLS of a running server: set up from the settings, read again when files have changed, and given to new connections.
+//! TLS of a running server: set up from the settings, reloaded when files have changed, and used for new connections.
 //!
 //! ```text
 //!   start, CONFIG SET, SIGHUP, changed files ──▶ read all files ─┬▶ good: for connections from now on
 //!                                                                └▶ bad: the log says why, what was there stays
 //! ```
 //!
-//! Not here: what is read, and what is spoken (crate `tls`).
+//! Not here: the files and the protocol (crate `tls`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,23 +20,23 @@ use settings::*;
 use tls::{Authentication, Caching, Error, Handshake, Handshakes, Identity, Options, Secured};
 use tls::{client_config, name_in_log, server_config};
 
-/// What CONFIG SET answers, in Redis' words.
+/// The error of CONFIG SET, in Redis' words.
 const NOT_UPDATED: &str = "Unable to update TLS configuration. Check server logs.";
 const SESSIONS_KEPT: usize = 20480;
 
-/// When each file was changed, and how long it is.
+/// The time of change and the size of each file.
 type Stamps = Vec<Option<(SystemTime, u64)>>;
 
-/// What new connections get.
+/// The configuration for new connections.
 #[derive(Debug, Default)]
 struct Configured {
     accepting: Option<Arc<rustls::ServerConfig>>,
     dialing: Option<Arc<rustls::ClientConfig>>,
-    /// What the files were like before they were read.
+    /// The state of the files before they were read.
     stamps: Stamps,
 }
 
-/// What new connections got before a change, with the sessions that could be resumed.
+/// The configuration before a change, including sessions that can be resumed.
 #[derive(Debug)]
 #[must_use]
 pub struct Former(Configured);
@@ -49,17 +49,18 @@ pub struct TlsKeeper {
     is_watching: AtomicBool,
 }
 
-/// What a new connection's bytes pass, and how far its handshake is; neither without TLS.
+/// What a new connection needs for TLS. Both are `None` without TLS.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// The codec.
+    /// Encrypts and decrypts its bytes.
     pub codec: Option<Box<dyn Codec>>,
-    /// The handshake.
+    /// The state of its handshake.
     pub handshake: Option<Arc<Handshake>>,
 }
 
 impl TlsKeeper {
-    /// Sets it up as the settings say, reading all files, and returns what was there before; with an error nothing has changed.
+    /// Reads all files and applies the settings to new connections. Returns the former configuration. On an error
+    /// nothing changes.
     pub fn configure(&'static self, settings: &'static Settings) -> Result<Former, Error> {
         let accepts = [TLS_PORT, MEMCACHED_TLS, HTTP_TLS].iter().any(|id| settings.is_on(*id));
         let dials = settings.is_on(TLS_REPLICATION) || settings.is_on(TLS_CLUSTER);
@@ -79,7 +80,7 @@ impl TlsKeeper {
         Ok(Former(self.replace(configured)))
     }
 
-    /// Puts back what was there before a change that came to nothing.
+    /// Restores the former configuration after a change that failed elsewhere.
     pub fn restore(&self, former: Former) {
         self.replace(former.0);
     }
@@ -88,7 +89,7 @@ impl TlsKeeper {
         mem::replace(&mut *self.configured.write().unwrap_or_else(PoisonError::into_inner), configured)
     }
 
-    /// Does so for `CONFIG SET`.
+    /// Applies the settings for `CONFIG SET`.
     pub fn change(&'static self, settings: &'static Settings) -> Result<Former, String> {
         self.configure(settings).map_err(|error| {
             tracing::warn!("the TLS settings are unchanged: {error}");
@@ -96,7 +97,7 @@ impl TlsKeeper {
         })
     }
 
-    /// Does so if the server is to listen for TLS and could not speak it yet.
+    /// Applies the settings if the server is to listen for TLS and has no configuration for it yet.
     pub fn change_for_listening(
         &'static self,
         settings: &'static Settings,
@@ -105,7 +106,7 @@ impl TlsKeeper {
         if is_ready || !settings.is_on(TLS_PORT) { Ok(None) } else { self.change(settings).map(Some) }
     }
 
-    /// Reads all files again, and says in the log what came of it.
+    /// Reads all files again, and logs the result.
     pub fn reload(&'static self, settings: &'static Settings) {
         let is_used = {
             let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +120,8 @@ impl TlsKeeper {
         }
     }
 
-    /// What a new connection needs that was accepted; `None`: it is closed at once, because too many are in their handshake.
+    /// Prepares TLS for an accepted connection. `None`: the connection is closed, because it cannot get TLS or too many
+    /// are in their handshake.
     pub fn admit(&self, settings: &Settings, is_secured: bool, socket: &Socket) -> Option<Admission> {
         if !is_secured {
             return Some(Admission::default());
@@ -138,12 +140,12 @@ impl TlsKeeper {
         }
     }
 
-    /// How connections are accepted from now on; `None`: TLS was not set up for that.
+    /// The configuration for accepted connections; `None` if there is none.
     pub fn accepting(&self) -> Option<Arc<rustls::ServerConfig>> {
         self.configured.read().unwrap_or_else(PoisonError::into_inner).accepting.clone()
     }
 
-    /// What a connection to the primary needs, if `tls-replication` is on and was set up.
+    /// Prepares TLS for a connection to the primary, if `tls-replication` is on and there is a configuration for it.
     pub fn dialed(&self, settings: &Settings) -> Option<Box<dyn Codec>> {
         let config = self.dialing().filter(|_| settings.is_on(TLS_REPLICATION))?;
         Some(Box::new(
@@ -151,12 +153,12 @@ impl TlsKeeper {
         ))
     }
 
-    /// How connections to other servers are made from now on; `None`: TLS was not set up for that.
+    /// The configuration for connections to other servers; `None` if there is none.
     pub fn dialing(&self) -> Option<Arc<rustls::ClientConfig>> {
         self.configured.read().unwrap_or_else(PoisonError::into_inner).dialing.clone()
     }
 
-    /// Looks for changed files on a thread of its own, as long as the settings say so.
+    /// Starts a thread that looks for changed files, while the settings ask for it.
     fn watch(&'static self, settings: &'static Settings) {
         if !settings.is_on(TLS_AUTO_RELOAD_INTERVAL) || self.is_watching.swap(true, Ordering::AcqRel) {
             return;
@@ -186,8 +188,8 @@ impl TlsKeeper {
     }
 }
 
-/// Has a client whose handshake is over act as the user that its certificate names, if the settings say so; false if it must go, because
-/// there are too many of that user.
+/// Called after a handshake. If the settings ask for it, the client becomes the user that its certificate names. False:
+/// it must be disconnected, because that user has too many connections.
 #[cold]
 pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshake: &Handshake) -> bool {
     if settings.is_on(TLS_AUTH_CLIENTS_USER)
@@ -207,16 +209,16 @@ pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshak
             session.client.reads_all_keys = true;
         } else {
             tracing::info!(
-                "there is no user '{}', whom the certificate of {} names",
-                name_in_log(name),
-                session.peer
+                "the certificate of {} names user '{}', who does not exist",
+                session.peer,
+                name_in_log(name)
             );
         }
     }
     true
 }
 
-/// What the settings ask for.
+/// The options of TLS, from the settings.
 fn options(settings: &Settings) -> Options {
     let text = |id| settings.text(id).to_string();
     let caching = Caching {

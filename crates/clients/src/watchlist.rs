@@ -1,7 +1,7 @@
-//! Clients of one thread that are looked at again and again, because they do not take their output as fast as it comes,
-//! or have not ended their handshake.
+//! Clients of one thread that are checked repeatedly, because they do not take their output as fast as it comes, or
+//! have not completed their handshake.
 //!
-//! Not here: the limits, and what becomes of those who are beyond them (`bounds.rs`).
+//! Not here: the limits, and what happens to clients that exceed them (`connections/bounds.rs` of the server).
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use proactor::ConnId;
 use settings::OutputLimit;
 use tls::Handshake;
 
-/// How long as many replies as `client-unread-bytes-max` may lie unread.
+/// How long a client may leave `client-unread-bytes-max` of replies unread, in milliseconds.
 const UNREAD_MS_MAX: u64 = 60_000;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Watchlist {
-    /// Above the soft limit of their output.
+    /// Clients above the soft limit of output.
     over_soft_limit: Vec<ConnId>,
-    /// Not served because they do not read their replies, and since when.
+    /// Clients that are not served because they do not read their replies, and since when.
     unread: Vec<(ConnId, u64)>,
-    /// In their handshake, and since when.
+    /// Clients in their handshake, and since when.
     handshakes: Vec<(ConnId, u64, Arc<Handshake>)>,
 }
 
-/// What becomes of a client that did not read its replies.
+/// What to do with a client that did not read its replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It has read them.
+    /// It has read them: serve it again.
     Serve,
-    /// It has not for too long.
+    /// It has left them unread for too long: disconnect it.
     GiveUp,
 }
 
 impl Watchlist {
-    /// A client does not read its replies and is not served; true if that is news.
+    /// Adds a client that does not read its replies. True if it is new.
     pub fn add_unread(&mut self, conn: ConnId, now_ms: u64) -> bool {
         let is_new = !self.unread.iter().any(|(known, _)| *known == conn);
         if is_new {
@@ -42,7 +42,8 @@ impl Watchlist {
         is_new
     }
 
-    /// Takes out those who are served again, because they have read all but `enough_bytes`, and those who are given up.
+    /// Takes out clients that are served again, because at most `enough_bytes` are unread, and clients that are to be
+    /// disconnected.
     pub fn judge_unread(
         &mut self,
         enough_bytes: usize,
@@ -64,8 +65,8 @@ impl Watchlist {
         judged
     }
 
-    /// Whether a client with so much output is to be disconnected, at `now_ms`: it is above the hard limit, or has been
-    /// above the soft one since `since_ms` for too long.
+    /// Whether a client with so much output is to be disconnected at `now_ms`: it is above the hard limit, or has been
+    /// above the soft limit since `since_ms` for too long.
     pub fn judge_output(
         &mut self,
         conn: ConnId,
@@ -90,27 +91,27 @@ impl Watchlist {
         is_above(limit.hard_bytes) || over_ms > limit.soft_seconds * 1000
     }
 
-    /// A client begins its handshake.
+    /// Adds a client that begins its handshake.
     pub fn add_handshake(&mut self, conn: ConnId, now_ms: u64, handshake: Arc<Handshake>) {
         self.handshakes.push((conn, now_ms, handshake));
     }
 
-    /// Takes out those whose handshake is over, and returns those that are given up, because it takes longer than `ms_max` (0: it
-    /// may).
+    /// Takes out clients that have finished their handshake, and those whose handshake takes longer than `ms_max` (0:
+    /// no limit). Returns the latter.
     pub fn take_slow_handshakes(&mut self, now_ms: u64, ms_max: u64) -> Vec<ConnId> {
         self.handshakes.retain(|(_, _, handshake)| !handshake.is_over());
         let is_slow = |since_ms: u64| ms_max > 0 && now_ms.saturating_sub(since_ms) > ms_max;
         self.handshakes.extract_if(.., |(_, since_ms, _)| is_slow(*since_ms)).map(|(conn, ..)| conn).collect()
     }
 
-    /// A client is above the soft limit of its output.
+    /// Adds a client above the soft limit of output.
     pub fn add_over_soft_limit(&mut self, conn: ConnId) {
         if !self.over_soft_limit.contains(&conn) {
             self.over_soft_limit.push(conn);
         }
     }
 
-    /// Takes out all who were above the soft limit of their output.
+    /// Takes out all clients above the soft limit of output.
     pub fn take_over_soft_limit(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.over_soft_limit)
     }

@@ -1,33 +1,33 @@
-//! How busy one thread is, and what its clients cost.
+//! The load of one thread, and what its clients cost.
 //!
-//! Not here: what follows from that (`balance.rs`).
+//! Not here: what follows from it (`balance.rs`).
 
 use proactor::Clock;
 
 use crate::balance::Balance;
 
-/// What it costs to receive something and to send the answer, beside the commands.
+/// The cost of receiving a request and sending its reply, beside the command.
 const SERVING_NS: u64 = 5_000;
-/// Who holds up others for so long is served apart from them.
+/// A client whose commands take longer than this is served apart from others.
 const SLOW_NS: u64 = 10_000_000;
-/// For a rate: two readings must not be further apart.
+/// The longest time between two readings from which a rate may be computed.
 const READING_NS_MAX: u64 = 1_000_000_000;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Workload {
-    /// What the first thread knows of all of them.
+    /// The plan for all threads; only the first thread's is used.
     pub balance: Balance,
     serving_ticks: u64,
     slow_ticks: u64,
-    /// When it was last looked at, and what the thread had taken of its processor by then.
+    /// The last reading: the time, and the processor time of the thread.
     taken: (u64, u64),
-    /// When it was last looked how long processors had been idle, and how long.
+    /// The last reading: the time, and the idle time of the processors.
     idle: Option<(u64, u64)>,
 }
 
 impl Workload {
-    /// That of a thread that begins, by this clock.
+    /// For a thread that starts. `clock` is its clock.
     pub fn new(clock: &Clock) -> Workload {
         Workload {
             balance: Balance::default(),
@@ -38,27 +38,27 @@ impl Workload {
         }
     }
 
-    /// What a client cost that was served once and whose commands took so many ticks of the clock.
+    /// The cost of serving a client once, if its commands took so many ticks of the clock.
     #[inline]
     pub fn cost(&self, ticks: u64) -> u64 {
         ticks + self.serving_ticks
     }
 
-    /// Whether one whose commands took so long is to be served apart from others.
+    /// Whether a client whose commands took so long is to be served apart from others.
     #[inline]
     pub fn is_slow(&self, ticks: u64) -> bool {
         ticks >= self.slow_ticks
     }
 
-    /// How busy the thread was since this was last asked, in thousandths, when it has taken so much of its processor by now.
+    /// The thread's load since the last call, in thousandths. `taken_ns`: its processor time up to now.
     pub fn busy(&mut self, now_ns: u64, taken_ns: u64) -> u32 {
         let (before_ns, taken_before_ns) = std::mem::replace(&mut self.taken, (now_ns, taken_ns));
         let past_ns = now_ns.saturating_sub(before_ns).max(1);
         (taken_ns.saturating_sub(taken_before_ns) * 1000 / past_ns).min(1000) as u32
     }
 
-    /// How much of processors was idle since this was last asked, in thousandths of one, when they have been so for so long by now;
-    /// `None` if that is too long ago.
+    /// How much processor time was idle since the last call, in thousandths of one processor. `idle_ns`: the idle time
+    /// up to now. `None` if the last call is too long ago.
     pub fn idle(&mut self, now_ns: u64, idle_ns: u64) -> Option<u32> {
         let (before_ns, idle_before_ns) = self.idle.replace((now_ns, idle_ns))?;
         let past_ns = now_ns.saturating_sub(before_ns);

@@ -1,29 +1,30 @@
-//! The one node of the emulated cluster, and the answers that describe the cluster by it.
+//! The only node of the emulated cluster, and the answers that describe the cluster.
 
 use command::{CommandError, CommandResult, Shape};
 
 use crate::{CHANGING, Ctx, Entry, Run, SLOTS, SUBCOMMAND, check_mode};
 
-/// How far the port of a node's bus lies above its own.
+/// The port of a node's bus is this much above its own port.
 const BUS_PORT_OFFSET: u32 = 10_000;
 
-/// The one node as the client of a command sees it.
+/// The only node, as the client of a command sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterNode {
-    /// 40 hexadecimal digits.
+    /// The node's id: 40 hexadecimal digits.
     pub id: String,
-    /// The address at which the client reached the server, without brackets; empty: by no network.
+    /// The address that the client connected to, without brackets; empty if it is not a network address.
     pub host: String,
-    /// The port at which the client reached it; 0: by no network.
+    /// The port that the client connected to; 0 if it is not a network address.
     pub port: u32,
-    /// The port without TLS; 0: there is none.
+    /// The port without TLS; 0: none.
     pub tcp_port: u32,
-    /// The port with TLS; 0: there is none.
+    /// The port with TLS; 0: none.
     pub tls_port: u32,
 }
 
 impl ClusterNode {
-    /// The node that is reached at `address`, `host:port`; `None`: by no network. It has these ports without and with TLS.
+    /// The node at `address`, which is `host:port`; `None`: not a network address. The ports are those without and with
+    /// TLS.
     pub fn at(id: &str, address: Option<&str>, [tcp_port, tls_port]: [u32; 2]) -> ClusterNode {
         let (host, port) = address.and_then(|address| address.rsplit_once(':')).unwrap_or(("", "0"));
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -32,7 +33,7 @@ impl ClusterNode {
     }
 }
 
-/// The one node, or an error if there is no cluster.
+/// The only node, or an error if cluster mode is off.
 pub(crate) fn node(ctx: &mut Ctx) -> Result<ClusterNode, CommandError> {
     check_mode(ctx)?;
     Ok(ctx.host.node())

@@ -1,5 +1,5 @@
-//! The subcommands of CLUSTER with which operators build and change a cluster. The emulated one has one node with all
-//! slots, and stays so: what is true of such a node is answered as Redis answers it, what would change it is refused.
+//! The subcommands of CLUSTER with which operators build and change a cluster. The emulated cluster has one node with
+//! all slots, and stays so. What is true of such a node is answered as in Redis; what would change it is refused.
 
 use command::Flag::*;
 use command::{
@@ -15,7 +15,7 @@ const NO_CHANGE: CommandError =
 const BAD_SLOT: CommandError = CommandError::fixed("ERR Invalid or out of range slot");
 const ONE_NODE: &str = "Answers an error, because the emulated cluster cannot be changed";
 
-/// For `..OPERATION` in declarations.
+/// What the commands of this file have in common.
 const OPERATION: Entry = Entry {
     since: "3.0.0",
     group: Group::Cluster,
@@ -45,7 +45,7 @@ pub(crate) const ADDSLOTS: Entry = Entry {
 pub(crate) const DELSLOTS: Entry =
     Entry { name: "delslots", summary: "Sets hash slots as unbound for a node.", ..ADDSLOTS };
 
-/// Of slots one by one or, in pairs, from one to another.
+/// Commands about single slots or, in pairs, about ranges of slots.
 fn slots(ctx: &mut Ctx) -> CommandResult {
     check_mode(ctx)?;
     let (is_range, adds) =
@@ -158,7 +158,7 @@ fn forget(ctx: &mut Ctx) -> CommandResult {
     Err(CommandError::fixed("ERR I tried hard but I can't forget myself..."))
 }
 
-/// Argument 2 names the only node.
+/// Checks that argument 2 is the id of this node.
 fn check_is_me(ctx: &mut Ctx) -> CommandResult {
     let named = ctx.args[2];
     if node(ctx)?.id.as_bytes() == named {

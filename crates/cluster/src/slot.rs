@@ -67,19 +67,19 @@ fn cluster_getkeysinslot(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The number as that of a slot, if it is one.
+/// Converts a number to a slot, if it is valid.
 pub(crate) fn valid_slot(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|slot| *slot < SLOTS)
 }
 
-/// The keys of a slot in database 0, the only one of a cluster.
+/// The keys of a slot in database 0, the only one in cluster mode.
 fn keys_in(ctx: &Ctx, wanted: u16) -> Vec<Box<[u8]>> {
     let hold = &ctx.store.tx.hold;
     let all = hold.shards().ids().flat_map(|id| hold.shard(id).dbs[0].iter().map(keyspace::RecordRef::key));
     all.filter(|key| slot(key) == wanted).map(Box::from).collect()
 }
 
-/// The slot of a key, as every cluster client calculates it.
+/// The slot of a key, as all clients of a cluster compute it.
 fn slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }

@@ -1,4 +1,4 @@
-//! CLUSTER without a server: a door of figures, and the replies that come of them.
+//! Tests of CLUSTER without a server: with a door of plain values.
 
 use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use resp::{Output, Proto};

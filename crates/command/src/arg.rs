@@ -47,11 +47,11 @@ pub struct Arg {
     pub name: &'static str,
     /// What it is.
     pub kind: ArgKind,
-    /// The word before it, or that it is.
+    /// The word that precedes it; of a pure token, the word itself.
     pub token: Option<&'static str>,
     /// Which key spec finds it.
     pub key_spec: Option<u8>,
-    /// What a reader sees in its place, if not the name.
+    /// What `COMMAND DOCS` shows instead of the name.
     pub display: Option<&'static str>,
     /// The version that brought it.
     pub since: Option<&'static str>,
@@ -61,9 +61,9 @@ pub struct Arg {
     pub optional: bool,
     /// May come several times.
     pub multiple: bool,
-    /// Each time with its token.
+    /// Each occurrence begins with the token.
     pub multiple_token: bool,
-    /// Of a `oneof` or a `block`.
+    /// The parts of a `oneof` or a `block`.
     pub args: &'static [Arg],
 }
 
@@ -84,7 +84,7 @@ impl Arg {
         }
     }
 
-    /// With a word before it.
+    /// The same argument, preceded by a word.
     pub const fn token(self, token: &'static str) -> Arg {
         assert!(self.token.is_none(), "an argument has one token");
         Arg { token: Some(token), ..self }

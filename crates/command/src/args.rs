@@ -1,4 +1,4 @@
-//! Arguments that outlive the connection's input: delegated, queued by `MULTI`, or waiting.
+//! Arguments that outlive the connection's input, because the command is delegated, queued by `MULTI`, or waiting.
 
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ impl OwnedArgs {
         owned
     }
 
-    /// Copies `args` in place of those that were there, whose memory they take if it is enough.
+    /// Copies `args` over the arguments that were here, and reuses their memory if it suffices.
     pub fn set(&mut self, args: &[&[u8]]) {
         self.bytes.clear();
         self.ends.clear();
@@ -45,16 +45,16 @@ impl OwnedArgs {
             .collect()
     }
 
-    /// One of them.
+    /// The argument at `index`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer arguments.
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[start..self.ends[index]]
     }
 
-    /// Bytes that they take.
+    /// Bytes of memory that they take.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.len() * size_of::<usize>()
     }

@@ -1,4 +1,4 @@
-//! What a change of a key is to others: the event that they hear of, and as how many changes it counts.
+//! A change of a key: the keyspace event that announces it, and how many changes it counts as.
 
 use keyspace::Class;
 
@@ -11,27 +11,27 @@ pub struct Change {
 }
 
 impl Change {
-    /// One that nobody hears of and that counts nothing.
+    /// A change that is not announced and does not count.
     pub const NONE: Change = Change { event: None, count: 0, is_told: false };
-    /// One without an event.
+    /// A change without an event.
     pub const UNNAMED: Change = Change { event: None, count: 1, is_told: true };
 
-    /// One with this event; it counts as one change.
+    /// A change with this event; it counts as one.
     #[inline]
     pub const fn new(class: Class, event: &'static str) -> Change {
         Change { event: Some((class, event)), count: 1, is_told: true }
     }
 
-    /// The same for a command that counts as `count` changes: as many as the elements that it changed; 0 if what it did to
-    /// another key was counted.
+    /// The same change, counted `count` times: once for each element changed, or 0 if the command has counted its
+    /// change of another key.
     #[inline]
     #[must_use]
     pub const fn times(self, count: usize) -> Change {
         Change { count, ..self }
     }
 
-    /// The same for one that those who watch the key are not told of, because Redis does not tell them: what happens to the
-    /// groups of a stream, say.
+    /// The same change, of which clients that watch the key are not told, because Redis does not tell them either: a
+    /// change to the groups of a stream, for example.
     #[inline]
     #[must_use]
     pub const fn untold(self) -> Change {

@@ -1,5 +1,5 @@
-//! What a command's function is, what it works with (its arguments, its reply to be, the store), and what it may ask of the
-//! thread that runs it.
+//! A command's function, the call that it gets (arguments, reply, store), and what it may ask of the thread that runs
+//! it.
 //!
 //! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
@@ -14,16 +14,16 @@ use crate::store::Store;
 use crate::table::{Command, CommandId};
 use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait};
 
-/// The function of a command that asks nothing of the thread it runs on, as those on data do.
+/// The function of a command that asks nothing of its thread. All data commands have such a function.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
 
-/// The function of a command that gets its thread, or what it may ask of it, as an `H`.
+/// The function of a command that also gets its thread, or a door to it, as an `H`.
 pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
 
-/// A command: its documentation, its contract and its function, which is a [`CommandFn`] unless said otherwise.
+/// A command: its documentation, its contract and its function, which is a [`CommandFn`] by default.
 pub type Entry<F = CommandFn> = entry::Entry<F>;
 
-/// A command call; of a command that belongs to the thread's program, on a thread of type `H`.
+/// A call of a command. A command of the server gets its thread as an `H`.
 pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
     /// The command that runs.
     pub command: &'t Command,
@@ -31,7 +31,7 @@ pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
     pub args: &'a [&'a [u8]],
     /// Where its reply goes.
     pub reply: Reply<'a>,
-    /// The keyspace, as far as it was entered.
+    /// The part of the keyspace whose shards were entered.
     pub store: Store<'a, 't>,
     /// The thread it runs on.
     pub host: &'a mut H,
@@ -44,7 +44,7 @@ impl<'t, H: ?Sized> Ctx<'_, 't, H> {
         self.store.changed(key, change, self.args);
     }
 
-    /// Answers the HELP of a container: `lines` between the usual ones.
+    /// Answers a container's HELP: `lines` between the first and the last lines that every HELP has.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
         self.reply.array(lines.len() + 3);
@@ -55,7 +55,7 @@ impl<'t, H: ?Sized> Ctx<'_, 't, H> {
         Ok(())
     }
 
-    /// The call and the host apart: for a function that gets the host as something else ([`OwnCall::on`]).
+    /// The call and its host separately, for a function that needs the host as another type ([`OwnCall::on`]).
     #[inline]
     pub fn split(&mut self) -> (OwnCall<'_, 't>, &mut H) {
         let Ctx { command, args, reply, store, host } = self;
@@ -95,20 +95,20 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(blocked);
     }
 
-    /// Memory for arguments of [`Self::restore_with`].
+    /// Reusable memory for the arguments of [`Self::restore_with`].
     pub fn spare_args(&mut self) -> OwnedArgs {
         std::mem::take(&mut self.store.tx.spare_args)
     }
 
-    /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that
-    /// puts back what it took.
+    /// Says which command puts back what this one took. A waiter that is served, or a blocking command that finds data,
+    /// may take something for a client that is gone.
     pub fn restore_with(&mut self, args: OwnedArgs) {
         self.store.tx.restore = Some(Restore { db: self.store.client.db, args });
     }
 }
 
-/// The thread that runs a command. Data commands need next to nothing of it. Commands of the server itself (sessions,
-/// configuration, statistics, scripts) are run by it, and so have it by type.
+/// The thread that runs a command. Data commands need almost nothing of it. Commands of the server (sessions,
+/// configuration, statistics, scripts) are run by it, and therefore know its type.
 pub trait Host {
     /// Runs a command whose function only the host knows ([`Entry::of_host`]).
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult;
@@ -116,23 +116,24 @@ pub trait Host {
     /// All keys of all databases were deleted; all shards are entered.
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
 
-    /// The last slice that may hold a change of which a command tells that entered none of its shards; 0: it is durable.
+    /// The last slice that may hold a change in any shard, for a command that reports on shards without entering them.
+    /// 0: all changes are durable.
     fn newest_slice(&mut self) -> u64 {
         0
     }
 
-    /// The wait of this blocking command ended with an error, when it was served.
+    /// The wait of this blocking command ended with an error when it was about to be served.
     fn wait_failed(&mut self, _command: CommandId, _error: &CommandError) {}
 }
 
-/// No thread: for commands that are run in process, by tests.
+/// No thread: for tests that run commands in process.
 impl Host for () {
     fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
         Err(CommandError::new("ERR this command needs a server"))
     }
 }
 
-/// A call of a command that belongs to the host: a [`Ctx`] but for the host.
+/// A call of a command of the host: a [`Ctx`] without the host.
 pub struct OwnCall<'a, 't> {
     /// The command that runs.
     pub command: &'t Command,
@@ -140,12 +141,12 @@ pub struct OwnCall<'a, 't> {
     pub args: &'a [&'a [u8]],
     /// Where its reply goes.
     pub reply: Reply<'a>,
-    /// The keyspace, as far as it was entered.
+    /// The part of the keyspace whose shards were entered.
     pub store: Store<'a, 't>,
 }
 
 impl<'a, 't> OwnCall<'a, 't> {
-    /// What the command's function works with.
+    /// Adds the host: what the command's function gets.
     pub fn on<H: ?Sized>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
         let OwnCall { command, args, reply, store } = self;
         Ctx { command, args, reply, store, host }
@@ -153,8 +154,8 @@ impl<'a, 't> OwnCall<'a, 't> {
 }
 
 impl<F: Copy> Entry<F> {
-    /// The same entry as the table of commands has it, which knows no `F`: the command asks its host to be run
-    /// ([`Host::run_own`]). To be made once, since it lives for ever.
+    /// This entry for the table of commands, which does not know `F`: the command asks its host to run it
+    /// ([`Host::run_own`]). To be called once per entry, because the result is never freed.
     pub fn of_host(&self) -> Entry {
         self.with_function(own)
     }

@@ -1,6 +1,6 @@
-//! The declaration of a command: everything that is known about it beside its code.
+//! The declaration of a command: everything that is known about it except its code.
 //!
-//! Not here: of what type its function is (`ctx.rs`), which an entry need not know.
+//! Not here: the type of its function (`ctx.rs`), which an entry need not know.
 
 use crate::arg::Arg;
 use crate::key_spec::{Begin, Find, KeyFlag, KeySpec};
@@ -13,7 +13,7 @@ use crate::shape::Shape;
 pub enum Run<F> {
     /// A function on the entered shards.
     Function(F),
-    /// Nothing: the name of a family of subcommands.
+    /// Nothing: this is the name of a family of subcommands.
     Container,
 }
 
@@ -29,37 +29,39 @@ impl<F> std::fmt::Debug for Run<F> {
 /// Which shards a command needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Those of the keys that its key specs find; none if it has no key specs.
+    /// The shards of the keys that its key specs find; none if it has no key specs.
     Keys,
-    /// The same, for a command that tries its keys in turn ([`Ctx::enter_next`]): it begins with that of the first.
+    /// The same keys, tried in turn ([`Ctx::enter_next`](crate::Ctx::enter_next)): only the shard of the first one is entered beforehand.
     KeysInTurn,
-    /// Those of the keys that its key specs find, and of each key after a word `STORE` or `STOREDIST`: of several the
-    /// last one counts, while a key spec finds the first.
+    /// The shards of the keys that its key specs find, and of every key after a word `STORE` or `STOREDIST`. If such a
+    /// word comes several times, the command uses the last key, but a key spec finds the first.
     Stored,
     /// The same; all of them if there is a pattern with `*` after a word `BY` or `GET`.
     Sort,
-    /// That of the channel at this argument.
+    /// The shard of the channel at this argument.
     Channel(usize),
-    /// Those of all channels from this argument on.
+    /// The shards of all channels from this argument on.
     Channels(usize),
-    /// That which the cursor at this argument has come to ([`Cursor`](crate::Cursor)).
+    /// The shard that the cursor at this argument has reached ([`Cursor`](crate::Cursor)).
     Cursor(usize),
-    /// All of them.
+    /// All shards.
     Global,
-    /// Those that hold a key chosen by chance: it chooses and enters them as it runs; in transactions and scripts all.
+    /// A shard with a randomly chosen key. The command chooses and enters it as it runs; in transactions and scripts
+    /// all shards are entered beforehand.
     Chance,
-    /// Those of the keys that a script or function declares, and what its kind needs beside them.
+    /// The shards of the keys that a script or function declares, and the further shards that this kind of script
+    /// needs.
     Script(Callee),
-    /// Those of the commands queued since MULTI, and of the watched keys.
+    /// The shards of the commands queued since MULTI, and of the watched keys.
     Queued,
 }
 
-/// What argument 1 of a command that runs a script or function is.
+/// What argument 1 of EVAL, EVALSHA, FCALL and their variants is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callee {
-    /// The script.
+    /// The source of the script.
     Source,
-    /// Its SHA-1.
+    /// The SHA-1 of the script.
     Sha1,
     /// The name of a function.
     Function,
@@ -84,9 +86,9 @@ pub type KeyFlagsOf = fn(args: &[&[u8]]) -> &'static [KeyFlag];
 /// On which thread a command runs best.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// On the thread of the client, if the shard is free; else by whoever holds it.
+    /// On the client's thread if the shard is free; otherwise on the thread that holds the shard.
     Quick,
-    /// It writes many lines: on the home thread of its shard, if that is awake.
+    /// On the home thread of its shard, if that is awake, because the command writes many cache lines.
     Heavy,
     /// Only on the thread of the client, because it changes the session.
     Session,
@@ -171,7 +173,7 @@ macro_rules! named_bits {
                 match self { $($type::$variant => $name),* }
             }
 
-            /// Its bit in a set of them.
+            /// Its bit in a set of these values.
             pub const fn bit(self) -> u64 {
                 1 << self as u64
             }
@@ -239,36 +241,36 @@ named_bits! {
     }
 }
 
-/// What a server has to know about a command beside Redis' flags, so that no code asks for its name.
+/// What a server has to know about a command beyond Redis' flags. No code compares the names of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// Runs at once though MULTI was called.
+    /// Runs at once, even after MULTI.
     RunsInMulti,
-    /// Begins what [`Route::Queued`] ends: the commands between them are one transaction.
+    /// Begins a transaction, which a command with [`Route::Queued`] ends.
     BeginsMulti,
-    /// Ends MULTI, and so makes room.
+    /// Ends MULTI, and so frees memory.
     EndsMulti,
-    /// Clients with subscriptions may call it in RESP2, too.
+    /// Clients with subscriptions may call it in RESP2 as well.
     ForSubscribers,
-    /// Waits for the answers of all threads: EXEC runs it when it needs its shards no more. A thread with a slow script does not
-    /// answer.
+    /// Waits for the answers of all threads, of which one that runs a slow script gives none. EXEC runs it when it no
+    /// longer needs its shards.
     AsksThreads,
-    /// Is refused where commands that write are, because snapshots cannot be saved.
+    /// Is refused, as commands that write are, while snapshots cannot be saved.
     TellsOfFailedSaves,
-    /// Says whether replies are sent; this goes for the next command, not for itself.
+    /// Turns replies on or off, from the next command on.
     SetsReplyMode,
     /// Argument 1 is the database of the commands that follow.
     SelectsDb,
-    /// What `CLIENT CACHING` said goes for the command after it.
+    /// A preceding `CLIENT CACHING` applies to the command after this one.
     KeepsCaching,
-    /// Its keys may follow a word instead, with an empty one in their usual place.
+    /// Its keys may follow a word instead; the argument in their usual place is then empty.
     MayListKeys,
-    /// It leaves behind nothing that is kept: a log of commands that is run again is run without it.
+    /// Leaves no state behind: replaying a log of commands skips it.
     LeavesNothing,
 }
 
 impl Acl {
-    /// A category by its name in any case.
+    /// The category with this name, in any case.
     pub fn parse(name: &[u8]) -> Option<Acl> {
         Acl::ALL.iter().copied().find(|category| keyword_is(name, category.name()))
     }
@@ -276,12 +278,12 @@ impl Acl {
 
 /// A command: its documentation, its contract and its function.
 ///
-/// `F` is the type of its function. Commands on data have a [`CommandFn`](crate::CommandFn). A program's own commands get its
-/// [`Host`](crate::Host), or a part of it, by type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] makes
-/// them fit for a [`Table`](crate::Table).
+/// `F` is the type of its function. Data commands have a [`CommandFn`](crate::CommandFn). Commands of the server get
+/// their [`Host`](crate::Host), or a door to it, by type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`.
+/// [`Entry::of_host`] converts them for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<F: 'static> {
-    /// Lower case; of a subcommand the part after the container's name.
+    /// In lower case; a subcommand's name does not include the container's.
     pub name: &'static str,
     /// One sentence for `COMMAND DOCS`.
     pub summary: &'static str,
@@ -289,15 +291,15 @@ pub struct Entry<F: 'static> {
     pub complexity: &'static str,
     /// The Redis version that brought it.
     pub since: &'static str,
-    /// Where it is listed.
+    /// The group in which it is listed.
     pub group: Group,
-    /// Number of arguments with the name; negative: at least so many.
+    /// Number of arguments including the name; if negative, the minimum.
     pub arity: i32,
     /// Its properties.
     pub flags: &'static [Flag],
-    /// What else there is to know about it.
+    /// What else the server has to know about it.
     pub rules: &'static [Rule],
-    /// Categories that do not follow from flags and group.
+    /// Categories that do not follow from its flags and group.
     pub acl: &'static [Acl],
     /// Where its keys are.
     pub keys: &'static [KeySpec],
@@ -311,7 +313,7 @@ pub struct Entry<F: 'static> {
     pub mode: Mode,
     /// Its arguments.
     pub args: &'static [Arg],
-    /// Which of them others may not see.
+    /// Which of them nobody but the client may see.
     pub secrets: Secrets,
     /// Version and change.
     pub history: &'static [(&'static str, &'static str)],
@@ -323,11 +325,11 @@ pub struct Entry<F: 'static> {
     pub is_system: bool,
     /// What it answers.
     pub reply: Shape,
-    /// How it is unlike Redis' command of this name, for `docs/commands.md`; empty: not at all.
+    /// How it differs from the Redis command of this name, for `docs/commands.md`; empty if it does not.
     pub note: &'static str,
     /// What runs it.
     pub run: Run<F>,
-    /// Of a container.
+    /// The subcommands of a container.
     pub subcommands: &'static [Entry<F>],
 }
 
@@ -372,7 +374,8 @@ impl<F: Copy> Entry<F> {
         ..Entry::DEFAULT
     };
 
-    /// The same entry, and the same subcommands, with another function. To be made once, since it lives for ever.
+    /// This entry and its subcommands with another function. To be called once per entry, because the result is never
+    /// freed.
     pub(crate) fn with_function<G: Copy>(&self, function: G) -> Entry<G> {
         let run = match self.run {
             Run::Function(_) => Run::Function(function),
@@ -420,13 +423,13 @@ impl<F: Copy> Entry<F> {
         self.flags.contains(&flag)
     }
 
-    /// Whether this goes for it.
+    /// Whether this rule applies to it.
     pub fn is_under(&self, rule: Rule) -> bool {
         self.rules.contains(&rule)
     }
 }
 
-/// The argument that is its only key, if that is all its key specs say.
+/// The index of its only key, if its key specs say nothing else.
 pub(crate) fn only_key(entry: &Entry<impl Copy>) -> Option<usize> {
     match entry.keys {
         [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
@@ -437,7 +440,7 @@ pub(crate) fn only_key(entry: &Entry<impl Copy>) -> Option<usize> {
     }
 }
 
-/// The run of arguments that its keys are: where it begins, and where it ends, from the front or (negative) the back.
+/// Its keys, if they are a run of arguments: the first index, and the last, from the front or (negative) from the back.
 pub(crate) fn key_run(entry: &Entry<impl Copy>) -> Option<(usize, i32)> {
     match entry.keys {
         [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
@@ -448,7 +451,7 @@ pub(crate) fn key_run(entry: &Entry<impl Copy>) -> Option<(usize, i32)> {
     }
 }
 
-/// Its flags as a set of [`Flag::bit`]s, with those that follow from its key specs.
+/// Its flags as a set of [`Flag::bit`]s, including those that follow from its key specs.
 pub(crate) fn derived_flags(entry: &Entry<impl Copy>) -> u64 {
     let movable = entry
         .keys
@@ -458,7 +461,8 @@ pub(crate) fn derived_flags(entry: &Entry<impl Copy>) -> u64 {
     if movable { bits | Flag::MovableKeys.bit() } else { bits }
 }
 
-/// Its access categories as a set of [`Acl::bit`]s, with those that Redis derives from flags and group (`setImplicitACLCategories`).
+/// Its categories as a set of [`Acl::bit`]s, including those that Redis derives from flags and group
+/// (`setImplicitACLCategories`).
 pub(crate) fn derived_acl(entry: &Entry<impl Copy>) -> u64 {
     let mut bits = Acl::bits(entry.acl);
     let mut add = |condition: bool, category: Acl| {

@@ -1,4 +1,5 @@
-//! Why a command has no result: the errors that clients see, all texts in one place, as Redis 7.2 words them; or that it is to run again.
+//! The errors that clients see, with all texts of Redis 7.2 in one place; and the result that tells the caller to run
+//! the command again.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ enum Why {
     Again(Box<[ShardId]>),
 }
 
-/// What a command function returns; it has written its reply when this is `Ok`.
+/// What a command function returns. `Ok`: it has written its reply.
 pub type CommandResult = Result<(), CommandError>;
 
 macro_rules! texts {
@@ -61,18 +62,18 @@ texts! {
 }
 
 impl CommandError {
-    /// An error with this text, code word included, for constants.
+    /// An error with this fixed text, which begins with its code word.
     pub const fn fixed(text: &'static str) -> Self {
         CommandError(Why::Text(Cow::Borrowed(text.as_bytes())))
     }
 
-    /// An error with a text of its own, code word included.
+    /// An error with this text, which begins with its code word.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
         CommandError(Why::Text(Cow::Owned(text.into())))
     }
 
-    /// No error: the command, which has changed nothing yet, is to run again with these shards entered. Whoever runs commands sees to
-    /// that ([`crate::Outcome::Again`]), and no client hears of it.
+    /// Not an error: the command has changed nothing yet and has to run again with these shards entered. The caller
+    /// sees to that ([`crate::Outcome::Again`]); no client sees this.
     pub fn again(shards: impl IntoIterator<Item = ShardId>) -> Self {
         CommandError(Why::Again(shards.into_iter().collect()))
     }
@@ -82,7 +83,7 @@ impl CommandError {
         matches!(self.0, Why::Again(_))
     }
 
-    /// The shards with which the command is to run again, if it is.
+    /// The shards that the command needs to run again, if it has to.
     pub(crate) fn into_again(self) -> Result<Box<[ShardId]>, CommandError> {
         match self.0 {
             Why::Again(shards) => Ok(shards),
@@ -90,7 +91,7 @@ impl CommandError {
         }
     }
 
-    /// An error that quotes what a client sent, as it is; see [`shown`].
+    /// An error that quotes what a client sent, shortened.
     pub fn quoting(before: &str, sent: &[u8], after: &str) -> Self {
         CommandError::new([before.as_bytes(), shown(sent, usize::MAX), after.as_bytes()].concat())
     }
@@ -100,7 +101,7 @@ impl CommandError {
         CommandError::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// What `EXEC` answers when it was refused because of `error`: the transaction is over.
+    /// What `EXEC` answers when it was refused because of `error`: the transaction is discarded.
     pub fn aborting(error: &CommandError) -> Self {
         let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
         CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
@@ -119,14 +120,14 @@ impl CommandError {
         }
     }
 
-    /// The code word, which `INFO errorstats` counts by.
+    /// The code word, by which `INFO errorstats` counts.
     pub fn code(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.text().split(|&byte| byte == b' ').next().unwrap_or_default())
     }
 }
 
-/// What an error shows of something that a client sent: at most so many bytes, and none from the first zero byte on, at
-/// which Redis' texts end.
+/// The part of what a client sent that an error quotes: at most `bytes_max` bytes, up to the first zero byte, where
+/// Redis' texts end as well.
 pub(crate) fn shown(sent: &[u8], bytes_max: usize) -> &[u8] {
     let text = sent.split(|&byte| byte == 0).next().unwrap_or_default();
     &text[..text.len().min(bytes_max)]

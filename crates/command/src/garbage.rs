@@ -1,4 +1,4 @@
-//! What left the keyspace and is too large to be freed while shards are held.
+//! Removed values and databases that are too large to be freed while shards are held.
 
 use keyspace::{Db, Value};
 
@@ -6,12 +6,12 @@ use keyspace::{Db, Value};
 pub enum Garbage {
     /// A value of many elements.
     Value(Value),
-    /// A flushed database, as far as it lay on one shard.
+    /// The part of a flushed database that was on one shard.
     Db(Box<Db>),
 }
 
 impl Garbage {
-    /// Whether a snapshot has not seen all of it yet.
+    /// Whether the running snapshot still needs a part of it.
     pub fn is_cut(&self) -> bool {
         matches!(self, Garbage::Db(db) if db.is_cut())
     }
@@ -23,7 +23,7 @@ impl Garbage {
         }
     }
 
-    /// Frees a bounded part. Returns how many values are gone now, and whether nothing is left.
+    /// Frees a bounded part. Returns how many values were freed, and whether nothing is left.
     pub fn free_slice(&mut self) -> (usize, bool) {
         match self {
             Garbage::Value(value) => match value.free_slice() {

@@ -9,21 +9,21 @@ pub enum KeyFlag {
     RO,
     /// Read and write.
     RW,
-    /// Overwritten whatever was there.
+    /// Overwritten without regard to its old value.
     OW,
     /// Removed.
     RM,
     /// Its value is returned, copied or used.
     Access,
-    /// Its value changes, depending on what it was.
+    /// Its value changes in a way that depends on the old value.
     Update,
-    /// Something is added.
+    /// An element is added.
     Insert,
-    /// Something is deleted.
+    /// An element is deleted.
     Delete,
     /// Not a key of the keyspace, though placed like one.
     NotKey,
-    /// Keys may be found elsewhere too.
+    /// Not all keys are found by the key spec.
     Incomplete,
     /// Which of the flags apply depends on the arguments.
     VariableFlags,
@@ -53,20 +53,21 @@ impl KeyFlag {
 pub enum Begin {
     /// At this argument.
     Index(usize),
-    /// After this word, looked for from an argument on (negative: backwards from the end).
+    /// After this word, which is searched for from an argument on (negative: backwards from the end).
     Keyword(&'static str, i32),
-    /// After this option, shown to be looked for from an argument on as [`Begin::Keyword`] is. The options begin at another one;
-    /// those before it are among those given, with the number of their values, which may read like an option.
+    /// After this option, which clients are told to search for from an argument on, as with [`Begin::Keyword`]. The
+    /// server starts where the options begin and skips the options listed here, with the number of their values,
+    /// because a value may read like an option.
     Option(&'static str, i32, usize, &'static [(&'static str, usize)]),
-    /// Not to be said.
+    /// A key spec cannot say it.
     Unknown,
 }
 
 /// How far it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Find {
-    /// `last`: relative to the beginning (negative: from the end); every `step`th; with `limit` 2 only the first
-    /// half of the rest, and so on.
+    /// `last` is relative to the first key (negative: from the end). Every `step`th argument is a key. With `limit` 2
+    /// only the first half of the remaining arguments counts, with 3 a third, and so on.
     Range {
         /// Last key, relative to the first; negative from the end of the arguments.
         last: i32,
@@ -84,7 +85,7 @@ pub enum Find {
         /// Distance of keys.
         step: usize,
     },
-    /// Not to be said.
+    /// A key spec cannot say it.
     Unknown,
 }
 
@@ -129,7 +130,7 @@ impl KeySpec {
         }
     }
 
-    /// Whether it finds keys of the keyspace, not only what is placed like them.
+    /// Whether it finds keys of the keyspace, rather than arguments that are only placed like keys.
     pub fn is_key(&self) -> bool {
         !self.flags.contains(&KeyFlag::NotKey)
     }

@@ -19,7 +19,7 @@ pub struct KeyUse {
 const STORED: &[KeyFlag] = &[OW, Update];
 
 impl Command {
-    /// The keys among `args`, with what happens to each; `None` if the arguments contradict the key specs.
+    /// The keys among `args`, with their flags; `None` if the arguments contradict the key specs.
     pub fn key_uses(&self, args: &[&[u8]]) -> Option<Vec<KeyUse>> {
         let mut keys = Vec::new();
         for spec in self.entry.keys.iter().filter(|spec| spec.is_key()) {
@@ -38,8 +38,8 @@ impl Command {
         Some(keys)
     }
 
-    /// The same for access control: every key that a target might be, though one of several counts. Commands refuse
-    /// arguments that contradict their key specs, so there are no keys then.
+    /// The same for access control: includes every argument that may be the target, though the command uses only one.
+    /// Arguments that contradict the key specs have no keys, as the command refuses them.
     pub fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
         let mut keys = self.key_uses(args).unwrap_or_default();
         if self.entry.route == Route::Stored {

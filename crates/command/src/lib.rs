@@ -1,13 +1,13 @@
 //! What a command is.
 //!
-//! A command is one [`Entry`] (its declaration, from which everything about it is derived) and one function
-//! `fn(&mut Ctx) -> CommandResult` below it. The function runs as plain single-threaded code: the shards of
-//! its keys were entered before it starts, and it sees them as one store through [`Ctx`].
+//! A command is one [`Entry`] (its declaration, from which everything about it is derived) and, below it, one function
+//! `fn(&mut Ctx) -> CommandResult`. The function is plain single-threaded code: the shards of its keys were entered
+//! before it starts, and it sees them as one store through [`Ctx`].
 //!
-//! Invariants: no system call, no clock, no lock in this crate or in a command function.
+//! Invariants: no system call, no clock, no lock in this crate or in the function of a data command.
 //!
-//! Not here: the commands themselves (crates `commands`, `script`, `server`), and how a thread gets hold of
-//! the shards before a command runs (`server::dispatch`).
+//! Not here: the commands themselves (`commands`, `scripting`, `server` and others), and how a thread enters the shards
+//! before a command runs (`server`, `life/dispatch.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What commands and events are called that add to an end of a list or take from it.
+//! The names of commands and events that push to an end of a list or pop from it.
 
 use ds::list::End;
 

@@ -1,4 +1,4 @@
-//! A store in one process and one thread: runs commands in place. For tests, and for whoever wants to replay.
+//! A store in one process and one thread, which runs commands in place: for tests, and for replaying effects.
 
 use effectlog::{Recorder, Tape};
 use resp::{Output, Proto};
@@ -14,7 +14,7 @@ use crate::table::{CommandId, Table};
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
 
-/// An effect as a test looks at it.
+/// A recorded effect, for tests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedEffect {
     /// The database.
@@ -29,9 +29,9 @@ pub struct Local {
     table: Table,
     /// Settings.
     pub config: keyspace::Config,
-    /// What commands take for now.
+    /// The time at which commands run.
     pub now: keyspace::UnixMs,
-    /// Commands come from the primary, or from a journal ([`Due::Keep`](crate::Due::Keep)).
+    /// Commands come from a primary or a journal ([`Due::Keep`](crate::Due::Keep)).
     pub keeps_due: bool,
     /// Messages of the commands run so far (served waiters, published events).
     pub posts: Vec<Post>,
@@ -40,7 +40,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// An empty store of 8 shards and 16 databases that knows the commands of `families`.
+    /// An empty store of 8 shards and 16 databases with the commands of `families`.
     pub fn new(families: &[&'static [Entry]]) -> Self {
         let placement = Placement::new(ds::hashing::Seed::new(1), 8, None);
         Local {
@@ -77,7 +77,7 @@ impl Local {
         }
     }
 
-    /// The same for a command that is known.
+    /// The same for a command that was looked up before.
     pub fn run_command(
         &mut self,
         command: CommandId,
@@ -106,7 +106,7 @@ impl Local {
         outcome
     }
 
-    /// Makes it a replica, on which what is past its time is hidden, or a primary.
+    /// Makes it a replica, which hides expired keys, or a primary.
     pub fn set_hides_due(&self, hides_due: bool) {
         self.shards.set_hides_due(hides_due);
     }

@@ -1,22 +1,22 @@
-//! Mistakes about the journal that the simulation switches on, each for itself, to see that its checks notice them. Without the feature
-//! `simulation` none of them can be.
+//! Deliberate mistakes about the journal. The simulation switches them on one at a time, to verify that its checks
+//! notice them. They exist only with the feature `simulation`.
 
-/// A mistake.
+/// A deliberate mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
-    /// A reply does not wait for what it tells of.
+    /// A reply does not wait until what it reports is durable.
     ReplyAtOnce,
-    /// The reply of a command that another thread ran does not.
+    /// The reply of a command that another thread ran does not wait.
     DelegatedAtOnce,
-    /// What was read does not count as seen, only what was written.
+    /// Only what was written delays a reply, not what was read.
     ReadAtOnce,
-    /// What a waiter is served with does not wait.
+    /// The reply to a served waiter does not wait.
     ServedAtOnce,
-    /// A message does not.
+    /// A published message does not wait.
     PublishedAtOnce,
-    /// The message that tells of a changed key does not.
+    /// A keyspace event does not wait.
     EventAtOnce,
-    /// A record gets its place when the shards have been left.
+    /// A record gets its place in the stream only after the shards have been left.
     CommitsLate,
 }
 
@@ -25,20 +25,20 @@ thread_local! {
     static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether a mistake is made.
+/// Whether this mistake is switched on.
 #[cfg(feature = "simulation")]
 pub fn is_on(mutant: Mutant) -> bool {
     ON.get() == Some(mutant)
 }
 
-/// Whether a mistake is made: never.
+/// Whether this mistake is switched on: never.
 #[cfg(not(feature = "simulation"))]
 #[inline(always)]
 pub const fn is_on(_: Mutant) -> bool {
     false
 }
 
-/// From now on everything that this thread runs makes that mistake, or none.
+/// Switches one mistake on for everything that this thread runs from now on, or all off.
 #[cfg(feature = "simulation")]
 pub fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);

@@ -1,4 +1,4 @@
-//! Arguments as typed → arguments as understood.
+//! Parses the arguments that commands share: integers, counts, cursors, timeouts.
 
 use crate::error::CommandError;
 
@@ -14,7 +14,7 @@ pub fn parse_i64(arg: &[u8]) -> Result<i64, CommandError> {
     ds::num::parse_i64(arg).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// A count that is not negative, with the error of `LPOP key count` and its like.
+/// A count that is not negative, with the error of `LPOP key count` and similar commands.
 pub fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
     match ds::num::parse_i64(arg) {
         Some(number) if number >= 0 => Ok(number as usize),
@@ -22,7 +22,7 @@ pub fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
     }
 }
 
-/// The cursor of `SCAN` and its like.
+/// The cursor of `SCAN` and similar commands.
 pub fn parse_cursor(arg: &[u8]) -> Result<u64, CommandError> {
     let digits = arg.strip_prefix(b"+").unwrap_or(arg);
     digits
@@ -39,7 +39,7 @@ pub fn parse_f64(arg: &[u8]) -> Result<f64, CommandError> {
     ds::num::parse_f64(arg).ok_or(CommandError::NOT_A_FLOAT)
 }
 
-/// A timeout in (fractional) seconds as milliseconds, 0 = for ever.
+/// A timeout in (fractional) seconds, as milliseconds; 0 waits forever.
 pub fn parse_timeout_ms(arg: &[u8]) -> Result<u64, CommandError> {
     // Nearly every client sends whole seconds.
     if let Some(seconds @ 0..=1_000_000_000) = ds::num::parse_i64(arg) {

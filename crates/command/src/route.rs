@@ -10,8 +10,9 @@ use crate::error::{CommandError, CommandResult};
 use crate::parse::{keyword_is, parse_cursor};
 use crate::table::Command;
 
-/// How far a walk over all shards has come: the number of the shard in the upper 16 bits, the position in its table
-/// in the other 48. Shard after shard, so that a step needs only one of them. 0 is the beginning and the end.
+/// The position of a scan over all shards: the shard's number in the upper 16 bits, the position in its table in the
+/// lower
+/// 48. The scan visits one shard after the other, so each step needs only one. 0 is both the beginning and the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     /// The shard; a client may send one that does not exist.
@@ -35,7 +36,7 @@ impl Cursor {
     }
 }
 
-/// Whether `SORT` with these arguments looks up keys that it makes of patterns.
+/// Whether `SORT` with these arguments reads keys that it builds from patterns.
 fn reads_patterns(args: &[&[u8]]) -> bool {
     args.windows(2)
         .any(|pair| (keyword_is(pair[0], "BY") || keyword_is(pair[0], "GET")) && pair[1].contains(&b'*'))
@@ -61,8 +62,8 @@ pub enum Needs {
 }
 
 impl Needs {
-    /// The shards that `command` needs to run with `args`. Keys that contradict its key specs are left out: the
-    /// command refuses such arguments before it touches anything.
+    /// The shards that `command` needs to run with `args`. Arguments that contradict the key specs have no keys: the
+    /// command refuses them before it reads or writes anything.
     #[inline]
     pub fn of(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         match command.lone_key(args) {
@@ -71,7 +72,7 @@ impl Needs {
         }
     }
 
-    /// The same for a call of which [`Command::lone_key`] says that it has not just one key, or none that is known.
+    /// The same, for a call for which [`Command::lone_key`] has returned `None`.
     pub fn of_no_lone_key(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         if command.only_key.is_some() {
             return Needs::Nothing;
@@ -100,7 +101,7 @@ impl Needs {
         }
     }
 
-    /// The shard with which a command that tries its keys in turn begins: that of the first key.
+    /// The shard of the first key, for a command that tries its keys in turn.
     #[inline]
     pub fn of_first_key(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         let first = match command.key_run {
@@ -157,9 +158,9 @@ impl Needs {
 }
 
 impl Ctx<'_, '_> {
-    /// Enters the shard of a further key, of a command that tries its keys in turn. The first one's shard is entered; those
-    /// of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at one
-    /// moment. If one is taken, the command runs again with all its shards entered in order.
+    /// Enters the shard of a further key, for a command that tries its keys in turn. The shard of the first key is
+    /// already entered. The others are entered out of order, so only by trying, and are kept, so that the command sees
+    /// all keys at one moment. If one is taken, the command runs again with all its shards entered in order.
     pub fn enter_next(&mut self, key: &[u8]) -> CommandResult {
         let hold = &mut self.store.tx.hold;
         let placement = hold.shards().placement();

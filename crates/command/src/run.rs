@@ -1,6 +1,6 @@
-//! Running in a transaction: one command after the other, then the waiters whose keys came to be, then its end.
+//! Runs a transaction: its commands, one after the other, then the waiters of keys that became ready, then its end.
 //!
-//! Not here: what its commands share (`tx.rs`), and how a thread enters shards before.
+//! Not here: what the commands of a transaction share (`tx.rs`), and how a thread enters shards before.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Remembers what a client that tracks keys has read.
+    /// Records which keys a client that tracks keys has read.
     #[cold]
     fn remember(&mut self, command: &Command, args: &[&[u8]], client: &Client) {
         let reads = command.has(Flag::ReadOnly) && command.entry.group != Group::Scripting;
@@ -96,8 +96,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Serves the waiters of keys that came to be; what they did and the transaction's effects are one unit. To be called
-    /// when a command, or a whole MULTI or script, is complete, before the shards are left.
+    /// Serves the waiters of keys that became ready. Their changes and the transaction's effects are one unit. To be
+    /// called when a command, or a whole MULTI or script, is complete, before the shards are left.
     #[inline]
     pub fn finish(&mut self, host: &mut dyn Host) {
         if self.is_unfinished {
@@ -107,14 +107,15 @@ impl<'t> Tx<'t> {
         debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
     }
 
-    /// Whether there is something to be told when the shards are left: messages, or what was recorded, or seen.
+    /// Whether leaving the shards has to publish something: messages, recorded effects, or which slices replies depend
+    /// on.
     #[inline]
     pub fn has_news(&self) -> bool {
         !self.posts.is_empty() | self.hold.has_unpublished() | self.holds_replies
     }
 
-    /// Publishes what was recorded. To be called before a shard is left: nobody may see a change whose place among those of
-    /// other threads is not fixed. What is to be told of it waits for the slices that it depends on, if replies do.
+    /// Publishes what was recorded. To be called before a shard is left: nobody may see a change whose place in the
+    /// stream is not fixed. If replies wait for slices, the messages about it wait for the slices that they depend on.
     #[inline]
     pub fn commit(&mut self) {
         if self.hold.has_unpublished() {
@@ -125,7 +126,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// A command tells of the data in its shards, unless it enters them for channels or says that it does not.
+    /// A reply depends on the data in the command's shards, unless the command enters them for channels or says
+    /// otherwise.
     #[cold]
     fn begin_telling(&mut self, command: &Command) {
         (self.told_before, self.told) = (self.told, Telling::Data);
@@ -134,8 +136,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// What the running command replies tells nothing of the data in the shards that it needs, so it does not wait for them, unless others that
-    /// ran in them tell of it.
+    /// Says that the reply of the running command does not depend on the data in its shards, and so need not wait for
+    /// them. It does wait if another command that ran in the same shards depends on them.
     pub fn tell_nothing(&mut self) {
         if self.holds_replies && self.told_before != Telling::Data {
             self.told = Telling::Nothing;
@@ -231,7 +233,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Serves waiters of a key, first come, first served, as long as there is something for them.
+    /// Serves the waiters of a key, first come, first served, as long as the key has something for them.
     pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
         let (db, key) = (ready.db, &*ready.key);
         let mut from = 0;

@@ -1,59 +1,59 @@
-//! Which arguments of a command are for its client's eyes only.
+//! Which arguments of a command are secret.
 
 use crate::args::ArgSlices;
 use crate::parse::keyword_is;
 
-/// What stands in the place of a secret.
+/// What replaces a secret argument.
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Which arguments of a command are secrets: `MONITOR` and the slow log do not show them.
+/// Which arguments of a command are secret: `MONITOR` and the slow log do not show them.
 #[derive(Clone, Copy, Debug)]
 pub enum Secrets {
     /// None.
     None,
-    /// All from this one on.
+    /// Some values of options.
     From(usize),
     /// What follows some options.
     Options {
-        /// The first option.
+        /// The index at which options begin.
         from: usize,
-        /// Those that have arguments.
+        /// The options that have values.
         options: &'static [SecretOption],
     },
-    /// In pairs of a name and a value, which begin at `from`, the values of secret names.
+    /// Pairs of a name and a value begin at `from`; the values of some names are secret.
     ValuesOf {
-        /// Whether one is.
+        /// Whether the value of this name is secret.
         is_secret: fn(&[u8]) -> bool,
-        /// The first name.
+        /// The index of the first name.
         from: usize,
     },
 }
 
-/// An option with arguments.
+/// An option with values.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretOption {
     /// In lower case.
     pub name: &'static str,
-    /// How many arguments it has.
+    /// How many values it has.
     pub count: usize,
     /// Whether they are secret.
     pub is_secret: bool,
 }
 
 impl SecretOption {
-    /// An option with so many secret arguments.
+    /// An option with this many secret values.
     pub const fn secret(name: &'static str, count: usize) -> Self {
         SecretOption { name, count, is_secret: true }
     }
 
-    /// One with so many that anybody may see.
+    /// An option with this many values that are not secret.
     pub const fn open(name: &'static str, count: usize) -> Self {
         SecretOption { name, count, is_secret: false }
     }
 }
 
 impl Secrets {
-    /// The arguments with those that are secret replaced.
+    /// The arguments, with each secret replaced.
     pub(crate) fn hidden<'a>(self, args: &[&'a [u8]]) -> ArgSlices<'a> {
         let mut shown: ArgSlices<'a> = args.into();
         let mut hide = |from: usize, count: usize| {

@@ -1,16 +1,16 @@
-//! The shape of a reply: what a command may answer, checked by the tests over every reply they see.
+//! The shape of a reply: what a command may answer. The tests check every reply they see against it.
 
 use resp::Value;
 
-/// A set of replies. In RESP2 a map is an array of twice the length, a double and a big number a bulk string, a
-/// boolean an integer, and null an empty bulk string or array: [`Shape::fits`] knows.
+/// A set of replies. In RESP2 a map is an array of twice the length, a double or a big number is a bulk string, a
+/// boolean is an integer, and null is a null bulk string or a null array; [`Shape::fits`] takes care of that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
-    /// Whatever it likes.
+    /// Any reply.
     Any,
     /// This simple string.
     Status(&'static str),
-    /// Some simple string.
+    /// Any simple string.
     AnyStatus,
     /// An integer.
     Int,
@@ -22,7 +22,7 @@ pub enum Shape {
     Double,
     /// A boolean.
     Bool,
-    /// Nothing.
+    /// Null.
     Null,
     /// An array of these.
     Array(&'static Shape),
@@ -34,19 +34,19 @@ pub enum Shape {
     Map(&'static Shape, &'static Shape),
     /// One of several.
     OneOf(&'static [Shape]),
-    /// No reply to the command itself (`SUBSCRIBE` and its like push instead).
+    /// No reply to the command itself (`SUBSCRIBE` and similar commands push instead).
     Push,
 }
 
 impl Shape {
     /// `+OK`
     pub const OK: Shape = Shape::Status("OK");
-    /// A bulk string or nothing.
+    /// A bulk string or null.
     pub const BULK_OR_NULL: Shape = Shape::OneOf(&[Shape::Bulk, Shape::Null]);
     /// Bulk strings.
     pub const BULKS: Shape = Shape::Array(&Shape::Bulk);
 
-    /// Whether `value`, a reply in RESP3 (`resp3`) or RESP2, is one of those that it allows. Errors always are.
+    /// Whether the reply `value`, in RESP3 (`resp3`) or RESP2, has this shape. Every error does.
     pub fn fits(&self, value: &Value, resp3: bool) -> bool {
         let all = |shape: &Shape, items: &[Value]| items.iter().all(|item| shape.fits(item, resp3));
         match (self, value) {

@@ -9,65 +9,66 @@ use crate::error::{CommandError, shown};
 use crate::key_spec::{KeyFlag, KeyRef};
 use crate::parse::keyword_is;
 
-/// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
+/// The number of a command or subcommand in its [`Table`], by which statistics are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CommandId(pub u16);
 
-/// A command of the table: its entry with what follows from it.
+/// A command of the table: its entry and what is derived from it.
 #[derive(Debug)]
 pub struct Command {
     /// Its number.
     pub id: CommandId,
     /// Its declaration.
     pub entry: &'static Entry,
-    /// With the container: `config|get`.
+    /// The name with the container's: `config|get`.
     pub full_name: String,
     /// Its flags as a set of [`Flag::bit`]s, derived ones included.
     pub flags: u64,
     /// Its access categories as a set of [`Acl::bit`](crate::Acl::bit)s, derived ones included.
     pub acl: u64,
-    /// The argument that is its only key, if that is all its key specs say: the fast path.
+    /// The index of its only key, if its key specs say nothing else: the fast path.
     pub only_key: Option<usize>,
-    /// Its keys are one run of arguments: where it begins, and where it ends, from the front or (negative) the back.
+    /// Its keys, if they are a run of arguments: the first index, and the last, from the front or (negative) from the
+    /// back.
     pub(crate) key_run: Option<(usize, i32)>,
-    /// No name leads to it.
+    /// It has no name, and cannot be called.
     pub is_disabled: bool,
-    /// Of a container, by name.
+    /// The subcommands of a container, sorted by name.
     subcommands: Vec<CommandId>,
 }
 
-/// Of a name, and of all arguments together, so much is quoted in errors.
+/// Bytes of a name, and of all arguments together, that an error quotes.
 const QUOTED_BYTES_MAX: usize = 128;
 
 /// All commands.
 #[derive(Debug)]
 pub struct Table {
     commands: Vec<Command>,
-    /// Where those of another protocol begin.
+    /// The number of commands before those of another protocol.
     listed_count: usize,
-    /// The commands that are not subcommands by [`first_slot`], open addressing.
+    /// Commands, without subcommands, in an open-addressing hash table by [`first_slot`].
     by_name: Box<[NameSlot]>,
-    /// Names that no slot has room for: those of few commands.
+    /// The few names that are too long for a slot.
     long_names: Vec<(Box<[u8]>, CommandId)>,
 }
 
-/// A command's name and number, side by side: one miss of the cache at most.
+/// A command's name and number side by side, so that a look-up costs at most one cache miss.
 #[derive(Clone, Debug, Default)]
 struct NameSlot {
-    /// With the length, all of the name.
+    /// Together with the length, the whole name.
     ends: [u64; 2],
-    /// Bytes of the name; 0 if there is no command.
+    /// Length of the name; 0 if the slot is empty.
     length: u8,
     id: u16,
 }
 
-/// The longest name that a slot has room for.
+/// The longest name that fits into a slot.
 const SLOT_NAME_BYTES_MAX: usize = 16;
-/// Enough to be nearly empty.
+/// So many that most are empty.
 const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
 const NAME_SLOTS_LOG2: u32 = 11;
 
-/// The first and the last bytes of a name, overlapping if there are not so many, in lower case.
+/// The first and the last eight bytes of a name in lower case; they overlap if it is shorter than 16 bytes.
 #[inline]
 fn ends(name: &[u8]) -> [u64; 2] {
     let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
@@ -82,7 +83,8 @@ fn ends(name: &[u8]) -> [u64; 2] {
     ends.map(to_lower_case)
 }
 
-/// Makes the capital letters among eight bytes small, all at once: byte by byte costs more than the rest of a search.
+/// Makes the capital letters among eight bytes small, all at once: byte by byte would cost more than the rest of the
+/// look-up.
 #[inline]
 fn to_lower_case(word: u64) -> u64 {
     let each = |byte: u8| u64::from_le_bytes([byte; 8]);
@@ -124,7 +126,8 @@ impl Table {
         table
     }
 
-    /// The same with the commands of another protocol, which are shown as subcommands of its name and called by none.
+    /// The same, with the commands of another protocol. They are shown as subcommands of its name, and no name calls
+    /// them.
     #[must_use]
     pub fn with_protocol(mut self, protocol: &Entry, entries: impl Iterator<Item = &'static Entry>) -> Self {
         for entry in entries {
@@ -133,8 +136,8 @@ impl Table {
         self
     }
 
-    /// Makes `to` the only name of the command `from`; with an empty one it cannot be called any more. What it is called in
-    /// rules of users, statistics and descriptions does not change. The error is Redis' words for it.
+    /// Makes `to` the only name of the command `from`; if `to` is empty, the command can no longer be called. The name
+    /// in users' rules, statistics and descriptions stays. The error is worded as in Redis.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let id = self.by_name(from).ok_or("No such command in rename-command")?.id;
         if self.by_name(to).is_some_and(|command| command.id != id) {
@@ -219,7 +222,7 @@ impl Table {
         &self.commands
     }
 
-    /// The command of another protocol at this place of those that were added.
+    /// The command of another protocol at this index among those that were added.
     #[inline]
     pub fn of_protocol(&self, index: usize) -> &Command {
         &self.commands[self.listed_count + index]
@@ -230,7 +233,7 @@ impl Table {
         usize::from(id.0) >= self.listed_count
     }
 
-    /// The commands that are not subcommands, and that some name leads to.
+    /// The commands, without subcommands, that can be called.
     pub fn callable(&self) -> impl Iterator<Item = &Command> {
         self.top_level().filter(|command| !command.is_disabled)
     }
@@ -245,7 +248,7 @@ impl Table {
         command.subcommands.iter().map(|id| self.get(*id))
     }
 
-    /// A command by the name that it is called by, in any case.
+    /// The command that is called by this name, in any case.
     #[inline]
     pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
         let (ends, length) = (ends(name), name.len());
@@ -268,7 +271,7 @@ impl Table {
         Some(self.get(*id))
     }
 
-    /// A command by the name that it is declared with, in any case, whatever it is called by.
+    /// The command that is declared with this name, in any case; it may have been renamed.
     pub fn declared(&self, name: &[u8]) -> Option<&Command> {
         self.top_level().find(|command| command.entry.name.as_bytes().eq_ignore_ascii_case(name))
     }
@@ -317,12 +320,12 @@ impl Table {
 }
 
 impl Command {
-    /// The name that it, or the container that it is a subcommand of, is declared with.
+    /// The declared name of the command, or of its container if it is a subcommand.
     pub fn top_name(&self) -> &str {
         self.full_name.split('|').next().unwrap_or_default()
     }
 
-    /// Arguments of this command with user names and passwords replaced: for eyes other than the client's.
+    /// Arguments of this command with secrets replaced, to be shown to others than its client.
     pub fn without_secrets<'a>(&self, args: &[&'a [u8]]) -> ArgSlices<'a> {
         self.entry.secrets.hidden(args)
     }
@@ -351,12 +354,12 @@ impl Command {
         Some(found)
     }
 
-    /// Whether its keys, `found_count` with the empty one at the usual place, are listed after a word.
+    /// Whether its keys are listed after a word; `found_count` includes the empty one in their usual place.
     pub(crate) fn lists_keys(&self, found_count: usize) -> bool {
         found_count > 1 && self.entry.is_under(Rule::MayListKeys)
     }
 
-    /// Where the target of `SORT` is, which its key spec does not say; of several the last one counts.
+    /// The index of the target of `SORT`, which its key spec does not find. If there are several, the last one counts.
     pub fn sort_target(&self, args: &[&[u8]]) -> Option<usize> {
         if self.entry.route != Route::Sort || !self.is_write() {
             return None;
@@ -378,7 +381,7 @@ impl Command {
         target
     }
 
-    /// The argument that is its only key as it is called here.
+    /// The index of its only key in this call.
     #[inline]
     pub fn lone_key(&self, args: &[&[u8]]) -> Option<usize> {
         let alone = |(first, last): (usize, i32)| {
@@ -419,19 +422,19 @@ fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
     about_subcommand("ERR unknown subcommand '", args)
 }
 
-/// The error of a subcommand in `args` that is unknown where it is called, or has arguments that it cannot have.
+/// The error about a subcommand in `args` that does not exist, or that does not take these arguments.
 pub fn subcommand_error(args: &[&[u8]]) -> CommandError {
     about_subcommand("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
-/// The error `what` about the subcommand in `args`, and where there is help.
+/// The error `what` about the subcommand in `args`, with a hint to HELP.
 fn about_subcommand(what: &str, args: &[&[u8]]) -> CommandError {
     let container = String::from_utf8_lossy(args[0]).to_uppercase();
     CommandError::quoting(what, shown(args[1], QUOTED_BYTES_MAX), &format!("'. Try {container} HELP."))
 }
 
 impl Mode {
-    /// Whether the command may run on another thread than its client's.
+    /// Whether the command may run on a thread other than its client's.
     pub fn may_travel(self) -> bool {
         self != Mode::Session
     }

@@ -1,4 +1,4 @@
-//! What travels between threads: delegated commands, waits, and messages to post after leaving the shards.
+//! What travels between threads: delegated commands, waits, and messages that are sent after the shards are left.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::table::CommandId;
 
 /// Idle records that a thread keeps.
 const IDLE_MAX: usize = 64;
-/// Arguments that took more are not kept.
+/// Longer arguments are not kept.
 const ARGS_BYTES_MAX: usize = 1024;
-/// A parcel that took more is not kept.
+/// A larger parcel is not kept.
 const PARCEL_BYTES_MAX: usize = 4096;
-/// With fewer idle parcels than this, those that other threads have left over are wanted.
+/// With fewer idle parcels than this, a thread takes some that other threads do not need.
 const PARCELS_LOW: usize = 8;
 
-/// The client for whom a command runs, as far as the command may know it.
+/// The client for whom a command runs: the part of it that commands may see.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     /// `CLIENT ID`.
@@ -39,22 +39,22 @@ pub struct Client {
     pub deny_blocking: bool,
     /// The command runs inside a script.
     pub in_script: bool,
-    /// There was no room for more in memory when its command came.
+    /// Memory was short when its command arrived, and could not be freed.
     pub lacks_room: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
-    /// What it reads is remembered, so that it hears when that changes (`CLIENT TRACKING`).
+    /// The keys that it reads are recorded, and it is told when they change (`CLIENT TRACKING`).
     pub tracks: bool,
-    /// It does not want to hear of its own changes.
+    /// It is not told of its own changes (`NOLOOP`).
     pub no_loop: bool,
-    /// `SORT` may look up keys that it makes of patterns.
+    /// `SORT` may read keys that it builds from patterns.
     pub reads_all_keys: bool,
-    /// The command runs delegated: its client may be gone before the reply comes home.
+    /// The command runs delegated: its client may be gone before the reply arrives.
     pub may_be_gone: bool,
 }
 
 impl Client {
-    /// The client of commands that nobody sent: tests, background work.
+    /// A client for commands that nobody sent: tests, background work.
     pub fn internal(db: u32, proto: Proto) -> Self {
         Client {
             id: 0,
@@ -79,21 +79,20 @@ impl Client {
 pub enum Work {
     /// Run this command and send the reply back.
     Run(CommandId),
-    /// Tell the origin that the shard came free, because it wants several.
+    /// Tell the client's thread that the shard is free, because its command needs several.
     Notify,
-    /// Look whether the key at argument 1 could serve at once: the first of two hops, in home mode without
-    /// single-hop blocking.
+    /// Check whether the key at argument 1 could serve now: the first of two hops, in home mode without single-hop
+    /// blocking.
     Look(CommandId),
-    /// Take out what the shard still knows of something that ended: a watch or a subscription under the key or channel at
-    /// argument 0. No reply.
+    /// Remove a watch, wait or subscription that has ended from the shard. No reply.
     Forget(Forget),
-    /// Run this command for nobody (putting back what a client that is gone was to get). No reply.
+    /// Run this command to put back what was taken for a client that is gone. No reply.
     Restore(CommandId),
-    /// Give the shard away, to a script that has written and needs it.
+    /// Hand the shard over to a script that has written and needs it.
     HandOver(HandOver),
 }
 
-/// Something of a client that a shard is to forget.
+/// Something of a client that a shard is to remove.
 #[derive(Debug)]
 pub enum Forget {
     /// The records of an ended wait.
@@ -103,9 +102,9 @@ pub enum Forget {
         /// Where they are, all at the shard of the task.
         tickets: SmallVec<[Ticket; 2]>,
     },
-    /// A watch.
+    /// A watch, at the key in argument 0.
     Watch(WatchFlag),
-    /// A subscription.
+    /// A subscription, to the channel in argument 0.
     Subscription(Scope, Subscriber),
 }
 
@@ -114,9 +113,9 @@ pub enum Forget {
 pub struct Task {
     /// What to do.
     pub work: Work,
-    /// The shard where.
+    /// In which shard.
     pub shard: ShardId,
-    /// For whom; says where the reply goes.
+    /// For which client; this also says where the reply goes.
     pub client: Client,
     /// The command's arguments.
     pub args: OwnedArgs,
@@ -124,9 +123,9 @@ pub struct Task {
     pub reply: Output,
     /// How it ended.
     pub outcome: Outcome,
-    /// What undoes it, should the client be gone.
+    /// The command that puts back what it took, should the client be gone.
     pub restore: Option<Restore>,
-    /// The slice of the journal with what it wrote; 0: it wrote nothing.
+    /// The slice of the journal that holds what it wrote; 0 if it wrote nothing.
     pub written: u64,
 }
 
@@ -146,7 +145,7 @@ impl Task {
     }
 }
 
-/// How a command ended, beside its reply.
+/// How a command ended.
 #[derive(Debug, Default)]
 pub enum Outcome {
     /// The reply is complete.
@@ -154,41 +153,42 @@ pub enum Outcome {
     Done,
     /// The reply is an error.
     Failed,
-    /// It waits; there is no reply yet.
+    /// It waits; the reply comes later.
     Blocked(Box<Blocked>),
-    /// It touched a shard that it could not have: it has changed nothing, unless something had expired, and must run again with these entered.
+    /// It needs a shard that was taken. It has changed nothing (keys may have expired) and must run again with these
+    /// shards entered.
     Again(Box<[ShardId]>),
 }
 
-/// Serves a waiter from `key`, which its [`When`] found good; false, without a reply, if there is nothing for it.
+/// Serves a waiter from `key`, which fulfils its [`When`]; false, without a reply, if the key has nothing for it.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
 
-/// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
+/// Whether a waiter can be served, given the value of the key (if it still exists), the waiter's arguments and the key.
 pub type IsServed = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool;
 
-/// What serves a waiter.
+/// The condition under which a waiter is served.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// A value of this type.
+    /// The key holds a value of this type.
     Holds(Kind),
-    /// What this finds good.
+    /// This function says so.
     Is(IsServed),
 }
 
 /// What a blocking command waits for.
 #[derive(Debug)]
 pub struct BlockOn<'a> {
-    /// With what it is served: the command's arguments, but with the ids of now in place of `XREAD`'s `$`.
+    /// The arguments with which it is served: those of the command, with the current ids instead of `XREAD`'s `$`.
     pub args: &'a [&'a [u8]],
-    /// The keys; the first that gets a value as `when` wants it serves.
+    /// The keys; it is served from the first one that fulfils `when`.
     pub keys: &'a [&'a [u8]],
-    /// What serves.
+    /// The condition.
     pub when: When,
     /// Another key that is needed to serve (`BLMOVE`'s destination).
     pub also: Option<&'a [u8]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
-    /// It is to hear also that a key is gone.
+    /// It is also told when a key is deleted.
     pub heeds_loss: bool,
     /// Serves the waiter.
     pub serve: Serve,
@@ -203,16 +203,16 @@ pub struct Wait {
     pub client: Client,
     /// Its command.
     pub args: OwnedArgs,
-    /// What serves it.
+    /// The condition.
     pub when: When,
-    /// A shard that must be entered to serve it, beside that of the ready key.
+    /// A shard that must be entered to serve it, in addition to the ready key's.
     pub also: Option<ShardId>,
     /// Serves it.
     pub serve: Serve,
 }
 
 impl Wait {
-    /// Takes those records of this wait out of `shard` that are there.
+    /// Removes the records of this wait that are in `shard`.
     pub fn forget(&self, shard: &mut Shard<Wait>, tickets: &[Ticket]) {
         for ticket in tickets {
             assert_eq!(ticket.shard, shard.id, "a ticket is forgotten where it was given out");
@@ -226,9 +226,9 @@ impl Wait {
 pub struct Ticket {
     /// The shard of the key.
     pub shard: ShardId,
-    /// Which one it is of all that this shard has given out.
+    /// Its number among all tickets of this shard.
     pub number: u64,
-    /// Which argument of the wait is the key.
+    /// The index of the key among the wait's arguments.
     pub arg: usize,
 }
 
@@ -237,29 +237,29 @@ pub struct Ticket {
 pub struct Blocked {
     /// The record that the shards know.
     pub waiter: Arc<Waiter<Wait>>,
-    /// Where it is registered, shard by shard.
+    /// Its tickets, shard by shard.
     pub tickets: SmallVec<[Ticket; 2]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
     /// The reply at the timeout is a null array rather than a null.
     pub null_array: bool,
-    /// What its client said, if it is served with something else.
+    /// The client's own arguments, if the wait's arguments differ from them.
     pub said: Option<OwnedArgs>,
-    /// For how long it ran before it began to wait.
+    /// How long the command ran before it began to wait.
     pub ran_ns: u64,
 }
 
-/// Records of waits that are over, for those to come: a worker asks for the next job as soon as it has done one. So a thread
-/// keeps what a wait of its clients took (the record that the shards know, its own, a copy of the arguments) rather than free
-/// it and allocate the same again.
+/// Reusable records of waits that are over. A worker asks for the next job as soon as it has finished one, so a thread
+/// keeps what a wait took (the record that the shards know, its own record, a copy of the arguments) rather than free
+/// and allocate the same again.
 ///
-/// Nobody else knows an idle record: one that a shard or a message still has is freed when they drop it.
+/// Nobody else refers to an idle record: one that a shard or a message still refers to is freed when they drop it.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
 pub struct IdleWaits(Vec<Box<Blocked>>);
 
 impl IdleWaits {
-    /// A record of a wait that begins, registered nowhere yet.
+    /// The record of a wait that begins; it is not registered anywhere yet.
     pub(crate) fn begin(&mut self, client: Client, also: Option<ShardId>, on: &BlockOn) -> Box<Blocked> {
         let waiting = |mut args: OwnedArgs| {
             args.set(on.args);
@@ -281,7 +281,7 @@ impl IdleWaits {
         }
     }
 
-    /// Keeps the record of a wait that is over, unless somebody else still knows it.
+    /// Keeps the record of a wait that is over, unless somebody else still refers to it.
     pub fn put_back(&mut self, mut blocked: Box<Blocked>) {
         let is_small = blocked.waiter.wait.args.memory_bytes() <= ARGS_BYTES_MAX;
         if is_small && self.0.len() < IDLE_MAX && Arc::get_mut(&mut blocked.waiter).is_some() {
@@ -297,16 +297,16 @@ impl IdleWaits {
 pub struct Parcel {
     /// The reply.
     pub reply: Output,
-    /// What undoes it.
+    /// The command that puts it back.
     pub restore: Option<Restore>,
-    /// The slice of the journal with what was taken for the client; 0: nothing is recorded.
+    /// The slice of the journal that holds its removal; 0 if that is not recorded.
     pub written: u64,
     /// Memory for the arguments of the next `restore`.
     pub(crate) spare_args: OwnedArgs,
 }
 
-/// Parcels that are empty, for those to come. One who serves takes, and the client's thread puts back: where one thread serves and
-/// another one's clients wait, somebody has to carry them back.
+/// Reusable empty parcels. The thread that serves takes one, and the client's thread puts it back; if one thread always
+/// serves clients of another, the parcels have to be carried back.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
 pub struct Parcels {
@@ -315,13 +315,13 @@ pub struct Parcels {
 }
 
 impl Parcels {
-    /// One that is empty.
+    /// Takes an empty parcel.
     pub fn take(&mut self) -> Box<Parcel> {
         self.is_short |= self.idle.len() < PARCELS_LOW;
         self.idle.pop().unwrap_or_default()
     }
 
-    /// Keeps one that was delivered, unless there are enough or it is large.
+    /// Keeps a delivered parcel, unless there are enough or it is large.
     pub fn put_back(&mut self, mut parcel: Box<Parcel>) {
         if let Some(restore) = parcel.restore.take() {
             parcel.spare_args = restore.args;
@@ -334,23 +334,23 @@ impl Parcels {
         }
     }
 
-    /// Whether so many are kept that others may have some.
+    /// Whether there are so many that other threads may have some.
     pub fn are_many(&self) -> bool {
         self.idle.len() == IDLE_MAX
     }
 
-    /// One that others may have.
+    /// Takes a parcel for another thread.
     pub fn pop_surplus(&mut self) -> Option<Box<Parcel>> {
         if self.idle.len() > IDLE_MAX / 2 { self.idle.pop() } else { None }
     }
 
-    /// Whether there were few when one was taken, since this was asked last.
+    /// Whether parcels ran low since the last call.
     pub fn was_short(&mut self) -> bool {
         std::mem::take(&mut self.is_short)
     }
 }
 
-/// A command that undoes a pop, should the client turn out to be gone.
+/// The command that puts back what a pop took, should the client turn out to be gone.
 #[derive(Debug)]
 pub struct Restore {
     /// The database it is for.
@@ -364,16 +364,16 @@ pub struct Restore {
 pub struct Receiver {
     /// Their connection.
     pub subscriber: Subscriber,
-    /// The pattern by which they get it; `None`: they subscribed to the channel.
+    /// The pattern that matched; `None` if the client subscribed to the channel itself.
     pub pattern: Option<Arc<[u8]>>,
 }
 
-/// What a published message is.
+/// The kind of a published message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
     /// A message on a channel of this kind.
     Channel(Scope),
-    /// News of a key, which is the message, to those who have read it.
+    /// A key, which is the message, has changed: for clients that have read it.
     Invalidation,
 }
 
@@ -388,49 +388,49 @@ pub struct Published {
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
-    /// The journal's slice that has to be durable before anybody sees it, or 0. An invalidation never waits: to forget too
-    /// early is no mistake.
+    /// The slice of the journal that has to be durable before the message is sent, or 0. An invalidation never waits:
+    /// invalidating too early does no harm.
     pub held_for: u64,
 }
 
-/// A message to another thread (or the own), sent after the shards were left.
+/// A message to a thread (also the own one) that is sent after the shards are left.
 #[derive(Debug)]
 pub enum Post {
     /// A waiter was served.
     Served {
         /// Whose wait ended.
         waiter: Arc<Waiter<Wait>>,
-        /// The ticket with which it was served, by shard and number: there it is forgotten already.
+        /// The ticket with which it was served, by shard and number. That shard has removed it already.
         ticket: (ShardId, u64),
-        /// What it gets.
+        /// What the client gets.
         parcel: Box<Parcel>,
     },
     /// A message on a channel.
     Published(Published),
-    /// A key has changed, and clients want to hear of all that have this prefix: of several at once.
+    /// A key has changed, and clients track all keys with its prefix: for several clients at once.
     Broadcast {
         /// Who, and the prefix.
         to: Vec<(Arc<[u8]>, Subscriber)>,
         /// The key.
         key: Arc<[u8]>,
     },
-    /// A keyspace event to publish; it is sent before the key is let go of.
+    /// A keyspace event to publish; it is sent before the key's shard is left.
     Event {
         /// The channel.
         channel: Box<[u8]>,
         /// The message.
         message: Box<[u8]>,
     },
-    /// All keys of a database are gone: those who track keys are to be told.
+    /// All keys of a database are gone: clients that track keys have to be told.
     Flushed,
-    /// A waiter can be served, but needs another shard.
+    /// A waiter can be served, but this needs another shard.
     ServeLater {
         /// The key.
         ready: Ready,
         /// The other shard.
         also: ShardId,
     },
-    /// Something large that left the keyspace, to be freed in slices.
+    /// Something large was removed, and has to be freed in slices.
     Free(Garbage),
     /// Something is to happen with the jobs of a queue, soon.
     Due(JobsDue),

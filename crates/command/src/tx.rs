@@ -1,8 +1,8 @@
 //! A transaction: what one or several commands that run together share.
 //!
-//! The thread enters shards, runs commands through [`Tx::run`], calls [`Tx::finish`] to serve the waiters of
-//! keys that came to be, calls [`Tx::commit`], and leaves the shards. Strict serializability follows from this two-phase
-//! entry, and that recorded effects are in an order in which the transactions happened from `commit`.
+//! The thread enters shards, runs commands through [`Tx::run`], calls [`Tx::finish`] to serve the waiters of keys that
+//! became ready, calls [`Tx::commit`], and leaves the shards. Two-phase entry makes transactions strictly serializable,
+//! and `commit` puts their effects in that order.
 //!
 //! Not here: how commands and waiters run in it, and how it ends (`run.rs`).
 
@@ -24,74 +24,75 @@ pub struct Tx<'t> {
     pub table: &'t Table,
     /// Settings.
     pub config: &'t Config,
-    /// The time at which all of it happens.
+    /// The time at which all its commands run.
     pub now: UnixMs,
-    /// The same of a clock that does not jump: for what is measured.
+    /// The same on a clock that does not jump, for measuring.
     pub steady: UnixMs,
-    /// What is due stays and is there ([`Due::Keep`]): a journal or a primary itself says when things go.
+    /// Expired keys stay and are visible ([`Due::Keep`]), because a journal or a primary says when they go.
     pub keeps_due: bool,
-    /// Messages for after the shards are left.
+    /// Messages to be sent after the shards are left.
     pub posts: Vec<Post>,
     /// Whether data were changed: then the transaction cannot be run again.
     pub wrote: bool,
-    /// Whether a script asked that what it does is not stated as effects (`redis.set_repl`).
+    /// Whether a script asked not to record effects (`redis.set_repl`).
     pub is_silent: bool,
-    /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
+    /// Where the next command's key is, if that was computed on the way to its shard.
     pub located: Located,
-    /// Whether [`Tx::finish`] has something to do: effects were stated, or it `has_ready`.
+    /// Whether [`Tx::finish`] has something to do: effects were recorded, or it `has_ready`.
     pub is_unfinished: bool,
-    /// Whether keys came to be for which somebody waits.
+    /// Whether keys that clients wait for became ready.
     pub has_ready: bool,
-    /// Where effects are stated.
+    /// Where effects are recorded.
     pub record: Recorder,
     pub(crate) blocked: Option<Box<Blocked>>,
-    /// Records for waits to come.
+    /// Reusable records of waits.
     pub idle_waits: IdleWaits,
-    /// The slice of what was committed last, until somebody sets it to 0.
+    /// The slice of the last commit, until the caller resets it to 0.
     pub committed: u64,
-    /// Replies wait until what they show is durable: [`seen`](Self::seen) is kept.
+    /// Replies wait until what they show is durable, so [`seen`](Self::seen) is maintained.
     pub holds_replies: bool,
-    /// The last slice of which something was seen or changed since somebody set it to 0. Of the shards that are held, what
-    /// was seen counts when they are left.
+    /// The last slice with something that was read or changed since the caller reset it to 0. What was read in shards
+    /// that are still held is added when they are left.
     pub seen: u64,
-    /// The slice of what was committed last, until somebody takes it for the client that it was done for.
+    /// The slice of the last commit, until the caller takes it for the client of that command.
     pub written: u64,
-    /// What the commands that ran in the shards that are held reply, if [`holds_replies`](Self::holds_replies).
+    /// Whether replies of the commands that ran in the held shards depend on data, if
+    /// [`holds_replies`](Self::holds_replies).
     pub(crate) told: Telling,
-    /// The same before the running command.
+    /// The same, before the running command.
     pub(crate) told_before: Telling,
-    /// What undoes the pop of the command that ran last, if it said so.
+    /// The command that puts back what the last command took, if it named one.
     pub restore: Option<Restore>,
     /// Memory for its arguments.
     pub(crate) spare_args: OwnedArgs,
-    /// For what waiters to come are served with.
+    /// Reusable parcels for waiters.
     pub parcels: Parcels,
 }
 
-/// What becomes of a key or a field that is past its time when somebody meets it.
+/// What happens to an expired key or field when a command meets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// It is deleted.
     Delete,
-    /// It is not there for whoever asks, and stays: this is a replica, and its primary says when things go.
+    /// It stays, but is invisible: this is a replica, and its primary says when keys go.
     Hide,
-    /// It is there: this is what the primary says, or a journal that is run again.
+    /// It stays and is visible: the command comes from the primary, or from a journal that is replayed.
     Keep,
 }
 
-/// What is replied tells of the data in the shards that are held.
+/// Whether replies depend on the data in the held shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Telling {
-    /// No command ran. Who entered them may tell of the data.
+    /// No command ran. Whoever entered the shards may report on their data.
     Unknown,
-    /// Nothing: they do not count as seen when they are left.
+    /// They do not: the shards' data do not count as seen.
     Nothing,
-    /// Something.
+    /// They do.
     Data,
 }
 
-/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
-/// command runs.
+/// Where a key of the running command is. The key is identified by its address: arguments do not move while the command
+/// runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Located {
     pub(crate) address: usize,
@@ -151,7 +152,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// What becomes of what is past its time. Only asked where something is.
+    /// What happens to expired keys and fields. To be asked only when one is met.
     #[inline]
     pub fn due(&self) -> Due {
         if self.keeps_due {
@@ -181,14 +182,15 @@ impl<'t> Tx<'t> {
         self.posts.push(Post::Published(published));
     }
 
-    /// Takes note whether a shard says that keys came to be for which somebody waits.
+    /// Notes whether a shard has ready keys that clients wait for.
     pub fn note_ready(&mut self, has_ready: bool) {
         self.has_ready |= has_ready;
         self.is_unfinished |= has_ready;
     }
 
-    /// Says something to replicas that is about no data. A shard is held, which the caller leaves: who changes the role holds all of them, and
-    /// nothing of this server's own may come into the copy of another stream. False: all are taken, and nothing was said.
+    /// Sends replicas a command that changes no data. A shard must be held, as a change of the role holds all shards,
+    /// and nothing of this server may get into the copy of another primary's stream. If none is held, this enters one,
+    /// which the caller leaves; false if all are taken and nothing was sent.
     pub fn tell_replicas(&mut self, args: &[&[u8]]) -> bool {
         let shards = self.hold.shards();
         let is_held = !self.hold.entered().is_empty() || shards.ids().any(|id| self.hold.try_enter(id));

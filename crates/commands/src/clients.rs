@@ -1,11 +1,11 @@
-//! Several clients of one store in process, for tests of who is served, of effects and of events.
+//! Several clients of one store in process, for tests of waiters, effects and events.
 
 use command::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
 use resp::{Output, Proto};
 
 use crate::FAMILIES;
 
-/// `together a b ; c d` runs several commands and, as MULTI does, serves waiters at the end.
+/// `together a b ; c d` runs several commands and serves waiters at the end, as EXEC does.
 const TOGETHER: Entry =
     Entry { name: "together", route: Route::Global, run: Run::Function(together), ..Entry::DEFAULT };
 
@@ -28,7 +28,7 @@ impl Clients {
         Clients(local)
     }
 
-    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
+    /// Runs a line for a client that may block. Returns its reply with line ends as spaces, or `None` if it waits.
     pub(crate) fn run(&mut self, id: u64, line: &str) -> Option<String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
@@ -48,8 +48,8 @@ impl Clients {
         assert_eq!(self.run(id, line), None, "{line}");
     }
 
-    /// How a client waits for what it asks in `line`: milliseconds (0: for ever), whether it is answered a null array in the end, at
-    /// how many keys.
+    /// How a client waits that sends `line`: for how many milliseconds (0: forever), whether the reply at the timeout
+    /// is a null array, and at how many keys.
     #[track_caller]
     pub(crate) fn how_long(&mut self, line: &str) -> (u64, bool, usize) {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -65,7 +65,7 @@ impl Clients {
         assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");
     }
 
-    /// Who was served since the last look, in order: `client: reply < what puts it back`.
+    /// The clients served since the last call, in order: `client: reply < the command that puts it back`.
     pub(crate) fn served(&mut self) -> Vec<String> {
         let served = |post| match post {
             Post::Flushed => None,
@@ -85,19 +85,19 @@ impl Clients {
         assert_eq!(self.served(), expected);
     }
 
-    /// The effects since the last look, oldest first.
+    /// The effects since the last call, oldest first.
     pub(crate) fn effects(&mut self) -> Vec<String> {
         let effects = self.0.take_effects().into_iter();
         effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()
     }
 
-    /// From now on, events on keys of these classes are published.
+    /// Publishes events of these classes from now on.
     pub(crate) fn notify(&mut self, classes: &[Class]) {
         self.0.config.notify =
             classes.iter().fold(Class::Keyspace as u32, |bits, class| bits | *class as u32);
     }
 
-    /// The events since the last look.
+    /// The events since the last call.
     pub(crate) fn events(&mut self) -> Vec<String> {
         let event = |post| match post {
             Post::Event { message, .. } => Some(String::from_utf8_lossy(&message).into_owned()),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The indexes from `start` to `stop`, as far as a sequence of `len` elements has them.
+/// The indexes from `start` to `stop` that exist in a sequence of `len` elements.
 pub(crate) fn index_range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_front = |index: i64| if index < 0 { len + index } else { index };

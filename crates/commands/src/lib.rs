@@ -1,7 +1,7 @@
 //! The data commands: one folder per family.
 //!
-//! Each command is an [`Entry`] with its function below it; a family lists its entries. Adding a command touches
-//! the file of its family and adds a transcript.
+//! Each command is an [`Entry`] with its function below it; a family lists its entries. A new command is added to the
+//! file of its family, with a transcript.
 
 #![forbid(unsafe_code)]
 

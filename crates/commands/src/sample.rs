@@ -1,26 +1,26 @@
-//! Elements drawn by chance: what HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER share.
+//! Random elements: what HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER share.
 //!
 //! | of n elements | how | steps |
 //! |---|---|---|
-//! | `count` distinct ones, more than a third or n small | a walk over all of them | n |
-//! | `count` distinct ones, fewer | draw, and draw again what came before | `count`, expected |
-//! | `-count`: the same may come twice | draw | `count` |
+//! | `count` distinct ones, more than a third, or n is small | walk over all of them | n |
+//! | `count` distinct ones, fewer | draw, and draw again if the element came before | `count`, expected |
+//! | `-count`: elements may repeat | draw | `count` |
 //!
-//! Every subset is as likely as any other of its size. In which order its elements come says nothing.
+//! Every subset is as likely as any other of its size. The order of its elements is not random.
 
 use command::{CommandError, Ctx, keyword_is, parse_i64};
 use ds::random::Random;
 use resp::Reply;
 
-/// A collection of at most so many elements is always walked.
+/// A collection of at most this many elements is always walked.
 const WALK_LEN_MAX: usize = 128;
 
 /// How many elements to draw.
 #[derive(Clone, Copy)]
 pub(crate) enum Draw {
-    /// As many, or all.
+    /// This many, or all if there are fewer.
     Distinct(usize),
-    /// Exactly as many, the same perhaps several times.
+    /// Exactly this many; elements may repeat.
     Repeated(u64),
 }
 
@@ -36,7 +36,7 @@ impl Draw {
         }
     }
 
-    /// Reads what follows the count: nothing, or `word`, which asks for pairs and so for a reply of twice as many.
+    /// Reads what follows the count: nothing, or `word`, which asks for pairs and so doubles the length of the reply.
     pub(crate) fn parse_pairs(self, options: &[&[u8]], word: &str) -> Result<bool, CommandError> {
         match options {
             [] => Ok(false),
@@ -52,17 +52,17 @@ impl Draw {
     }
 }
 
-/// Chance of its own, because the collection is borrowed from the shard of `key`, whose chance it comes from.
+/// A separate random generator, seeded from that of `key`'s shard: the collection is borrowed from the shard.
 pub(crate) fn random(ctx: &mut Ctx, key: &[u8]) -> Random {
     Random::new(ctx.store.random(key).next_u64())
 }
 
-/// Whether to walk over all `len` elements for `count` distinct ones, rather than draw each.
+/// Whether to walk over all `len` elements for `count` distinct ones, rather than draw them.
 pub(crate) fn should_walk(len: usize, count: usize) -> bool {
     len <= WALK_LEN_MAX || count.saturating_mul(3) > len
 }
 
-/// Chooses `count` of the `len` elements of `items` in one walk: each is taken with the chance `wanted / left`
+/// Chooses `count` of the `len` elements of `items` in one walk: takes each with the probability `wanted / left`
 /// (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
 pub(crate) fn walk<T>(
     items: impl Iterator<Item = T>,
@@ -79,8 +79,8 @@ pub(crate) fn walk<T>(
     })
 }
 
-/// Keeps a few bytes of request from asking for a reply without end: a reply that repeats elements may become as
-/// long as a string may.
+/// Keeps a short request from producing an endless reply: a reply that repeats elements may be as long as a string may
+/// be.
 pub(crate) struct ReplyLimit {
     bytes_max: u64,
 }

@@ -9,7 +9,7 @@ use command::{
 use keyspace::Type;
 use resp::{Mark, Reply};
 
-/// What they declare in common.
+/// The part of their entries that they share.
 pub(crate) const ENTRY: Entry = Entry {
     complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
             cursor to return back to 0. N is the number of elements inside the collection.",
@@ -28,7 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Elements that a step visits unless the client says otherwise.
+/// Elements that a step visits by default.
 const COUNT_DEFAULT: usize = 10;
 
 /// `[MATCH pattern] [COUNT count]`, and `[NOVALUES]` of HSCAN.
@@ -41,7 +41,7 @@ pub(crate) struct ScanOptions<'a> {
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Reads the arguments after the cursor; `has_values`: `NOVALUES` may be among them.
+    /// Reads the arguments after the cursor. `has_values`: `NOVALUES` is allowed.
     fn parse(mut args: &[&'a [u8]], has_values: bool) -> Result<Self, CommandError> {
         let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, no_values: false };
         loop {
@@ -73,8 +73,8 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// Answers one step through the collection at argument 1: `step` writes elements from the cursor on, counts what it
-/// writes, and returns the next cursor. `has_values` as for [`ScanOptions::parse`].
+/// Replies with one step through the collection at argument 1. `step` writes elements from the cursor on, counts them,
+/// and returns the next cursor. `has_values` as for [`ScanOptions::parse`].
 pub(crate) fn reply_step<T: Type>(
     ctx: &mut Ctx,
     has_values: bool,
@@ -92,7 +92,7 @@ pub(crate) fn reply_step<T: Type>(
     Ok(())
 }
 
-/// Makes the `count` elements written since `mark` the reply of a step that came to `cursor`.
+/// Turns the `count` elements written since `mark` into the reply of a step that ends at `cursor`.
 fn finish(reply: &mut Reply, mark: Mark, cursor: u64, count: usize) {
     reply.finish_array(mark, count);
     let mut digits = itoa::Buffer::new();

@@ -5,8 +5,8 @@
 //!   darter --check-journal DIR and the like: folder_task.rs
 //! ```
 //!
-//! A flag takes all words up to the next one that begins with `--`. What stands on the command line comes after the file and
-//! the environment, and wins.
+//! A flag takes all words up to the next one that begins with `--`. The command line comes after the file and the
+//! environment, and wins.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -21,19 +21,19 @@ use crate::table::Table;
 /// What the command line asks for.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Invocation {
-    /// Tell about the settings.
+    /// Explain the settings.
     Help,
-    /// Tell the version.
+    /// Print the version.
     Version,
-    /// Judge the configuration.
+    /// Check the configuration.
     Test(Arguments),
-    /// Do something with the folder of a journal.
+    /// Work on the folder of a journal.
     Folder(FolderTask),
-    /// Run a server.
+    /// Run the server.
     Serve(Arguments),
 }
 
-/// What the command line, and the environment if it is asked, say about the server's settings.
+/// The settings on the command line, and those in the environment if it is considered.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Arguments {
     source: Source,
@@ -41,16 +41,16 @@ pub struct Arguments {
     directives: Vec<(String, Vec<String>)>,
 }
 
-/// What was read.
+/// A configuration that was read.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Configuration {
-    /// The directives, in the order in which they count: the last one wins.
+    /// The directives in the order in which they apply: the last one wins.
     pub directives: Vec<Directive>,
-    /// The first file, if there is one.
+    /// The first configuration file, if there is one.
     pub file: Option<PathBuf>,
 }
 
-/// Where the configuration is read from.
+/// Where the configuration comes from.
 #[derive(PartialEq, Eq, Debug, Default)]
 enum Source {
     #[default]
@@ -59,16 +59,16 @@ enum Source {
     File(PathBuf),
 }
 
-/// The flag before a configuration that is to be judged.
+/// The flag that asks to check the configuration.
 const TEST: &str = "--test-config";
-/// Flags of redis-server that do something else than run a server.
+/// Flags of redis-server that run another program.
 const OTHER_PROGRAMS: &[&str] = &["--sentinel", "--test-memory", "--check-system"];
 
 impl Invocation {
-    /// Understands the arguments, the program's name left out.
+    /// Parses the arguments after the program's name.
     ///
     /// # Errors
-    /// If they begin with something else than a file or a flag, or have a word that belongs to no flag.
+    /// If the first one is neither a file nor a flag, or a word belongs to no flag.
     pub fn parse<E: Copy>(table: &Table<E>, args: &[String]) -> Result<Invocation, Error> {
         let first = args.first().map(String::as_str);
         if args.iter().any(|arg| arg == "--help") || first == Some("-h") {
@@ -112,16 +112,16 @@ impl Invocation {
 }
 
 impl Arguments {
-    /// Has the variables of the environment count as well, those whose names begin with [`environment::ENVIRONMENT_PREFIX`].
+    /// Also considers environment variables whose names begin with [`environment::ENVIRONMENT_PREFIX`].
     pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_vec()));
         self.variables = variables.into_iter().filter_map(named).collect();
     }
 
-    /// Reads the configuration that they name, then the environment, with their own directives last.
+    /// Reads the configuration file, then the environment, then the command line.
     ///
     /// # Errors
-    /// If something cannot be read, or is not made of lines of words. What the lines mean is not judged.
+    /// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
     pub fn read<E: Copy>(&self, table: &Table<E>) -> Result<Configuration, Error> {
         let mut reading = Reading::new(table);
         let file = match &self.source {

@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::source::{Directive, words_of};
 use crate::table::Table;
 
-/// What the names of variables begin with.
+/// The prefix of the variables.
 pub const ENVIRONMENT_PREFIX: &str = "DARTER_SET_";
 
-/// The directives that variables stand for, in the order of their names. Variables with other names are left alone.
+/// The directives in environment variables, ordered by name. Variables without the prefix are ignored.
 ///
 /// # Errors
-/// If the quotes of a directive that is no setting do not match.
+/// If a directive that is not a setting has unbalanced quotes.
 pub(crate) fn directives<E: Copy>(
     table: &Table<E>,
     variables: &[(String, Vec<u8>)],

@@ -1,21 +1,21 @@
-//! What can be wrong with a configuration. Each is a sentence for whoever wrote it.
+//! What can be wrong with a configuration. Each error is a sentence for the person who wrote it.
 
 use std::io;
 
-/// The configuration cannot be used.
+/// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such directive.
+    /// A directive is unknown.
     #[error("unknown setting '{name}' {place}{suggestion}")]
     UnknownSetting {
         /// Its name, as [`shown`] quotes it.
         name: String,
         /// Where it is: "in redis.conf, line 7".
         place: String,
-        /// The end of the sentence, with a name that is known; empty: none is like it.
+        /// The end of the sentence, with a similar name; empty if there is none.
         suggestion: String,
     },
-    /// A directive with a value that it cannot have.
+    /// A value is invalid.
     #[error("bad value '{value}' for '{name}' {place}: {why} ({doc})")]
     BadValue {
         /// Its name.
@@ -24,18 +24,18 @@ pub enum Error {
         value: String,
         /// Where it is.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
         /// What the setting does.
         doc: &'static str,
     },
-    /// A line of the configuration file that ends inside quotes.
+    /// A line of the configuration file ends inside quotes.
     #[error("unbalanced quotes {place}")]
     UnbalancedQuotes {
         /// Where it is.
         place: String,
     },
-    /// A configuration file that includes itself, or one that includes it.
+    /// A configuration file includes itself, perhaps through another one.
     #[error("{name} includes itself {place}")]
     CircularInclude {
         /// The file.
@@ -43,44 +43,44 @@ pub enum Error {
         /// Where it is included.
         place: String,
     },
-    /// Files that include each other for ever, or nearly.
+    /// Files include each other too deeply, or there are too many.
     #[error("too many files are included {place}")]
     TooManyIncludes {
         /// Where the last one is included.
         place: String,
     },
-    /// A pattern that is none, or a file that matches it and cannot be looked at.
+    /// The pattern of an `include` is invalid, or a matching file cannot be read.
     #[error("cannot include '{name}' {place}: {why}")]
     BadInclude {
         /// The pattern, as [`shown`] quotes it.
         name: String,
         /// Where it is.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// Something that cannot be meant as a configuration.
+    /// A configuration is too long to be one.
     #[error("{name} is too long: a configuration file may have {mib_max} MiB at most")]
     LongConfiguration {
         /// The file.
         name: String,
-        /// The limit, in MiB, with all that is included.
+        /// The limit in MiB, including all included files.
         mib_max: u64,
     },
-    /// A directive that promises what is not there.
+    /// A directive asks for something that the server does not have.
     #[error("'{name}' {place} is refused: {why}")]
     Refused {
         /// Its name.
         name: &'static str,
         /// Where it is.
         place: String,
-        /// Why, and what to do instead.
+        /// The reason, and what to do instead.
         why: &'static str,
     },
-    /// A flag of redis-server for another program than the server.
+    /// A flag of redis-server that runs another program.
     #[error("'{0}' is a mode of redis-server that Darter does not have")]
     NoSuchProgram(String),
-    /// Flags of work on a journal's folder that make no sense.
+    /// Flags for work on a journal's folder that cannot be combined or used like this.
     #[error("{0}")]
     FolderTask(String),
     /// A word that belongs to no flag.

@@ -1,4 +1,4 @@
-//! What the program does with a journal's folder instead of running a server.
+//! Work on a journal's folder that the program does instead of running a server.
 //!
 //! ```text
 //!   darter --check-journal DIR [--journal-repair truncate]
@@ -6,7 +6,8 @@
 //!   darter --export-aof DIR --to NEW [--journal-until MS]
 //! ```
 //!
-//! The flags come in any order, with `-` or `_`, the value behind a space or `=`. They do not go together with settings.
+//! The flags come in any order, with `-` or `_`, and with the value after a space or `=`. They cannot be combined with
+//! settings.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The texts that are made from a table: the flags of `--help`, and the tables of the page about settings.
+//! Texts derived from a table: the flags of `--help`, and the tables of the page about settings.
 
 use std::fmt::Write;
 
@@ -6,11 +6,11 @@ use crate::kind::SettingKind;
 use crate::setting::{Change, Setting};
 use crate::table::Table;
 
-/// Where the explanations begin.
+/// The column in which explanations begin.
 const DOC_COLUMN: usize = 46;
 
 impl<E: Copy> Table<E> {
-    /// The flags with their explanations, group by group, as `--help` lists them.
+    /// The flags with their explanations, group by group, for `--help`.
     pub fn flags(&self) -> String {
         let mut text = String::new();
         for group in self.groups {
@@ -51,13 +51,13 @@ impl<E: Copy> Table<E> {
         text
     }
 
-    /// The names of what is accepted without effect, in Markdown.
+    /// The names of directives that have no effect, in Markdown.
     pub fn page_of_foreign(&self) -> String {
         let accepted = self.foreign.iter().filter(|foreign| foreign.refused.is_empty());
         accepted.map(|foreign| format!("`{}`", foreign.name)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A table in Markdown of what is refused with any value but the default.
+    /// The directives of which only the default is accepted, as a table in Markdown.
     pub fn page_of_refused(&self) -> String {
         let mut text = String::from("| setting | default | why, and what to do |\n|---|---|---|\n");
         for (_, setting) in self.all().filter(|(_, setting)| !setting.refused.is_empty()) {

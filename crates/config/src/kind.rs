@@ -1,4 +1,4 @@
-//! What a setting may be: how its text is read, and how it is shown.
+//! The kinds of settings: how their text is read and shown.
 //!
 //! Every value has a canonical text (what `CONFIG GET` answers and `CONFIG REWRITE` writes) and a number, so that
 //! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the
@@ -6,77 +6,77 @@
 //!
 //! Not here: kinds that only one subsystem understands, such as the letters of events. It declares them ([`Special`]).
 
-/// What a setting may be.
+/// The values that a setting may have.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingKind {
     /// `yes` or `no`.
     Bool,
-    /// The same; a line may also say `true`, `false`, `1` or `0`. For settings that Redis does not have.
+    /// `yes` or `no`; a line may also have `true`, `false`, `1` or `0`. For settings that Redis does not have.
     Switch,
     /// A whole number.
     Integer {
-        /// The least that is allowed.
+        /// The least value.
         min: i64,
-        /// The most.
+        /// The greatest value.
         max: i64,
     },
     /// The permissions of a file.
     Octal,
     /// Bytes, with a unit or without: `1k` is 1000, `1kb` is 1024, and so on with m, mb, g, gb.
     Memory {
-        /// The least that is allowed.
+        /// The least value.
         min: i64,
-        /// The most.
+        /// The greatest value.
         max: i64,
     },
-    /// Bytes likewise, or a number with `%` from 0 to 100, which is stored negative.
+    /// A number of bytes, or a percentage from 0 to 100, which is stored as a negative number.
     MemoryOrPercent,
-    /// One of these words, each with its number.
+    /// One of these words; each stands for a number.
     Choice(&'static [(&'static str, i64)]),
     /// Any text.
     Text,
     /// Words, shown with one space between them.
     Words,
-    /// What a subsystem reads itself.
+    /// A subsystem reads the value.
     Special(&'static Special),
 }
 
 /// A kind that a subsystem declares.
 #[derive(Debug)]
 pub struct Special {
-    /// How the help calls its argument.
+    /// The name of its argument in the help.
     pub placeholder: &'static str,
-    /// How it is read.
+    /// The function that reads it.
     pub read: Read,
-    /// Whether a directive without any words says the empty text.
+    /// Whether a directive without a value means the empty text.
     pub may_be_bare: bool,
-    /// Whether the lines of a configuration add up. The first one, and `CONFIG SET`, replace what was there.
+    /// Whether several lines of a configuration add up. The first one replaces the default. `CONFIG SET` replaces all.
     pub lines_add_up: bool,
 }
 
-/// How a special kind is read; an error is in Redis' words.
+/// A function that reads a value. Its errors are in Redis' words.
 #[derive(Debug)]
 pub enum Read {
     /// One word.
     Word(fn(&str) -> Result<Value, String>),
-    /// Words, which a configuration line has without quotes, and the text that they add to or change.
+    /// Several words, which a line has without quotes. The second argument is the text that they add to or change.
     Words(fn(&[&str], &str) -> Result<Value, String>),
 }
 
-/// What a setting is.
+/// The value of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
-    /// What the hot path reads; see the head of this file.
+    /// The number that the hot path reads; see the head of this file.
     pub number: i64,
     /// The canonical text.
     pub text: String,
 }
 
 impl SettingKind {
-    /// Reads `words`; `current` is what kinds that add to something add to.
+    /// Parses `words`. `current`: the value before, for kinds that add to it.
     ///
     /// # Errors
-    /// What is wrong with them, in Redis' words.
+    /// Why the words are invalid, in Redis' words.
     pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
         // CONFIG SET has all words in one, without quotes, and the text that is kept has none either.
         let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };
@@ -125,8 +125,8 @@ impl SettingKind {
         }
     }
 
-    /// The words of a line as [`SettingKind::parse`] wants them: some directives may stand alone, or have more words for yes and
-    /// no than `CONFIG SET` takes.
+    /// Prepares the words of a line for [`SettingKind::parse`]. Some directives may stand without a value, or accept
+    /// more words for yes and no than `CONFIG SET`.
     pub(crate) fn words_of_line<'a>(self, words: &[&'a str]) -> Vec<&'a str> {
         match (self, words) {
             (SettingKind::Bool | SettingKind::Switch, []) => vec!["yes"],
@@ -145,17 +145,17 @@ impl SettingKind {
         }
     }
 
-    /// Whether the lines of a configuration add up, rather than that the last one wins.
+    /// Whether several lines of a configuration add up. Otherwise the last one wins.
     pub(crate) fn lines_add_up(self) -> bool {
         matches!(self, SettingKind::Special(Special { lines_add_up: true, .. }))
     }
 
-    /// Whether its text is made of words, which a configuration line has without quotes.
+    /// Whether the text consists of words, which a line has without quotes.
     pub(crate) fn has_words(self) -> bool {
         matches!(self, SettingKind::Words | SettingKind::Special(Special { read: Read::Words(_), .. }))
     }
 
-    /// How the help calls its argument.
+    /// The name of the argument in the help.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
             SettingKind::Bool | SettingKind::Switch => "yes|no",
@@ -172,7 +172,7 @@ impl SettingKind {
 }
 
 impl Value {
-    /// A value of which the number only says whether there is one.
+    /// A text. Its number is its length in bytes: 0 only if it is empty.
     pub fn text(text: String) -> Value {
         Value { number: text.len() as i64, text }
     }
@@ -198,7 +198,7 @@ fn memory_or_percent(word: &str) -> Result<Value, String> {
     }
 }
 
-/// Bytes with an optional unit, as `redis.conf` explains them; `None`: it is no number of bytes, or too large a one.
+/// Parses a number of bytes with an optional unit, as `redis.conf` explains; `None` if it is invalid or too large.
 pub fn memory_bytes(word: &str) -> Option<i64> {
     let digits = word.len() - word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = word.split_at(digits);

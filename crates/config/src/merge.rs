@@ -1,31 +1,31 @@
-//! What directives mean, all of them together.
+//! The meaning of all directives together.
 //!
-//! A later line wins over an earlier one, and the command line over files; what cannot be kept is judged by the values that
-//! are left then. So `daemonize yes` in a file and `--daemonize no` are no contradiction, and a line that another one takes
-//! back is no promise.
+//! A later line wins over an earlier one, and the command line over files. Whether a promise can be kept is judged by
+//! the resulting values. So `daemonize yes` in a file and `--daemonize no` do not contradict each other, and a line
+//! that a later one overrides is not a promise.
 //!
-//! Errors are collected, so that all of them can be told.
+//! Errors are collected, so that all of them can be reported.
 
 use crate::error::{Error, shown};
 use crate::setting::Id;
 use crate::source::Directive;
 use crate::values::Values;
 
-/// Errors that are kept.
+/// How many errors are kept.
 const ERROR_COUNT_MAX: usize = 100;
 
-/// What was found while settings were read, besides the settings. `F` is what the owner of the table calls an error.
+/// What a configuration contains beside the values of settings. `F`: the error type of the table's owner.
 #[derive(Debug)]
 pub struct Found<F> {
-    /// The settings that were given, each with the place of its last line.
+    /// The settings that were given, with the place of the last line about each.
     given: Vec<(Id, String)>,
-    /// Directives with a value of their own that have no effect.
+    /// Directives without effect whose value is not the default.
     pub without_effect: Vec<WithoutEffect>,
-    /// What is wrong, in the order of the lines; values that are refused come last.
+    /// All errors in the order of the lines, then all refused values.
     pub errors: Vec<F>,
 }
 
-/// A directive with a value of its own that has no effect.
+/// A directive without effect whose value is not the default.
 #[derive(PartialEq, Eq, Debug)]
 pub struct WithoutEffect {
     /// Its name.
@@ -37,14 +37,14 @@ pub struct WithoutEffect {
 }
 
 impl<F> Found<F> {
-    /// Whether there is a line about a setting, whatever it says.
+    /// Whether the configuration has a line about a setting.
     pub fn is_given(&self, id: Id) -> bool {
         self.given.iter().any(|(given, _)| *given == id)
     }
 }
 
 impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
-    /// Sets all that `directives` say, in this order. `other` gets those that are no settings.
+    /// Applies `directives` in this order. Those that are not settings go to `other`.
     pub fn apply<F: From<Error>>(
         &mut self,
         directives: Vec<Directive>,

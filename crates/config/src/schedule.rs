@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 256;
 /// The longest name of a time zone.
 const NAME_BYTES_MAX: usize = 64;
 
-/// When something is done.
+/// The times at which something is done, in the syntax of cron.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Cron);
 

@@ -1,11 +1,12 @@
-//! Which parts of a command line others must not see: the system shows it to everybody on the machine.
+//! Which parts of a command line must be hidden: the system shows it to everybody on the machine.
 
 use std::ops::Range;
 
 use crate::table::Table;
 
-/// The secret parts of the arguments (the program's name left out), as an argument's number and the bytes of it: the values of secret
-/// settings, and of the directives `named` all words but the first, which is a name.
+/// Finds secrets in the arguments after the program's name; returns for each the number of the argument and the range
+/// of bytes. Secret are the values of secret settings, and all words of the directives `named` but the first, which is
+/// a name.
 pub fn secret_arguments<E: Copy>(
     table: &Table<E>,
     named: &[&str],

@@ -1,13 +1,13 @@
-//! What a setting is: the words of a table's blocks.
+//! The declaration of a setting: the words of a table's blocks.
 
 use crate::kind::SettingKind;
 
-/// The number of a setting in its table; those without effect have the numbers behind the others.
+/// The number of a setting in its table. Directives without effect follow the settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id(pub(crate) usize);
 
 impl Id {
-    /// The setting at this place of the table, counted from 0.
+    /// The setting with this index in the table.
     pub const fn new(index: usize) -> Id {
         Id(index)
     }
@@ -16,43 +16,44 @@ impl Id {
 /// When a setting may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// At any time, by `CONFIG SET`.
+    /// At any time, with `CONFIG SET`.
     Anytime,
-    /// Only by clients that the owner of the table trusts: it says where files are written.
+    /// Only by clients that the table's owner trusts, because it says where files are written.
     Protected,
-    /// Only at the start.
+    /// Only before the server starts.
     AtStart,
 }
 
-/// A setting. `E` is what has to be done when one has changed; the table's owner says what there is.
+/// A setting. `E`: what must be done after a change, as the table's owner defines it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<E> {
-    /// Its name in `redis.conf`.
+    /// The name in `redis.conf`.
     pub name: &'static str,
-    /// An older name for the same.
+    /// An older name.
     pub alias: Option<&'static str>,
-    /// What it may be.
+    /// The values that it may have.
     pub kind: SettingKind,
-    /// What its number counts, as the help says it; empty: the kind says enough.
+    /// The unit of its number for the help; empty if the kind says enough.
     pub unit: &'static str,
-    /// What it is unless told otherwise.
+    /// The default.
     pub default: &'static str,
     /// When it may change.
     pub change: Change,
-    /// What has to be done then; `None`: nothing, it is read where it is needed.
+    /// What must be done after a change; `None`: nothing, the value is read where it is needed.
     pub effect: Option<E>,
-    /// The heading under which the help lists it.
+    /// The heading in the help.
     pub group: &'static str,
-    /// What it does; a phrase without a full stop.
+    /// What it does: a phrase without a full stop.
     pub doc: &'static str,
-    /// Its value is not shown where commands are: in MONITOR, in the slow log.
+    /// The value is hidden wherever commands are shown, as in MONITOR and the slow log.
     pub is_secret: bool,
-    /// Why every value but the default is refused, and what to do instead; empty: it is not.
+    /// Why all values but the default are refused, and what to do instead; empty: they are accepted.
     pub refused: &'static str,
 }
 
 impl<E> Setting<E> {
-    /// For `..Setting::of(group)` in declarations: any text, empty by default, that may change at any time.
+    /// The common part of declarations, for `..Setting::of(group)`: a text, empty by default, that may change at any
+    /// time.
     pub const fn of(group: &'static str) -> Setting<E> {
         Setting {
             name: "",

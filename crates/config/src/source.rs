@@ -1,4 +1,4 @@
-//! Where directives come from: the command line, the environment, standard input, files and the files that those include.
+//! Collects directives: from the command line, the environment, standard input, files and the files that those include.
 //!
 //! All of them are collected before any is understood, the command line's last, so that what it says goes before what the
 //! environment says, and that before what a file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.
@@ -16,45 +16,45 @@ use resp::split_args;
 use crate::error::{Error, shown};
 use crate::table::Table;
 
-/// How deep files may include each other.
+/// How deeply files may include each other.
 const INCLUDE_DEPTH_MAX: usize = 16;
-/// How many files a configuration may have.
+/// The most files of a configuration.
 const FILE_COUNT_MAX: usize = 1000;
-/// How long a configuration may be, with all that it includes.
+/// The most bytes of a configuration, including all included files.
 const BYTES_MAX: u64 = 16 << 20;
-/// The directive that includes other files.
+/// The directive that includes files.
 const INCLUDE: &str = "include";
 
-/// One directive with its words.
+/// A directive with its words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Directive {
-    /// Its first word, as it was written.
+    /// The first word, as written.
     pub name: String,
-    /// The words behind it.
+    /// The words after it.
     pub words: Vec<Vec<u8>>,
-    /// For errors: "in redis.conf, line 7".
+    /// The place, for errors: "in redis.conf, line 7".
     pub place: String,
 }
 
-/// The directives of a text that is called `name` in errors, and of the files that it includes.
+/// Reads the directives of a text and of the files that it includes. `name`: the text's name in errors.
 ///
 /// # Errors
-/// If something cannot be read, or is not made of lines of words. What the lines mean is not judged.
+/// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
 pub fn directives<E: Copy>(table: &Table<E>, text: &[u8], name: &str) -> Result<Vec<Directive>, Error> {
     let mut reading = Reading::new(table);
     reading.text(text, name)?;
     Ok(reading.directives)
 }
 
-/// The directives that were read so far.
+/// Collects the directives of a configuration.
 #[derive(Debug)]
 pub(crate) struct Reading<'a, E: 'static> {
-    /// For errors that name a directive.
+    /// Suggests names in errors about unknown directives.
     table: &'a Table<E>,
     pub(crate) directives: Vec<Directive>,
     bytes: u64,
     file_count: usize,
-    /// The files that are being read, each included by the one before.
+    /// The files that are being read. Each is included by the one before.
     open: Vec<PathBuf>,
 }
 
@@ -63,7 +63,7 @@ impl<'a, E: Copy> Reading<'a, E> {
         Reading { table, directives: Vec::new(), bytes: 0, file_count: 0, open: Vec::new() }
     }
 
-    /// Reads a file; `included` says where it is included, and is empty for the first one.
+    /// Reads a file. `included`: where it is included; empty for the first file.
     pub(crate) fn file(&mut self, path: &Path, included: &str) -> Result<(), Error> {
         let name = path.display().to_string();
         let failed = |source| {
@@ -96,7 +96,7 @@ impl<'a, E: Copy> Reading<'a, E> {
         self.text(&text, "standard input")
     }
 
-    /// Reads the lines of a text that is called `name` in errors.
+    /// Reads the lines of a text. `name`: its name in errors.
     pub(crate) fn text(&mut self, text: &[u8], name: &str) -> Result<(), Error> {
         self.bytes += text.len() as u64;
         if self.bytes > BYTES_MAX {
@@ -115,7 +115,7 @@ impl<'a, E: Copy> Reading<'a, E> {
         Ok(())
     }
 
-    /// Adds a directive, or what it includes.
+    /// Adds a directive, or reads the files that it includes.
     pub(crate) fn add(&mut self, directive: Directive) -> Result<(), Error> {
         if !directive.name.eq_ignore_ascii_case(INCLUDE) {
             self.directives.push(directive);
@@ -124,7 +124,7 @@ impl<'a, E: Copy> Reading<'a, E> {
         directive.words.iter().try_for_each(|word| self.include(word, &directive.place))
     }
 
-    /// Reads the files that a word behind `include` names.
+    /// Reads the files that the pattern of an `include` matches.
     fn include(&mut self, word: &[u8], place: &str) -> Result<(), Error> {
         let bad = |why: String| Error::BadInclude {
             name: shown(&String::from_utf8_lossy(word)),
@@ -144,7 +144,7 @@ impl<'a, E: Copy> Reading<'a, E> {
     }
 }
 
-/// The words of a line, none of a comment; `None`: its quotes do not match.
+/// Splits a line into words; a comment has none. `None`: its quotes are unbalanced.
 pub(crate) fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let line = line.trim_ascii();
     if line.starts_with(b"#") {

@@ -1,4 +1,4 @@
-//! A table of settings, and what is found in it.
+//! A table of settings, and looking settings up in it.
 
 use crate::error::{Error, shown};
 use crate::foreign::Foreign;
@@ -8,18 +8,18 @@ use crate::setting::{Id, Setting};
 /// All settings of a program.
 #[derive(Debug)]
 pub struct Table<E: 'static> {
-    /// Those that have an effect, each at its number.
+    /// The settings, each at the index of its number.
     pub settings: &'static [Setting<E>],
-    /// Those that have none.
+    /// Directives without effect.
     pub foreign: &'static [Foreign],
-    /// The headings of the help, in order.
+    /// The headings of the help, in this order.
     pub groups: &'static [&'static str],
-    /// Directives that are no settings: a file may have any number of them, and the table's owner understands them.
+    /// Directives that are not settings: each may occur any number of times, and the table's owner reads them.
     pub others: &'static [&'static str],
 }
 
 impl<E: Copy> Table<E> {
-    /// The setting of a number.
+    /// The setting with this number.
     pub fn setting(&self, id: Id) -> Setting<E> {
         match self.settings.get(id.0) {
             Some(setting) => *setting,
@@ -27,12 +27,12 @@ impl<E: Copy> Table<E> {
         }
     }
 
-    /// All settings, those without effect last.
+    /// All settings, then the directives without effect.
     pub fn all(&self) -> impl Iterator<Item = (Id, Setting<E>)> {
         (0..self.settings.len() + self.foreign.len()).map(|number| (Id(number), self.setting(Id(number))))
     }
 
-    /// A setting by name or older name, in any case, `-` and `_` being alike.
+    /// Finds a setting by its name or older name. Case is ignored, and `-` equals `_`.
     pub fn find(&self, name: &str) -> Option<Id> {
         let is_it = |known: &str| {
             known.len() == name.len()
@@ -42,11 +42,11 @@ impl<E: Copy> Table<E> {
         all.find(|(_, setting)| is_it(setting.name) || setting.alias.is_some_and(is_it)).map(|(id, _)| id)
     }
 
-    /// Checks what cannot be checked when a table is compiled; for a test of its owner.
+    /// Checks the table. The table's owner calls this in a test.
     ///
     /// # Panics
-    /// If a name occurs twice, a setting has no description or a default that it cannot have, or those without effect are
-    /// not in order or have defaults that are not shown as they are written.
+    /// If a name occurs twice; if a setting has no description or an invalid default; if the directives without effect
+    /// are not sorted, or their defaults are not in canonical form.
     pub fn assert_valid(&self) {
         for (id, setting) in self.all() {
             assert_eq!(self.find(setting.name), Some(id), "{} occurs twice", setting.name);
@@ -66,12 +66,12 @@ impl<E: Copy> Table<E> {
         }
     }
 
-    /// What a setting without an effect is elsewhere.
+    /// The directive without effect that has this number.
     pub(crate) fn foreign(&self, id: Id) -> Option<Foreign> {
         self.foreign.get(id.0.checked_sub(self.settings.len())?).copied()
     }
 
-    /// Why a setting must not have this value.
+    /// Why a setting may not have this value.
     pub(crate) fn refusal(&self, id: Id, text: &str) -> Option<&'static str> {
         let setting = self.setting(id);
         let is_harmless = match self.foreign(id) {
@@ -81,7 +81,7 @@ impl<E: Copy> Table<E> {
         (!setting.refused.is_empty() && !is_harmless).then_some(setting.refused)
     }
 
-    /// The error for an unknown directive, with the nearest one that there is.
+    /// The error for an unknown directive, with the most similar name.
     pub(crate) fn unknown(&self, name: &str, place: &str) -> Error {
         let name = shown(name);
         let bare = name.trim_start_matches('-');
@@ -111,7 +111,7 @@ impl<E: Copy> Table<E> {
 }
 
 impl<E> Setting<E> {
-    /// What it is unless told otherwise.
+    /// The default.
     pub(crate) fn default_value(&self) -> Value {
         self.kind.parse(&[self.default], "").unwrap_or_else(|why| {
             unreachable!("the default of {} is not valid: {why}", self.name);

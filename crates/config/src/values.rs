@@ -20,33 +20,33 @@ use crate::kind::Value;
 use crate::setting::{Change, Id};
 use crate::table::Table;
 
-/// The values of a table's settings; `COUNT` of them have an effect.
+/// The values of all settings of a table. `COUNT`: the number of settings with an effect.
 #[derive(Debug)]
 pub struct Values<E: 'static, const COUNT: usize> {
     pub(crate) table: &'static Table<E>,
     numbers: [AtomicI64; COUNT],
-    /// Canonical texts: first of the settings with an effect, then of the others.
+    /// The texts of all settings, then of the directives without effect.
     texts: Mutex<Vec<Arc<str>>>,
-    /// The file that was read at the start, which `CONFIG REWRITE` writes.
+    /// The configuration file, which `CONFIG REWRITE` writes.
     config_file: Option<PathBuf>,
 }
 
-/// What `CONFIG SET` has changed, with what was there before.
+/// A change by `CONFIG SET`: each setting with its values before and after.
 #[derive(Debug)]
 pub struct Changed(Vec<(Id, Value, Value)>);
 
 impl Changed {
-    /// The settings with a new value, in the order in which they were named.
+    /// The settings that were changed, in the order of the command.
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         self.0.iter().map(|(id, ..)| *id)
     }
 }
 
 impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
-    /// The defaults of `table`.
+    /// All settings have their defaults.
     ///
     /// # Panics
-    /// If the table has another number of settings with an effect, or a default that is not valid.
+    /// If the table does not have `COUNT` settings with an effect, or a default is invalid.
     pub fn new(table: &'static Table<E>) -> Self {
         assert_eq!(table.settings.len(), COUNT, "each number has its place");
         let values: Vec<Value> = table.all().map(|(_, setting)| setting.default_value()).collect();
@@ -58,35 +58,34 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         }
     }
 
-    /// The number of a setting that has an effect; see [`Value`].
+    /// The number of a setting; see [`Value`].
     #[inline]
     pub fn number(&self, id: Id) -> i64 {
         self.numbers[id.0].load(Ordering::Relaxed)
     }
 
-    /// Whether a switch is on, a choice is not the first one, a text is not empty.
+    /// Whether the number is not 0: a switch is on, a choice is not the first one, a text is not empty.
     #[inline]
     pub fn is_on(&self, id: Id) -> bool {
         self.number(id) != 0
     }
 
-    /// The text of a setting, as `CONFIG GET` shows it.
+    /// The text of a setting, as in `CONFIG GET`.
     pub fn text(&self, id: Id) -> Arc<str> {
         self.lock()[id.0].clone()
     }
 
-    /// Calls `take` with the text of a setting, which does not change meanwhile: what is kept of it is never older than what was
-    /// kept before.
+    /// Calls `take` with the text of a setting under the lock. So of two calls the later one never sees an older text.
     pub fn with_text(&self, id: Id, take: impl FnOnce(&str)) {
         take(&self.lock()[id.0]);
     }
 
-    /// The configuration file that was read at the start.
+    /// The configuration file.
     pub fn config_file(&self) -> Option<&Path> {
         self.config_file.as_deref()
     }
 
-    /// The configuration file that was read.
+    /// Records the configuration file.
     pub fn note_config_file(&mut self, path: Option<PathBuf>) {
         self.config_file = path;
     }
@@ -102,16 +101,16 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         }
     }
 
-    /// Gives a setting a value that the system forced upon us; it is not checked.
+    /// Sets a value that the system requires, without any check.
     pub fn force(&self, id: Id, value: &Value) {
         self.store(&mut self.lock(), id, value);
     }
 
-    /// `CONFIG SET`: sets all of `pairs` or, with an error, none. `may_protected`: the client may change settings that say
-    /// where files are written.
+    /// `CONFIG SET`: applies all `pairs`, or none if one is invalid. `may_protected`: the client may change settings
+    /// that say where files are written.
     ///
     /// # Errors
-    /// For the first of the names that is none or must not change, or else the first of the values that cannot be.
+    /// For the first setting that is unknown or may not change; if there is none, for the first invalid value.
     pub fn change(&self, pairs: &[(&str, &str)], may_protected: bool) -> Result<Changed, Refusal> {
         let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
@@ -148,7 +147,7 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         Ok(Changed(changed))
     }
 
-    /// Takes a change back, because what had to follow from it failed.
+    /// Undoes a change, because its consequences failed.
     pub fn undo(&self, changed: &Changed) {
         let mut texts = self.lock();
         for (id, before, _) in &changed.0 {

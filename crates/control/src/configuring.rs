@@ -1,4 +1,4 @@
-//! CONFIG: looking at the settings and changing them while the server runs.
+//! CONFIG: shows the settings and changes them while the server runs.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
@@ -8,7 +8,7 @@ use settings::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
 
 use crate::{Ctx, Door, Entry, Run, Server, client_may};
 
-/// CONFIG with its subcommands.
+/// CONFIG and its subcommands.
 pub(crate) const CONFIG: Entry = Entry {
     name: "config",
     summary: "A container for server configuration commands.",
@@ -20,7 +20,7 @@ pub(crate) const CONFIG: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     since: "2.0.0",
     group: Group::Server,
@@ -87,7 +87,7 @@ const CONFIG_SET: Entry = Entry {
     ..SUBCOMMAND
 };
 
-/// Whether nobody else may see the value. A name that is unknown may be a secret's with a slip of the pen.
+/// Whether the value must be hidden. An unknown name may be that of a secret, misspelt.
 fn is_secret(name: &[u8]) -> bool {
     let id = std::str::from_utf8(name).ok().and_then(|name| TABLE.find(name));
     id.is_none_or(|id| TABLE.setting(id).is_secret)
@@ -109,17 +109,17 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The error of a name that is none.
+/// The error for an unknown setting.
 fn unknown(name: &[u8]) -> CommandError {
     CommandError::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'")
 }
 
-/// The error of one setting.
+/// The error for one setting.
 fn failed(name: &str, why: &str) -> CommandError {
     CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
-/// Changes settings, all of them or none.
+/// Changes settings: all of them, or none if one fails.
 pub fn change(
     door: &mut dyn Door,
     store: &mut Store,
@@ -137,7 +137,7 @@ pub fn change(
         let goes_back =
             |id: &Id| !matches!(TABLE.setting(*id).effect, Some(Consequence::Listen | Consequence::Tls));
         if let Err((_, why)) = door.obey(store, &mut changed.ids().filter(goes_back)) {
-            tracing::warn!("a change that failed could not be taken back: {why}");
+            tracing::warn!("cannot undo a failed change of settings: {why}");
         }
         return Err(failed(TABLE.setting(id).name, &why));
     }

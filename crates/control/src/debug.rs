@@ -1,8 +1,8 @@
 //! DEBUG: for tests of clients and of the server itself.
 //!
-//! All shards are entered, so DEBUG SLEEP holds up the whole store as it does in Redis.
+//! All shards are entered, so DEBUG SLEEP stops the whole store, as in Redis.
 //!
-//! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK` …).
+//! Not here: subcommands that look into data structures or files that differ from Redis' (`HTSTATS`, `LISTPACK` …).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) const DEBUG: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The longest sleep: more is a mistake.
+/// The longest sleep. More must be a mistake.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
@@ -99,7 +99,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
     }
 }
 
-/// Something goes very wrong: for tests of what happens then.
+/// Crashes the server on purpose, for tests of the crash report.
 fn crash(word: &[u8]) -> ! {
     match word {
         b"assert" => panic!("assertion failed: called by DEBUG ASSERT"),
@@ -120,7 +120,7 @@ fn reply_digest(ctx: &mut Ctx, digest: &digest::Digest) {
     ctx.reply.simple(&hex);
 }
 
-/// The thread sleeps with all shards entered: that is what it is for.
+/// Puts the thread to sleep with all shards entered, as intended.
 fn sleep(ctx: &mut Ctx, seconds: &[u8]) -> CommandResult {
     let seconds = ds::num::parse_f64(seconds).unwrap_or(0.0).clamp(0.0, SLEEP_SECONDS_MAX);
     std::thread::sleep(Duration::from_secs_f64(seconds));
@@ -148,7 +148,7 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     Ok(())
 }
 
-/// The client of this id goes to the thread of that number.
+/// Moves a client to the thread of this number.
 fn move_client(ctx: &mut Ctx, id: &[u8], thread: &[u8]) -> CommandResult {
     let (id, thread) = (parse_count(id)? as u64, parse_count(thread)?);
     let thread = u16::try_from(thread).map_err(|_| CommandError::OUT_OF_RANGE)?;
@@ -178,7 +178,7 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
 
 const BEHIND_THE_JOURNAL: &str = "ERR the snapshot may be older than the journal, which goes on from what is there now: CONFIG SET appendonly no first";
 
-/// Saves and loads again what was saved; with NOSAVE loads what there is.
+/// Saves, and loads what was saved. With NOSAVE, loads the existing snapshot.
 fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     if !options.iter().all(|word| keyword_is(word, "NOSAVE")) {
         return Err(CommandError::SYNTAX);
@@ -191,7 +191,7 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     ok(ctx)
 }
 
-/// Loads what the journal holds, in the place of what is there, which is the same.
+/// Replaces the data by that of the journal, which is the same.
 fn load_journal(ctx: &mut Ctx) -> CommandResult {
     ctx.host.reload_journal(ctx.store.tx).map_err(failed)?;
     ok(ctx)

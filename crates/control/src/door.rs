@@ -1,4 +1,4 @@
-//! What the commands of this crate ask of the thread that runs them.
+//! What the commands of this crate need from the thread that runs them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,74 +10,74 @@ use proactor::Disk;
 use process::shutdown::How;
 use settings::Settings;
 
-/// What the commands of this crate need of the thread that runs them.
+/// The thread that runs the commands of this crate.
 pub trait Door {
-    /// What all threads know.
+    /// State that all threads share.
     fn server(&self) -> Server;
 
-    /// Whether the client whose command runs is on this machine.
+    /// Whether the client is on this machine.
     fn is_local(&mut self) -> bool;
 
-    /// Does what follows from a change of these settings; the setting and the reason if that fails.
+    /// Applies the consequences of changed settings. If one fails, returns the setting and the reason.
     fn obey(&mut self, store: &mut Store, changed: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)>;
 
-    /// The users that stand in the configuration file.
+    /// The users in the configuration file, as lines.
     fn user_lines(&self) -> Vec<Vec<u8>>;
 
-    /// Starts the counters again from 0.
+    /// Resets all counters.
     fn reset_stats(&mut self);
 
-    /// Lets all threads make keys; the client is answered when they have.
+    /// Lets all threads create keys. The client gets the reply when they have.
     fn populate(&mut self, population: Population);
 
-    /// Has a client go to a thread; the client whose command this is is told when it has set out.
+    /// Moves a client to a thread. The client that asked for it gets the reply when the move has begun.
     fn move_client(&mut self, id: u64, thread: u16) -> CommandResult;
 
-    /// Replaces the data by those of the snapshot, which is saved first if `saves`. All shards are entered.
+    /// Replaces the data by that of the snapshot. If `saves`, the snapshot is saved first. All shards are entered.
     fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String>;
 
-    /// Replaces the data by those of the journal, when all of it is durable. All shards are entered.
+    /// Replaces the data by that of the journal, after all of it is durable. All shards are entered.
     fn reload_journal(&mut self, tx: &mut Tx) -> Result<(), String>;
 
     /// Saves a snapshot. All shards are entered.
     fn save(&mut self, tx: &mut Tx) -> Result<(), String>;
 
-    /// Begins to save one in the background. All shards are entered, and nothing else is being saved.
+    /// Begins to save a snapshot in the background. All shards are entered, and no other save is running.
     fn begin_save(&mut self, tx: &mut Tx) -> Result<(), String>;
 
-    /// Begins to give the journal a new base. All shards are entered, and nothing else is being saved.
+    /// Begins a checkpoint: a new base for the journal. All shards are entered, and no other save is running.
     fn begin_checkpoint(&mut self, tx: &mut Tx) -> Result<(), String>;
 
-    /// Whether it is about to get one.
+    /// Whether a checkpoint is running.
     fn has_checkpoint(&self) -> bool;
 
-    /// It is to get one as soon as possible.
+    /// Schedules a checkpoint as soon as possible.
     fn schedule_checkpoint(&mut self);
 
-    /// Why the server cannot end now, if a script runs for too long.
+    /// Why the server cannot end now: a script runs for too long.
     fn busy_error(&self) -> Option<CommandError>;
 
-    /// Ends the server; the client is answered if that fails.
+    /// Ends the server. The client gets a reply only if that fails.
     fn shut_down(&mut self, how: How);
 
-    /// Has the server not end; false: it was not about to.
+    /// Aborts the shutdown; false if there is none.
     fn abort_shutdown(&mut self) -> bool;
 
-    /// Whether a journal is on.
+    /// Whether the journal is on.
     fn has_journal(&self) -> bool;
 
-    /// Gives the stream for replicas an id that nobody knows. All shards are entered.
+    /// Gives the replication stream a new id, so that no replica can continue it. All shards are entered.
     fn change_replication_id(&mut self);
 }
 
-/// What all threads know, as far as operators are concerned.
+/// State that all threads share, for the commands of operators.
 #[derive(Clone, Copy)]
 pub struct Server {
-    /// The settings as they are now.
+    /// The current settings.
     pub settings: &'static Settings,
-    /// What is known of the snapshots on disk.
+    /// The state of the snapshots on disk.
     pub snapshots: &'static Snapshots,
-    /// Where the configuration file is.
+    /// The disk with the configuration file.
     pub disk: &'static Disk,
     /// Whether keys are expired in the background.
     pub active_expire: &'static AtomicBool,

@@ -3,7 +3,7 @@
 //!
 //! The commands, their refusals and their texts are here. The thread that runs them carries them out ([`Door`]).
 //!
-//! Not here: the settings themselves (`settings`) and how their values change (`config`).
+//! Not here: the settings themselves (`settings`), and how their values change (`config`).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! MODULE: there are no modules here, and none can be loaded.
+//! MODULE: there are no modules, and none can be loaded.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
@@ -6,7 +6,7 @@ use settings::ENABLE_MODULE_COMMAND;
 
 use crate::{Ctx, Entry, Run, client_may, not_allowed};
 
-/// MODULE with its subcommands.
+/// MODULE and its subcommands.
 pub(crate) const MODULE: Entry = Entry {
     name: "module",
     summary: "A container for module commands.",
@@ -18,7 +18,7 @@ pub(crate) const MODULE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     since: "4.0.0",
     group: Group::Server,
@@ -60,7 +60,7 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
     Err(CommandError::fixed("ERR Error loading the extension. Please check the server logs."))
 }
 
-/// Redis looks at this setting before it looks at anything else.
+/// Checks the setting first, as Redis does.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
     if client_may(ctx.host, ENABLE_MODULE_COMMAND) {
         Ok(())

@@ -1,6 +1,6 @@
-//! What becomes of the data: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE, and SHUTDOWN.
+//! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE, and SHUTDOWN.
 //!
-//! Not here: how anything is saved (`persistence`), and how the server ends.
+//! Not here: how data is saved (`persistence`), and how the server ends.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ pub(crate) const SHUTDOWN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// There is no reply, the connection just ends, unless the shutdown fails: the client waits for that.
+/// On success the connection ends without a reply. If the shutdown fails, the waiting client gets an error.
 fn shutdown(ctx: &mut Ctx) -> CommandResult {
     let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -99,14 +99,15 @@ pub(crate) const SAVE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The reply tells nothing of the data, unless those of other commands of a transaction do, which come with it.
+/// Lets the reply be sent without waiting for the journal, since it contains no data. In a transaction the replies of
+/// other commands may contain some, so that one waits.
 fn tell_nothing(ctx: &mut Ctx) {
     if !ctx.store.client.deny_blocking {
         ctx.store.tx.tell_nothing();
     }
 }
 
-/// Everybody waits, as in Redis.
+/// Blocks all clients, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.server().snapshots.saving_rdb().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
@@ -117,7 +118,7 @@ fn save(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// It runs again with all shards, unless it has them.
+/// Asks to run again with all shards, unless they are entered.
 fn lacks_shards(ctx: &Ctx) -> Option<CommandError> {
     let shards = ctx.store.tx.hold.shards();
     (ctx.store.entered().len() < shards.len()).then(|| CommandError::again(shards.ids()))
@@ -142,8 +143,8 @@ pub(crate) const BGSAVE: Entry = Entry {
 
 const REWRITE_IN_PROGRESS: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
 
-/// It needs all shards for the cut, and runs again with them. In a transaction, or with SCHEDULE while there is a checkpoint, it comes
-/// when that is over.
+/// Needs all shards for a consistent state, and runs again with them. In a transaction, or with SCHEDULE during a
+/// checkpoint, the save is scheduled for later.
 fn bgsave(ctx: &mut Ctx) -> CommandResult {
     let may_wait = match &ctx.args[1..] {
         [] => false,
@@ -185,7 +186,7 @@ pub(crate) const BGREWRITEAOF: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Like BGSAVE it needs all shards.
+/// Needs all shards, like BGSAVE.
 fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
     if !ctx.host.has_journal() {
         return Err(CommandError::new("ERR There is no journal to rewrite: appendonly is no"));

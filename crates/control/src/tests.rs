@@ -1,4 +1,4 @@
-//! The commands without a server: a door of plain values that notes what it is asked for.
+//! Tests of the commands without a server: with a door that records what it is asked for.
 
 use std::sync::atomic::AtomicBool;
 

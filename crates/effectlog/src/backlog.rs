@@ -6,9 +6,9 @@
 //!              kept: a fixed number of bytes, and more for readers that are behind, up to a limit
 //! ```
 //!
-//! Readers share the slices, so a replica that is behind costs what it has not fetched, once. One that is further behind than the limit loses
-//! its place ([`Found::Gone`]): nothing is held up for it. A thread that has nothing to read says so before it sleeps and is
-//! woken by the next slice ([`Backlog::awaits`]).
+//! Readers share the slices, so a slow replica costs the slices that it has not fetched, once. A reader that falls
+//! further behind than the limit loses its place ([`Found::Gone`]): nothing is held up for it. A thread that has
+//! nothing to read announces that before it sleeps, and the next slice wakes it ([`Backlog::awaits`]).
 //!
 //! Not here: sockets, and the journal's segments, which reach further back.
 
@@ -23,70 +23,71 @@ use crate::slice::Slice;
 /// See the head of this file.
 pub struct Backlog {
     kept: Mutex<Kept>,
-    /// Where the stream ends.
+    /// The position at the end of the stream.
     end: Line<AtomicU64>,
-    /// For each thread, whether the next slice is to wake it.
+    /// For each thread, whether the next slice must wake it.
     sleepers: Box<[Line<AtomicBool>]>,
     wake: Box<dyn Fn(usize) + Send + Sync>,
 }
 
-/// No position is as large.
+/// Greater than every position.
 const CLOSED: u64 = u64::MAX;
 
-/// What is in memory.
+/// The part of the stream that is in memory.
 #[derive(Default)]
 struct Kept {
-    /// Without gaps; those that have nothing in them are left out.
+    /// Slices without gaps. Empty slices are left out.
     slices: VecDeque<Entry>,
-    /// Where the first one begins, or would; [`CLOSED`]: nowhere.
+    /// The position of the first slice, or of the next one if there is none; [`CLOSED`] if the backlog is closed.
     first: u64,
-    /// The number of the last one that came, or before which all was forgotten.
+    /// The number of the last slice, even if it is no longer kept.
     last: u64,
-    /// So many bytes are kept for replicas to come.
+    /// How many bytes are kept for future replicas.
     bytes_min: u64,
-    /// So many are kept for those that are behind.
+    /// How many bytes are kept for readers that lag.
     bytes_max: u64,
-    /// Where the readers are. Only readers and this list know them: a reader is gone if nobody else does.
+    /// The positions of the readers. A reader is gone when this list has the last reference to its position.
     places: Vec<Arc<AtomicU64>>,
 }
 
-/// A slice, and what its readers have to know.
+/// A slice and its dialect.
 #[derive(Clone)]
 struct Entry {
     slice: Arc<Slice>,
     dialect: Dialect,
 }
 
-/// What a reader finds.
+/// What a reader gets.
 #[derive(Debug)]
 pub enum Found<'r> {
     /// Bytes of the stream, in the dialect of the reader.
     Bytes(&'r [u8]),
-    /// It has read everything.
+    /// Nothing: the reader is at the end of the stream.
     Nothing,
-    /// What comes next is no longer there.
+    /// Nothing: the next bytes are no longer kept.
     Gone,
 }
 
-/// While somebody has this, nothing is forgotten that came after it was made, up to the limit: for who begins to read somewhere behind.
+/// While this exists, slices that were added after it was made are kept, up to the limit. For a caller that will start
+/// to read from there.
 #[derive(Clone, Debug)]
 pub struct Held(#[expect(dead_code, reason = "that it is there counts")] Arc<AtomicU64>);
 
-/// Reads the stream. What it has not read is kept for it up to the limit.
+/// Reads the stream. Bytes that it has not read are kept, up to the limit.
 pub struct Reader {
     backlog: Arc<Backlog>,
     place: Arc<AtomicU64>,
-    /// The release of Redis that it speaks for; `None`: it is Darter, and knows everything.
+    /// The release of Redis that the bytes are for; `None`: Darter, which knows all commands.
     version: Option<RedisVersion>,
-    /// The slice at its place, once found, and how that reads in its dialect if that is different.
+    /// The slice at its position, once it was found; and the translation of its payload, if the reader needs one.
     entry: Option<Entry>,
     translated: Option<Vec<u8>>,
-    /// Commands that are left out of that.
+    /// How many commands translations have left out.
     left_out: u64,
 }
 
 impl Backlog {
-    /// One that is closed, for so many threads, of which `wake` wakes one.
+    /// A closed backlog for so many threads. `wake` wakes a thread by its number.
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Backlog {
         Backlog {
             kept: Mutex::new(Kept { first: CLOSED, ..Kept::default() }),
@@ -96,7 +97,7 @@ impl Backlog {
         }
     }
 
-    /// So many bytes are kept for replicas to come, and so many for those that are behind.
+    /// Sets how many bytes are kept for future replicas, and for readers that lag.
     pub fn set_limits(&self, bytes_min: u64, bytes_max: u64) {
         let mut kept = self.lock();
         (kept.bytes_min, kept.bytes_max) = (bytes_min, bytes_max.max(bytes_min));
@@ -104,7 +105,7 @@ impl Backlog {
         kept.trim(end);
     }
 
-    /// Forgets everything: the stream goes on, or begins anew, at `position` behind slice `last`.
+    /// Drops all slices. The stream continues, or begins anew, at `position` after slice `last`.
     pub fn begin(&self, position: u64, last: u64) {
         let mut kept = self.lock();
         kept.slices.clear();
@@ -114,17 +115,18 @@ impl Backlog {
         self.wake_sleepers();
     }
 
-    /// Forgets everything, and nobody can read until it [begins](Self::begin): what is committed meanwhile does not come here.
+    /// Drops all slices. No reader can start before the next [`begin`](Self::begin): changes until then are missing
+    /// here.
     pub fn close(&self) {
         let mut kept = self.lock();
         kept.slices.clear();
         kept.first = CLOSED;
     }
 
-    /// Adds the next slice, whose readers have to know so much.
+    /// Adds the next slice with its dialect.
     ///
     /// # Panics
-    /// If it does not begin where the stream ends.
+    /// If the slice does not begin at the end of the stream.
     pub fn push(&self, slice: Arc<Slice>, dialect: Dialect) {
         let end = slice.end();
         assert_eq!(slice.position, self.end(), "slices have no gap");
@@ -140,12 +142,13 @@ impl Backlog {
         self.wake_sleepers();
     }
 
-    /// Where the stream ends.
+    /// The position at the end of the stream.
     pub fn end(&self) -> u64 {
         self.end.0.load(Ordering::Acquire)
     }
 
-    /// Where slice `number` ends, or at most where something begins that came later; `None`: it has not come yet.
+    /// The end of slice `number`. If that slice is no longer kept, a later position, at most the beginning of a later
+    /// slice. `None`: the slice has not been added yet.
     pub fn end_of(&self, number: u64) -> Option<u64> {
         let kept = self.lock();
         if number > kept.last {
@@ -156,7 +159,7 @@ impl Backlog {
         Some(behind.checked_sub(1).map_or_else(first, |last| kept.slices[last].slice.end()))
     }
 
-    /// Where slice `number` ends; `None`: that is not known any more, or not yet.
+    /// The end of slice `number`; `None` if the slice is no longer kept or has not been added yet.
     pub fn known_end_of(&self, number: u64) -> Option<u64> {
         let kept = self.lock();
         let behind = kept.slices.partition_point(|entry| entry.slice.number <= number);
@@ -164,12 +167,12 @@ impl Backlog {
         Some(kept.slices[last].slice.end())
     }
 
-    /// The last slice that came.
+    /// The number of the last slice.
     pub fn last(&self) -> u64 {
         self.lock().last
     }
 
-    /// The last slice that ends at `position` or before it, and with it all before; 0: it is not known any more.
+    /// The number of the last slice that ends at or before `position`; 0 if it is no longer known.
     pub fn last_before(&self, position: u64) -> u64 {
         let kept = self.lock();
         if position < kept.first {
@@ -179,30 +182,32 @@ impl Backlog {
         kept.slices.get(behind).map_or(kept.last, |entry| entry.slice.number - 1)
     }
 
-    /// Where what is kept begins; if nothing is, where the stream ends.
+    /// The position of the first byte that is kept. If there is none, the end of the stream.
     pub fn first(&self) -> u64 {
         self.lock().first.min(self.end())
     }
 
-    /// Whether what comes behind `position` is kept, all of it.
+    /// Whether the stream from `position` to its end is kept.
     pub fn has(&self, position: u64) -> bool {
         let first = self.lock().first;
         (first..=self.end()).contains(&position)
     }
 
-    /// Thread number `thread` has read everything up to `position`, and is to be woken by what comes next. False: that is there already.
+    /// To be called before thread number `thread` sleeps, having read up to `position`: the next slice will wake it.
+    /// False: there already is more to read.
     pub fn awaits(&self, thread: usize, position: u64) -> bool {
         self.sleepers[thread].0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.end() <= position
     }
 
-    /// Reads from `position` on; `None` if that is not kept, and has not come yet.
+    /// A reader that starts at `position`; `None` if that position is not kept.
     pub fn read_from(self: &Arc<Self>, position: u64, version: Option<RedisVersion>) -> Option<Reader> {
         self.read_from_coming(position, 0, version)
     }
 
-    /// The same, where it is certain that the stream will reach `coming`: what is committed comes here a little later.
+    /// Like [`read_from`](Self::read_from), but `position` may be up to `coming`, which the stream will certainly
+    /// reach: changes arrive here a little after they are committed.
     pub fn read_from_coming(
         self: &Arc<Self>,
         position: u64,
@@ -219,7 +224,7 @@ impl Backlog {
         Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None, left_out: 0 })
     }
 
-    /// Holds what comes from now on.
+    /// Keeps slices that are added from now on.
     pub fn hold(&self) -> Held {
         let place = Arc::new(AtomicU64::new(self.end()));
         self.lock().places.push(Arc::clone(&place));
@@ -241,7 +246,7 @@ impl Backlog {
 }
 
 impl Kept {
-    /// Forgets what is over the limits, in a stream that ends at `end`.
+    /// Drops slices beyond the limits. `end`: the end of the stream.
     fn trim(&mut self, end: u64) {
         self.places.retain(|place| Arc::strong_count(place) > 1);
         let read = self.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(end);
@@ -251,7 +256,7 @@ impl Kept {
         }
     }
 
-    /// The slice in which `position` is, if it is there.
+    /// The slice that contains `position`.
     fn find(&self, position: u64) -> Option<&Entry> {
         let index = self.slices.partition_point(|entry| entry.slice.end() <= position);
         self.slices.get(index).filter(|entry| entry.slice.position <= position)
@@ -259,12 +264,12 @@ impl Kept {
 }
 
 impl Reader {
-    /// Where in the stream it is.
+    /// The reader's position in the stream.
     pub fn position(&self) -> u64 {
         self.place.load(Ordering::Relaxed)
     }
 
-    /// What comes next, at most `bytes_max` of it.
+    /// The next bytes, at most `bytes_max`.
     pub fn next(&mut self, bytes_max: usize) -> Found<'_> {
         let position = self.position();
         if self.entry.as_ref().is_none_or(|entry| entry.slice.end() <= position) {
@@ -291,12 +296,12 @@ impl Reader {
         Found::Bytes(&rest[..rest.len().min(bytes_max)])
     }
 
-    /// How many commands were left out since the last call, because the reader does not know them.
+    /// How many commands were left out since the last call, because the reader's release of Redis does not know them.
     pub fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
 
-    /// It has taken so many of the bytes that it found.
+    /// Moves the reader forward by so many of the bytes that it got.
     pub fn advance(&self, bytes: usize) {
         self.place.store(self.position() + bytes as u64, Ordering::Relaxed);
     }

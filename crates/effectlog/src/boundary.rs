@@ -1,18 +1,18 @@
-//! Boundaries: where slices end that the collector did not end itself.
+//! Boundaries: ends of slices that the collector has not chosen itself.
 //!
-//! Somebody who holds all shards ends the open slice: by a cut, or because the log is turned on and goes on with another number. The log keeps
-//! each boundary until the collector has closed the slice before it. There are as many as there are; each is a few bytes, and takes all
-//! shards to make.
+//! A thread that holds all shards ends the open slice: by a cut, or because the log is turned on and continues with
+//! another number. The log keeps each boundary until the collector has closed the slice before it. Their number has no
+//! limit, but each takes a few bytes, and holding all shards, to create.
 
 use std::collections::VecDeque;
 
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError};
 
-/// A cut's slice is not closed yet.
+/// The slice of a cut is not closed yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The end of a slice at a moment at which one thread held all shards: what was committed before is in that slice or before it, and everything
-/// else comes later.
+/// The end of a slice, set while one thread held all shards. Changes committed before are in that slice or earlier
+/// ones; all others are in later ones.
 #[derive(Clone, Debug)]
 pub struct Cut {
     slice: u64,
@@ -24,11 +24,11 @@ pub struct Cut {
 pub(crate) enum Boundary {
     /// A cut.
     Cut(Cut),
-    /// The log was turned on: after slice `last` comes slice `first`, and none in between.
+    /// The log was turned on: slice `first` follows slice `last`, with no slices between them.
     TurnedOn { last: u64, first: u64 },
 }
 
-/// The boundaries whose slices are not closed yet, oldest first.
+/// Boundaries of slices that are not closed yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Boundaries(Mutex<VecDeque<Boundary>>);
 
@@ -37,12 +37,12 @@ impl Cut {
         Cut { slice, end: Arc::new(AtomicU64::new(UNKNOWN)) }
     }
 
-    /// The number of the slice that it ended.
+    /// The number of the slice that the cut ended.
     pub fn slice(&self) -> u64 {
         self.slice
     }
 
-    /// Where in the stream that slice ends, in bytes; `None` until the collector has closed it.
+    /// The position at the end of that slice, in bytes; `None` until the collector has closed it.
     pub fn end(&self) -> Option<u64> {
         // Acquire: what the collector did before is seen by whoever knows the end.
         Some(self.end.load(Ordering::Acquire)).filter(|end| *end != UNKNOWN)
@@ -64,7 +64,7 @@ impl Boundary {
 }
 
 impl Boundaries {
-    /// Adds a cut after the slice that `end` ends and returns.
+    /// Adds a cut. `end` ends a slice and returns its number.
     pub(crate) fn cut(&self, end: impl FnOnce() -> u64) -> Cut {
         // Locked meanwhile: when the collector has seen that the slice has ended, it finds the boundary.
         let mut boundaries = self.lock();
@@ -73,7 +73,7 @@ impl Boundaries {
         cut
     }
 
-    /// Adds the one where the log is turned on with slice `first`, after the slice that `end` ends and returns.
+    /// Adds the boundary at which the log is turned on with slice `first`. `end` ends a slice and returns its number.
     pub(crate) fn turn_on(&self, first: u64, end: impl FnOnce() -> u64) -> u64 {
         let mut boundaries = self.lock();
         let last = end();
@@ -81,7 +81,7 @@ impl Boundaries {
         last
     }
 
-    /// Takes the boundary after `slice`, which has ended, if there is one; older ones are of no interest any more.
+    /// Takes out the boundary after `slice`, which has ended. Older boundaries are dropped.
     pub(crate) fn take(&self, slice: u64) -> Option<Boundary> {
         let mut boundaries = self.lock();
         while let Some(boundary) = boundaries.pop_front_if(|boundary| boundary.slice() <= slice) {

@@ -1,6 +1,6 @@
-//! The collector: closes slices, and makes the stream of what is in them.
+//! The collector: closes slices, and forms the stream from their records.
 //!
-//! It never waits by itself: where a thread is committing at that moment, whoever calls comes back.
+//! It never waits: if a thread is committing at that moment, the caller tries again later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,14 +13,14 @@ use crate::slice::Slice;
 use crate::stream::Stream;
 use crate::sync::Arc;
 
-/// What came of closing a slice.
+/// The result of closing a slice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Closing {
     /// This is the slice.
     Done(Slice),
-    /// A thread is committing: once more, a little later.
+    /// A thread is committing: try again a little later.
     Busy,
-    /// There is nothing to be closed.
+    /// There is nothing to close.
     Nothing,
 }
 
@@ -28,21 +28,22 @@ pub enum Closing {
 pub struct Collector {
     log: Arc<Log>,
     lanes: Vec<LaneEnd>,
-    /// The number of the slice that is closed next.
+    /// The number of the next slice to close.
     next: u64,
-    /// Where in the stream it begins.
+    /// The position of that slice in the stream.
     position: u64,
     stream: Stream,
-    /// The log was turned on behind slice `next - 1`: this comes next, and waits until [`Collector::begin`] says where in the stream.
+    /// The log was turned on after slice `next - 1`. This slice is next, and waits for [`Collector::begin`], which sets
+    /// its position.
     awaited: Option<u64>,
-    /// What a reader of the slice that was closed last has to know, if anybody wants to know that.
+    /// The dialect of the slice that was closed last, if dialects are determined.
     dialect: Dialect,
-    /// Of the slice that is being closed: the lanes that have more of it, by the stamp of what comes next there.
+    /// The lanes that have further records of the slice being closed, by the stamp of the next record.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl Collector {
-    /// Closes the slices of `log`, none of which was closed before.
+    /// Will close all slices of `log`. None may be closed before.
     pub fn new(log: &Arc<Log>, ends: LaneEnds) -> Collector {
         Collector {
             log: Arc::clone(log),
@@ -56,8 +57,8 @@ impl Collector {
         }
     }
 
-    /// Slice `first` is closed next, and begins at `position` of the stream: the log was [turned on](Log::turn_on) with it, or will be. All slices
-    /// that were open before must be closed.
+    /// Slice `first` is closed next, and begins at `position` of the stream. The log was or will be [turned
+    /// on](Log::turn_on) with this slice. All slices before that must be closed.
     ///
     /// # Panics
     /// If slice `first` was closed, or the log was turned on with another one.
@@ -70,36 +71,36 @@ impl Collector {
         (self.next, self.position, self.stream, self.awaited) = (first, position, self.stream.anew(), None);
     }
 
-    /// The log was turned on: its slices begin where the last one that was closed ended.
+    /// To be called after the log was turned on, if its slices begin where the last closed one ended.
     pub fn go_on(&mut self) {
         if let Some(first) = self.awaited {
             self.begin(first, self.position);
         }
     }
 
-    /// What a reader of the slice that was closed last has to know; to be [told](Self::tell_dialects) before.
+    /// The dialect of the slice that was closed last, if [`tell_dialects`](Self::tell_dialects) is on.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// From now on it is noted what readers of slices have to know, or not any more.
+    /// Whether the dialects of slices are determined from now on.
     pub fn tell_dialects(&mut self, tells: bool) {
         self.stream.tell_dialects(tells);
     }
 
-    /// Where in the stream the slice begins that is closed next.
+    /// The position of the next slice to close.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The number of the slice that is closed next. Behind the last slice before the log is turned on: that slice's number and 1, until
-    /// [`begin`](Self::begin).
+    /// The number of the next slice to close. After the log was turned off and on, this is the last closed slice's
+    /// number plus 1 until [`begin`](Self::begin).
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Closes the next slice if there is something in it, if it has ended, or if it may be empty; its bytes are appended to what
-    /// `payload` returns.
+    /// Closes the next slice if it is not empty, if it has ended, or if `may_be_empty`. Its bytes are appended to the
+    /// buffer that `payload` returns.
     pub fn close(&mut self, may_be_empty: bool, payload: impl FnOnce() -> Vec<u8>) -> Closing {
         let open = self.log.slice();
         if self.awaited.is_some() || open < self.next {
@@ -142,7 +143,7 @@ impl Collector {
         Closing::Done(slice)
     }
 
-    /// Adds a lane to the heads if what comes next there is in the slice that is being closed.
+    /// Adds a lane to the heads if its next record belongs to the slice being closed.
     fn add_head(&mut self, lane: usize) {
         if let Some(place) = self.lanes[lane].next().filter(|place| place.slice <= self.next) {
             assert!(

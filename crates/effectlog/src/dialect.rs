@@ -1,7 +1,7 @@
-//! What a reader of the stream has to know, and how the stream reads for one that knows less.
+//! What a reader of the stream has to understand, and how the stream is translated for a reader that understands less.
 //!
-//! Offsets in the stream are the same for all, so what a reader does not know is replaced by as many bytes. Redis passes over newlines between commands,
-//! and counts them.
+//! Offsets in the stream are the same for all readers, so what a reader does not understand is replaced by as many
+//! bytes. Redis skips newlines between commands, and counts them.
 //!
 //! | not known | instead | what the reader lacks |
 //! |---|---|---|
@@ -14,26 +14,26 @@ use crate::record::{Effect, write_number};
 /// The first release of Redis that knows a command.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum RedisVersion {
-    /// All that others can replicate from.
+    /// The oldest release that can be a replica.
     #[default]
     V7_0,
-    /// Fields of hashes expire.
+    /// Fields of hashes can expire.
     V7_4,
-    /// Fields of hashes are written and keep their time.
+    /// Fields of hashes can be written without changing their expiry.
     V8_0,
 }
 
 /// See the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Dialect {
-    /// The release of Redis that knows all commands but Darter's own.
+    /// The first release of Redis that knows all commands, except Darter's own.
     pub version: RedisVersion,
-    /// Whether there are commands of Darter's own.
+    /// Whether there are Darter's own commands.
     pub has_own: bool,
 }
 
 impl Dialect {
-    /// Takes note of the commands in a piece of another stream.
+    /// Adds the commands in a piece of another stream.
     pub(crate) fn add_copy(&mut self, piece: &[u8]) {
         let mut rest = piece;
         while let Some(next) = Next::split(&mut rest) {
@@ -43,7 +43,7 @@ impl Dialect {
         }
     }
 
-    /// Takes note of one more command.
+    /// Adds a command.
     pub(crate) fn add(&mut self, effect: Effect<'_>) {
         let name = effect.name();
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
@@ -59,16 +59,16 @@ impl Dialect {
     }
 }
 
-/// What comes next in a payload.
+/// The next part of a payload.
 enum Next<'p> {
     /// A command of the protocol.
     Command(Effect<'p>),
-    /// Lines: the copy of another stream has empty ones, and may have commands that are lines.
+    /// Lines: a copied stream contains empty ones, and may contain inline commands.
     Lines(&'p [u8]),
 }
 
 impl<'p> Next<'p> {
-    /// Takes it off the front; `None` at the end.
+    /// Takes the next part off the front; `None` at the end.
     fn split(rest: &mut &'p [u8]) -> Option<Next<'p>> {
         let length = match rest.first()? {
             b'*' => {
@@ -85,7 +85,8 @@ impl<'p> Next<'p> {
     }
 }
 
-/// The commands of a payload as a reader has them that knows this version of Redis: as many bytes; and how many are left out.
+/// Translates a payload for this release of Redis. The result has the same length. Also returns how many commands were
+/// left out.
 pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> (Vec<u8>, u64) {
     let mut out = Vec::with_capacity(payload.len());
     let mut left_out = 0;
@@ -113,7 +114,7 @@ pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> (Vec<u8>, u64
     (out, left_out)
 }
 
-/// `HSETEX key [KEEPTTL] FIELDS count field value …` as `HSET key field value …`, which is shorter.
+/// Writes `HSETEX key [KEEPTTL] FIELDS count field value …` as `HSET key field value …`, which is shorter.
 fn write_hset(effect: Effect<'_>, out: &mut Vec<u8>) {
     let args = effect.args();
     let word = args.iter().skip(2).position(|arg| arg.eq_ignore_ascii_case(b"FIELDS"));

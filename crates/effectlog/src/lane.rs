@@ -1,4 +1,4 @@
-//! Lanes: the ways that records take, one from each thread to the collector.
+//! Lanes: each takes the records of one thread to the collector.
 //!
 //! ```text
 //!              ┌─ ring:  … │ bytes of the record, u64 │ slice, u64 │ stamp, u64 │ record │ …   copied, takes no memory
@@ -6,10 +6,11 @@
 //!              └─ queue: what does not fit into the ring at that moment, as a value
 //! ```
 //!
-//! A commit never waits, and no record is too large: what does not fit goes through a queue that has no largest size. Each of the two ways keeps the
-//! order, and stamps of a thread only grow, so the collector takes from the one whose next stamp is smaller.
+//! A commit never waits, and no record is too large: what does not fit into the ring goes through a queue without a
+//! maximum size. Both keep the order, and stamps of a thread only grow, so the collector takes from the one whose next
+//! stamp is smaller.
 //!
-//! Not here: when a record may be taken. That all of a slice have arrived is what `log.rs` sees to.
+//! Not here: when a record may be taken. `log.rs` makes sure that all records of a slice have arrived.
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -18,13 +19,13 @@ use crate::record::{Record, Units};
 use crate::recorder::Place;
 use crate::sync::{Receiver, Sender, channel};
 
-/// Bytes of a ring: what a busy thread commits while the log thread is away for a millisecond. The model checker does not see into
-/// rings; there all records take the queue, which it does.
+/// The size of a ring: as much as a busy thread commits while the log thread is away for a millisecond. The model
+/// checker cannot see into rings, so with it all records take the queue.
 const RING_BYTES: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
-/// Bytes before a record in the ring.
+/// The bytes before a record in the ring.
 const HEAD_BYTES: usize = 24;
 
-/// A lane's two ends.
+/// The two ends of a new lane.
 pub(crate) fn lane() -> (LaneStart, LaneEnd) {
     let (ring_start, ring_end) = RingBuffer::new(RING_BYTES);
     let (queue_start, queue_end) = channel();
@@ -39,7 +40,7 @@ pub(crate) struct LaneStart {
 }
 
 impl LaneStart {
-    /// Sends `record`. What is left in it is not read.
+    /// Sends `record`. Its content afterwards is undefined.
     pub(crate) fn send(&mut self, place: Place, record: &mut Record) {
         let bytes = record.bytes();
         let needed = HEAD_BYTES + bytes.len();
@@ -58,30 +59,30 @@ impl LaneStart {
 /// The collector's end.
 pub(crate) struct LaneEnd {
     ring: Consumer<u8>,
-    /// What comes next in the ring, as far as is known.
+    /// The head of the next record in the ring, once it was read.
     in_ring: Option<Head>,
     queue: Receiver<(Place, Record)>,
     in_queue: Option<(Place, Record)>,
-    /// A record that lay partly at the end of the ring and partly at its beginning.
+    /// Holds a record that wraps around the end of the ring.
     joined: Vec<u8>,
 }
 
 impl LaneEnd {
-    /// Looks what has come. To be called when all records of a slice have arrived, before they are taken.
+    /// Looks for new records. To be called when all records of a slice have arrived, before they are taken.
     pub(crate) fn look(&mut self) {
         self.look_into_ring();
         self.look_into_queue();
     }
 
-    /// The place of the record that comes next, as far as the last [look](Self::look) saw. Of records that had not all arrived by then it
-    /// may be the wrong one.
+    /// The place of the next record, as of the last [look](Self::look). If not all records had arrived by then, it may
+    /// be wrong.
     pub(crate) fn next(&self) -> Option<Place> {
         let in_ring = self.in_ring.as_ref().map(|head| head.place);
         let in_queue = self.in_queue.as_ref().map(|(place, _)| *place);
         in_ring.into_iter().chain(in_queue).min_by_key(|place| place.stamp)
     }
 
-    /// Shows `reader` the record that comes next, and forgets it. Returns its bytes.
+    /// Passes the next record to `reader` and removes it. Returns its size in bytes.
     ///
     /// # Panics
     /// If there is none.
@@ -127,7 +128,7 @@ impl LaneEnd {
     }
 }
 
-/// What lies before a record in the ring.
+/// The bytes before a record in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Head {
     record_bytes: usize,

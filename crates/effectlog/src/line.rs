@@ -1,11 +1,12 @@
 //! A cache line of its own.
 
-/// Something that shares no cache line with anything else, nor the line beside it, which processors fetch with it.
+/// A value that shares neither its cache line nor the neighbouring one with anything else. Processors fetch the two
+/// together.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// Bytes of a line and the one beside it.
+/// The size of two cache lines.
 const LINE_BYTES: usize = 128;
 
 // Nothing else fits into what a `Line` takes, wherever it stands.

@@ -1,4 +1,4 @@
-//! The log of all threads: where records go, and how each gets its place in the one order.
+//! The log of all threads: receives records, and gives each its place in one order.
 //!
 //! The order is by the number of the slice, then by stamp, which is max(ticks, the thread's last + 1, last of every entered shard + 1).
 //! Both are read or made while the changed shards are held:
@@ -33,59 +33,59 @@ use crate::record::Record;
 use crate::recorder::{Place, Recorder, Sink, Switch};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
-/// How often the collector looks at a thread that commits before its caller is to come back: some hundred nanoseconds, longer than a
-/// commit takes.
+/// How often the collector checks a committing thread before it gives up for now: for some hundred nanoseconds, which
+/// is longer than a commit takes.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
 
-/// What a commit leaves out: tests ask the model checker whether it finds out.
+/// A deliberate defect. Tests check that the model checker finds it.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
     /// Nothing.
     None,
-    /// The fence of who commits.
+    /// A commit has no fence.
     NoFenceAtCommit,
-    /// The fence of the collector.
+    /// The collector has no fence.
     NoFenceAtClose,
-    /// The fence of the collector where a cut has ended the slice.
+    /// The collector has no fence if a cut has ended the slice.
     NoFenceAfterCut,
-    /// Being busy.
+    /// A commit does not set `busy`.
     NotBusy,
-    /// That a stamp is above those of the shards.
+    /// A stamp may be lower than those of the shards.
     StampOfItsOwn,
-    /// That the record is sent before the thread says that it is not busy.
+    /// The record is sent after `busy` is cleared.
     SentTooLate,
 }
 
-/// A counter that goes with real time.
+/// A counter that advances with real time.
 pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What a thread and the collector tell each other beside the records.
+/// State that a thread and the collector share beside the records.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     thread: Line<ThreadSide>,
-    /// Bytes of the records that are in a slice: what the collector writes.
+    /// How many bytes of records are in slices. Written by the collector.
     merged_bytes: Line<AtomicU64>,
 }
 
-/// What the thread writes.
+/// The part that the thread writes.
 #[derive(Debug, Default)]
 struct ThreadSide {
     /// The thread is committing, and may have read the number of a slice that is being closed.
     busy: AtomicBool,
-    /// Bytes of all records that it has sent.
+    /// How many bytes of records the thread has sent.
     sent_bytes: AtomicU64,
 }
 
 /// See the head of this file.
 pub struct Log {
-    /// The number of the slice that is open.
+    /// The number of the open slice.
     slice: Line<AtomicU64>,
-    /// Whether there is anybody for what is recorded. Changed while one thread holds all shards, and so are the next two.
+    /// Whether anybody uses the records. This and the next two change only while one thread holds all shards.
     is_on: AtomicBool,
-    /// It is a copy of another stream, and nothing that threads do themselves is in it.
+    /// The log holds copies of another stream, and not the effects of this server's threads.
     copies: AtomicBool,
-    /// Whether what threads do is recorded: it is on, and no copy.
+    /// Whether effects of threads are recorded: the log is on, and does not hold copies.
     records: Switch,
     boundaries: Boundaries,
     accounts: Box<[Account]>,
@@ -93,7 +93,7 @@ pub struct Log {
     mutant: Mutant,
 }
 
-/// What a thread commits through.
+/// The sink of a thread's recorder.
 struct Track {
     log: Arc<Log>,
     thread: usize,
@@ -102,13 +102,13 @@ struct Track {
 }
 
 impl Log {
-    /// A log of so many threads, which is off, with what records for each of them, and what a [`Collector`](crate::Collector) is made of. `ticks`
-    /// counts with real time, as far as the cores agree.
+    /// Creates a log for so many threads, which is off; a recorder for each thread; and the ends for a
+    /// [`Collector`](crate::Collector). `ticks` advances with real time, as far as processor cores agree on it.
     pub fn new(threads: usize, ticks: Ticks) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         Log::with_mutant(threads, ticks, Mutant::None)
     }
 
-    /// The same with something left out.
+    /// Creates the same with a deliberate defect.
     #[doc(hidden)]
     pub fn with_mutant(threads: usize, ticks: Ticks, mutant: Mutant) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         let log = Arc::new(Log {
@@ -131,9 +131,9 @@ impl Log {
         (log, recorders, LaneEnds(ends))
     }
 
-    /// From now on what is committed is recorded, in slices from `first` on. The caller holds all shards. Returns the slice that was
-    /// open: what was committed before is in it or before it. The collector closes that one, and nothing more until it
-    /// [begins](crate::Collector::begin) with `first`.
+    /// Records commits from now on, in slices from `first` on. The caller holds all shards. Returns the number of the
+    /// slice that was open: earlier commits are in it or in earlier ones. The collector closes that slice, and no
+    /// further one before it [begins](crate::Collector::begin) with `first`.
     ///
     /// # Panics
     /// If slice `first` was open before.
@@ -148,7 +148,7 @@ impl Log {
         last
     }
 
-    /// From now on nothing is recorded. The caller holds all shards. Returns the last slice of what was recorded; it ends as by a
+    /// Stops recording. The caller holds all shards. Returns the number of the last slice, which ends as with a
     /// [`cut`](Self::cut).
     pub fn turn_off(&self) -> u64 {
         self.is_on.store(false, Ordering::Release);
@@ -156,8 +156,8 @@ impl Log {
         self.cut().slice()
     }
 
-    /// From now on only [copies](Recorder::push_copy) of another stream are in it, or only what threads do. The caller holds all shards. If it is
-    /// on, that is a [`cut`](Self::cut), which is returned.
+    /// From now on holds only [copies](Recorder::push_copy) of another stream, or only effects of threads. The caller
+    /// holds all shards. If the log is on, this makes a [`cut`](Self::cut) and returns it.
     pub fn set_copying(&self, copies: bool) -> Option<Cut> {
         self.copies.store(copies, Ordering::Release);
         self.note_recorded();
@@ -168,44 +168,44 @@ impl Log {
         self.records.0.store(self.is_on() && !self.copies.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Whether there is anybody for what is recorded.
+    /// Whether anybody uses the records.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// The number of the slice that is open.
+    /// The number of the open slice.
     pub fn slice(&self) -> u64 {
         self.slice.0.load(Ordering::Relaxed)
     }
 
-    /// Ends the slice that is open. The caller holds all shards, so nobody is committing. There may be any number of cuts before the collector
-    /// has closed the slice of the first.
+    /// Ends the open slice. The caller holds all shards, so no thread is committing. Further cuts may be made before
+    /// the collector has closed this slice.
     pub fn cut(&self) -> Cut {
         self.boundaries.cut(|| self.slice.0.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// Whether something was sent that is in no slice yet.
+    /// Whether records were sent that are in no slice yet.
     pub fn has_pending(&self) -> bool {
         self.accounts.iter().any(|account| account.pending_bytes() > 0)
     }
 
-    /// Bytes of all that was ever sent.
+    /// How many bytes of records were ever sent.
     pub fn sent_bytes(&self) -> u64 {
         self.accounts.iter().map(|account| account.thread.0.sent_bytes.load(Ordering::Acquire)).sum()
     }
 
-    /// Bytes of what was sent and is in no slice yet.
+    /// How many bytes of records were sent and are in no slice yet.
     pub fn pending_bytes(&self) -> u64 {
         self.accounts.iter().map(Account::pending_bytes).sum()
     }
 
-    /// The boundary after `slice`, which has ended, if somebody else than the collector ended it. To be asked once.
+    /// Takes out the boundary after `slice`, which has ended, unless the collector ended it.
     pub(crate) fn take_boundary(&self, slice: u64) -> Option<Boundary> {
         self.boundaries.take(slice)
     }
 
-    /// Ends the slice `open`, unless somebody else does so first.
+    /// Ends slice `open`, unless it has already ended.
     pub(crate) fn end(&self, open: u64) {
         let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
         if self.mutant == Mutant::NoFenceAfterCut {
@@ -213,8 +213,8 @@ impl Log {
         }
     }
 
-    /// Whether the slice that the caller saw to have ended is complete: every record in it was sent, and will be received. If not, a thread is
-    /// committing at this moment. Steps 1 and 2 of closing, see the head of this file.
+    /// Whether a slice that has ended is complete: all its records were sent and will be received. If not, a thread is
+    /// committing now. These are steps 1 and 2 of closing, see the head of this file.
     pub(crate) fn is_complete(&self) -> bool {
         if !matches!(self.mutant, Mutant::NoFenceAtClose | Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
@@ -224,7 +224,7 @@ impl Log {
         !self.accounts.iter().any(is_busy)
     }
 
-    /// So much of what `thread` has recorded is in a slice.
+    /// Records that so many more bytes of `thread` are in a slice.
     pub(crate) fn note_merged(&self, thread: usize, bytes: u64) {
         let merged = &self.accounts[thread].merged_bytes.0;
         merged.store(merged.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);

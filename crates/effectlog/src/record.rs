@@ -7,21 +7,21 @@
 //!   effect   database, u32 │ bytes of command, u64 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
 //! ```
 //!
-//! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
-//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of 0 is free: it tells a piece of
-//! another stream, which a replica copies as it came.
+//! Numbers are little-endian. A command is encoded as in the replication stream, so whoever writes the stream only
+//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of
+//! 0 can mark a piece of another server's stream, which a replica copies as it came.
 
-/// What the names of Darter's own commands begin with, in any case.
+/// The prefix of Darter's own commands, in any case.
 const OWN: &[u8] = b"DARTER.";
 
-/// The database of an effect that is about none, such as `PING`.
+/// The database of an effect that needs none, such as `PING`.
 pub const NO_DB: u32 = u32::MAX;
 
-/// In the place of a count of effects: a piece of another stream.
+/// Marks a piece of another stream, in the place of the number of effects.
 const COPIED: u32 = 0;
-/// Bytes of the two numbers before a unit, and before an effect.
+/// The size of the numbers before a unit and before an effect.
 const HEAD_BYTES: usize = 12;
-/// Bytes of a command beyond those of its arguments, as far as is to be expected: for itself, and for each argument.
+/// The expected size of a command beyond the bytes of its arguments: for the command, and for each argument.
 const COMMAND_BYTES: usize = 8;
 const ARG_BYTES: usize = 12;
 
@@ -29,12 +29,12 @@ const ARG_BYTES: usize = 12;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
     bytes: Vec<u8>,
-    /// The unit that is not complete: where its head lies, and how many effects it has.
+    /// The unit that is not complete: the position of its head, and its number of effects.
     open: Option<(usize, u32)>,
 }
 
 impl Record {
-    /// Adds the effect of running `args` against database `db` to the last unit; begins one if none is open.
+    /// Adds the effect of running `args` on database `db`. It belongs to the open unit, or begins one.
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
         let bytes = &mut self.bytes;
         // At once: a record begins without memory, and most have one effect.
@@ -58,7 +58,8 @@ impl Record {
         fill(bytes, head, db);
     }
 
-    /// Adds a piece of another stream, before which `db` was selected there ([`NO_DB`]: nobody knows). What it says happens as a whole.
+    /// Adds a piece of another stream as one unit. `db`: the database that was selected there before it ([`NO_DB`]:
+    /// unknown).
     pub fn push_copy(&mut self, db: u32, piece: &[u8]) {
         self.end_unit();
         let unit = self.bytes.len();
@@ -75,28 +76,28 @@ impl Record {
         }
     }
 
-    /// Whether it has no effects.
+    /// Whether the record has no effects.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes that it takes.
+    /// The size of the record in bytes.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its units. All must have ended.
+    /// The units of the record. All must have ended.
     pub fn units(&self) -> Units<'_> {
         Units::of(self.bytes())
     }
 
-    /// The same as [`Units::of`] reads them.
+    /// The bytes that [`Units::of`] reads.
     pub(crate) fn bytes(&self) -> &[u8] {
         debug_assert!(self.open.is_none(), "a unit that is not complete is nobody's business");
         &self.bytes
     }
 
-    /// Empties it; keeps at most `bytes_max` of memory.
+    /// Empties the record. At most `bytes_max` of its memory are kept.
     pub(crate) fn clear(&mut self, bytes_max: usize) {
         self.open = None;
         self.bytes.clear();
@@ -104,14 +105,14 @@ impl Record {
     }
 }
 
-/// Writes the head at `head`: `number`, and how many bytes have come after the head.
+/// Writes the head at position `head`: `number`, and how many bytes follow the head.
 fn fill(bytes: &mut [u8], head: usize, number: u32) {
     let length = (bytes.len() - head - HEAD_BYTES) as u64;
     bytes[head..][..4].copy_from_slice(&number.to_le_bytes());
     bytes[head + 4..][..8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Takes what begins with a head off the front of `bytes`: its number, and the bytes after the head.
+/// Takes a head and the bytes that it announces off the front of `bytes`. Returns its number and those bytes.
 fn split<'r>(bytes: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<8>()?;
@@ -142,7 +143,7 @@ pub(crate) fn write_number(bytes: &mut Vec<u8>, sign: u8, number: usize) {
 pub struct Units<'r>(&'r [u8]);
 
 impl<'r> Units<'r> {
-    /// Those of the record whose bytes these are.
+    /// The units in the bytes of a record.
     pub(crate) fn of(bytes: &'r [u8]) -> Units<'r> {
         Units(bytes)
     }
@@ -157,7 +158,7 @@ impl<'r> Iterator for Units<'r> {
     }
 }
 
-/// What happens as a whole or not at all. It has at least one effect, or is a piece of another stream.
+/// Effects that are applied together or not at all. A unit has at least one effect, or is a piece of another stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'r> {
     count: u32,
@@ -165,18 +166,18 @@ pub struct Unit<'r> {
 }
 
 impl<'r> Unit<'r> {
-    /// Whether it takes `MULTI` and `EXEC` to keep its effects together.
+    /// Whether the unit needs `MULTI` and `EXEC`, because it has several effects.
     pub fn is_transaction(self) -> bool {
         self.count > 1
     }
 
-    /// If it is a piece of another stream: that, and which database was selected there before ([`NO_DB`]: nobody knows).
+    /// For a piece of another stream: the database that was selected before it ([`NO_DB`]: unknown), and the piece.
     pub fn copied(self) -> Option<(u32, &'r [u8])> {
         let mut piece = self.effects;
         if self.count == COPIED { split(&mut piece) } else { None }
     }
 
-    /// Its effects, in order. Of a piece of another stream there are none.
+    /// The effects in order. A piece of another stream has none.
     pub fn effects(self) -> Effects<'r> {
         Effects(if self.count == COPIED { &[] } else { self.effects })
     }
@@ -198,14 +199,14 @@ impl<'r> Iterator for Effects<'r> {
 /// A command that makes a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effect<'r> {
-    /// The database it is run against.
+    /// The database that the command runs on.
     pub db: u32,
-    /// The command as the protocol has it.
+    /// The command in the protocol.
     pub command: &'r [u8],
 }
 
 impl<'r> Effect<'r> {
-    /// The first command of a stream, and what comes behind it. It is about no database that could be known here.
+    /// The first command of a stream, and the rest. Its database is unknown here.
     pub(crate) fn split_first(stream: &'r [u8]) -> (Effect<'r>, &'r [u8]) {
         let mut rest = stream;
         for _ in 0..take_number(&mut rest) {
@@ -215,7 +216,7 @@ impl<'r> Effect<'r> {
         (Effect { db: NO_DB, command: &stream[..stream.len() - rest.len()] }, rest)
     }
 
-    /// The name of the command, in any case.
+    /// The command's name, in any case.
     pub(crate) fn name(self) -> &'r [u8] {
         let mut rest = self.command;
         let _argument_count = take_number(&mut rest);
@@ -223,12 +224,12 @@ impl<'r> Effect<'r> {
         &rest[..name_bytes]
     }
 
-    /// Whether it is a command of Darter that Redis does not know.
+    /// Whether the command is Darter's own, so that Redis does not know it.
     pub fn is_darters_own(self) -> bool {
         self.name().get(..OWN.len()).is_some_and(|name| name.eq_ignore_ascii_case(OWN))
     }
 
-    /// The command's arguments, its name first.
+    /// The command's arguments, with its name first.
     pub fn args(self) -> Vec<&'r [u8]> {
         let mut rest = self.command;
         let mut args = Vec::with_capacity(take_number(&mut rest));
@@ -241,7 +242,7 @@ impl<'r> Effect<'r> {
     }
 }
 
-/// Takes a line that [`write_number`] wrote off the front.
+/// Takes a line of [`write_number`] off the front.
 fn take_number(rest: &mut &[u8]) -> usize {
     let end = rest.iter().position(|byte| *byte == b'\r').expect("a line ends");
     let number = rest[1..end].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));

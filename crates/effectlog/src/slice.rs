@@ -2,26 +2,26 @@
 
 use crate::dialect::{self, RedisVersion};
 
-/// See the head of this file. Slices are numbered without a gap, and each begins where the one before ended.
+/// See the head of this file. Slices are numbered without gaps, and each begins at the end of the one before.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Slice {
-    /// Its number.
+    /// The slice's number.
     pub number: u64,
-    /// Where in the stream `payload` begins, in bytes.
+    /// The position of `payload` in the stream, in bytes.
     pub position: u64,
-    /// The database that is selected before `payload`; `None`: `payload` selects one before it needs one.
+    /// The database that is selected before `payload`. `None`: `payload` selects one before it needs it.
     pub db: Option<u32>,
-    /// Commands of the protocol, all of them complete; perhaps none.
+    /// Complete commands of the protocol, or nothing.
     pub payload: Vec<u8>,
 }
 
 impl Slice {
-    /// Where in the stream the next slice begins.
+    /// The position of the next slice.
     pub fn end(&self) -> u64 {
         self.position + self.payload.len() as u64
     }
 
-    /// Its payload as somebody reads it who knows what this release of Redis knows (`None`: everything): as many bytes.
+    /// The payload, translated for this release of Redis (`None`: not translated). The result has the same length.
     pub fn into_payload(self, version: Option<RedisVersion>) -> Vec<u8> {
         match version {
             Some(version) => dialect::translated(&self.payload, version).0,

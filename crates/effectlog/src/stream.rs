@@ -1,49 +1,49 @@
-//! The stream of replication: records as the bytes that a Redis replica reads and an append-only file holds.
+//! The replication stream: records as the bytes that a Redis replica reads and an append-only file contains.
 
 use crate::dialect::Dialect;
 use crate::record::{NO_DB, Units, write_number};
 
-/// Writes records one behind the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
-/// effects. Pieces of another stream are written as they are.
+/// Writes records one after the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
+/// effects. Pieces of another stream are written unchanged.
 ///
-/// By default it writes everything, for Darter. [`Stream::for_redis`] leaves out what Redis does not know, so an offset in the one
-/// is none in the other.
+/// By default everything is written, for Darter. [`Stream::for_redis`] leaves out what Redis does not know. So offsets
+/// of the two kinds cannot be compared.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// The reader knows the commands of Redis only.
+    /// The reader knows only commands of Redis.
     is_for_redis: bool,
-    /// The database that the reader has selected; at first it is not known.
+    /// The database that the reader has selected; unknown at first.
     db: Option<u32>,
-    /// What was selected before the first piece of another stream since this was asked last.
+    /// The database selected before the first piece of another stream since [`Stream::take_copied_from`].
     copied_from: Option<u32>,
-    /// What a reader has to know, if it is to be told.
+    /// Whether dialects are determined.
     tells_dialects: bool,
     dialect: Dialect,
 }
 
 impl Stream {
-    /// For a replica that is Redis: leaves out [Darter's own commands](crate::Effect::is_darters_own), and writes `MULTI` and `EXEC`
-    /// only around several of the others.
+    /// For Redis as a replica: leaves out [Darter's own commands](crate::Effect::is_darters_own), and writes `MULTI`
+    /// and `EXEC` only around several of the other commands.
     pub fn for_redis() -> Stream {
         Stream { is_for_redis: true, ..Stream::default() }
     }
 
-    /// A stream of the same kind whose reader has selected nothing yet.
+    /// A stream of the same kind for a reader that has not selected a database.
     pub(crate) fn anew(&self) -> Stream {
         Stream { is_for_redis: self.is_for_redis, tells_dialects: self.tells_dialects, ..Stream::default() }
     }
 
-    /// From now on it is noted what a reader has to know.
+    /// Whether the dialect is determined from now on.
     pub(crate) fn tell_dialects(&mut self, tells: bool) {
         self.tells_dialects = tells;
     }
 
-    /// What a reader has to know for what was written since this was asked last.
+    /// The dialect of what was written since the last call.
     pub(crate) fn take_dialect(&mut self) -> Dialect {
         std::mem::take(&mut self.dialect)
     }
 
-    /// What was selected before the first piece of another stream since this was asked last, if that is known.
+    /// The database selected before the first piece of another stream since the last call, if it is known.
     pub(crate) fn take_copied_from(&mut self) -> Option<u32> {
         self.copied_from.take().filter(|db| *db != NO_DB)
     }

@@ -1,4 +1,4 @@
-//! What threads share: the model checker's under `--cfg loom`, the standard ones otherwise.
+//! Atomics and cells shared by threads: the model checker's under `--cfg loom`, the standard ones otherwise.
 
 pub(crate) use std::sync::{Arc, PoisonError};
 
@@ -15,8 +15,9 @@ pub(crate) use std::sync::mpsc::{Receiver, Sender, channel};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Queues in the model. What was sent lies where the checker does not look; how much that is, is an atomic number, which a receiver may see
-/// late. (With the checker's own channels and locks, an empty queue would be a fact that no order of the threads can change.)
+/// Queues for the model checker. The records are stored where it does not look; their number is atomic, and a receiver
+/// may see it late. (With the checker's own channels and locks, no order of threads could change whether a queue is
+/// empty.)
 #[cfg(loom)]
 mod modelled {
     use std::collections::VecDeque;

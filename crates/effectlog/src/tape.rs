@@ -1,9 +1,9 @@
 //! A tape: the records of all threads in memory, put in order. Tests read it.
 //!
-//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while the shards that it
-//! changed are held: of two records that met in a shard, the later one takes its stamp after the earlier one did. The
-//! stamps come from one counter, which is a line that all threads write: good enough for a test. A log that is always on
-//! wants stamps that threads make by themselves.
+//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while its shards are held:
+//! of two records that met in a shard, the later one takes its stamp after the earlier one. The stamps come from one
+//! counter, a cache line to which all threads write: good enough for a test. A log that is always on needs stamps that
+//! threads create by themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::record::Record;
 use crate::recorder::{Place, Sink};
 
-/// A record and its place in the order.
+/// A record and its stamp.
 type Stamped = (u64, Record);
 
-/// What all threads have recorded; clones are the same tape.
+/// The records of all threads. Clones share the same tape.
 #[derive(Clone, Debug, Default)]
 pub struct Tape(Arc<Shared>);
 
@@ -24,7 +24,7 @@ struct Shared {
     tracks: Mutex<Vec<Arc<Mutex<Vec<Stamped>>>>>,
 }
 
-/// Where one thread's records go.
+/// The sink of one thread.
 #[derive(Debug)]
 struct Track {
     tape: Tape,
@@ -32,14 +32,14 @@ struct Track {
 }
 
 impl Tape {
-    /// A sink for one more thread.
+    /// A sink for another thread.
     pub fn track(&self) -> Box<dyn Sink> {
         let records = Arc::default();
         locked(&self.0.tracks).push(Arc::clone(&records));
         Box::new(Track { tape: self.clone(), records })
     }
 
-    /// Takes what was recorded since the last time, in order. Nobody may be recording meanwhile.
+    /// Takes out what was recorded since the last call, in order. No thread may be recording.
     pub fn take(&self) -> Vec<Record> {
         let tracks = locked(&self.0.tracks);
         let mut records: Vec<Stamped> =

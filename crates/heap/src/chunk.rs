@@ -1,14 +1,16 @@
 //! The blocks of one chunk: which are free, and which of their pages have memory.
 //!
-//! A chunk is a mebibyte, cut into large blocks of one size. They are many pages long, so the pages of a free block can go back to the system
-//! while its neighbours are in use; nothing has to move for that. Pages that two blocks share go when both are free.
+//! A chunk is a mebibyte, cut into large blocks of one size. These are many pages long, so the pages of a free block
+//! can be returned to the system while its neighbours are in use; nothing has to be moved for that. A page that two
+//! blocks share is returned when both are free.
 //!
 //! ```text
 //!  blocks   │ used     │ free     │ free     │ used     │
 //!  pages    │ ██ │ ██ │ ██ │    │    │    │ ██ │ ██ │     █: has memory
 //! ```
 //!
-//! Not here: whose a chunk is and where it lies (`chunks.rs`), which chunk a block comes from (`large.rs`).
+//! Not here: which heap a chunk belongs to and where it is (`chunks.rs`), and which chunk a block comes from
+//! (`large.rs`).
 
 use std::ops::{BitAnd, BitOr, Not, Range};
 

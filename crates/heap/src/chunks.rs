@@ -1,7 +1,7 @@
-//! The addresses that chunks come from, and the chunks that nobody has.
+//! The address range that chunks come from, and the chunks that no heap has.
 //!
-//! As with slabs ([`crate::region`]): one long stretch of addresses, a table apart of what is known of each chunk, and a pool. Chunks
-//! in the pool have no memory.
+//! As with slabs ([`crate::region`]), there is one long address range, a separate table with the state of each chunk,
+//! and a pool. Chunks in the pool have no memory.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! The sizes of small blocks.
 //!
-//! They lie so close that a block which is not tiny takes at most a sixteenth more than was asked for. General allocators
-//! have four sizes for each doubling and waste a tenth. Every multiple of 64 bytes is one of them, for blocks that are to be
-//! aligned to a line. Large blocks have steps of a kibibyte up to 32, then eight sizes for each doubling.
+//! They are so close to each other that a block which is not tiny takes at most a sixteenth more than requested.
+//! General allocators have four sizes for each doubling and waste a tenth. Every multiple of 64 bytes is one of the
+//! sizes, for blocks that have to be aligned to a cache line. Large blocks have steps of a kibibyte up to 32 KiB, then
+//! eight sizes for each doubling.
 
 /// Bytes of the largest small block.
 pub(crate) const SMALL_BYTES_MAX: usize = BANDS[2].last;

@@ -1,8 +1,8 @@
 //! How much memory the process has allocated.
 //!
-//! Each thread counts in a cell of its own with plain loads and stores; threads beyond [`CELLS`] share the last
-//! cell. A block may be freed by another thread than the one that asked for it: single cells may be negative, only
-//! their sum means something.
+//! Each thread counts in a cell of its own with plain loads and stores; threads beyond [`CELLS`] share the last cell. A
+//! block may be freed by another thread than the one that allocated it, so single cells may be negative; only their sum
+//! has a meaning.
 
 use std::cell::Cell as LocalCell;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

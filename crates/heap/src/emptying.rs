@@ -1,14 +1,15 @@
-//! Slabs that are to be emptied, so that their memory can go back: what defragmentation begins with.
+//! Chooses slabs to be emptied, so that their memory can be returned: the first step of defragmentation.
 //!
 //! ```text
 //!  a class:   ███▌  █▌    ██▌   ▌     █     ██▌        6 slabs, 3 are enough for their blocks
 //!             keep  empty keep  empty empty keep       no block is taken from those to be emptied
 //! ```
 //!
-//! A heap does this for its own slabs, the emptiest of each class, in two rounds over the table of slabs: the first counts how full
-//! they are, the second puts those apart that are not needed. From then on [`is_to_move`](crate::is_to_move) says so of their
-//! blocks, to any thread, and a block that is allocated in place of one of them lies elsewhere. An emptied slab goes the way of all
-//! others, and those that are empty already go at once. One that was not emptied stays apart until another [`Emptying`] finds that it is needed.
+//! A heap does this for its own slabs, the emptiest of each class, in two passes over the table of slabs: the first
+//! counts how full they are, the second sets those aside that are not needed. From then on
+//! [`is_to_move`](crate::is_to_move) is true of their blocks, for any thread, and a block that is allocated to replace
+//! one of them is elsewhere. An emptied slab is returned like any other; empty ones are returned at once. A slab that
+//! was not emptied stays aside until another [`Emptying`] finds that it is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,6 +1,6 @@
-//! The allocator for everything beyond 512 KiB and for threads without a heap: mimalloc, and what is to be known of it. Above 4 MiB it is
-//! the system itself: such blocks grow without being copied, and go back when they are freed. Under Miri, which runs no C, it is the
-//! system's.
+//! The allocator for blocks beyond 512 KiB and for threads without a heap: mimalloc, and what has to be known about it.
+//! Above 4 MiB it is the system itself: such blocks grow without being copied, and are returned when they are freed.
+//! Under Miri, which runs no C, it is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_long, c_void};

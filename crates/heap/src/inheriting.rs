@@ -1,11 +1,12 @@
-//! What lies in heaps that no thread has any more goes to the heap of one that serves.
+//! Moves what is in heaps without a thread to the heap of a serving thread.
 //!
-//! A thread that loads data makes them on a heap of its own and then ends ([`own`](crate::own), [`disown`](crate::disown)). The next thread
-//! that asks for a heap gets that one, with the data. But a server that loads while it serves has no such thread: there one of its
-//! threads takes over the slabs and the chunks, a bounded piece at a time, as a part of its rounds (`purging.rs`).
+//! A thread that loads data allocates them on a heap of its own and then ends ([`own`](crate::own),
+//! [`disown`](crate::disown)). The next thread that asks for a heap gets that one, with the data. But in a server that
+//! loads while it serves, no new thread comes. There, one of the serving threads takes over the slabs and the chunks, a
+//! bounded piece at a time, as a part of its rounds (`purging.rs`).
 //!
-//! Whoever frees a block may have read the number of the old heap, and posts the block there. So the old heap sends on what comes
-//! later. It has nothing itself by then, and waits for another thread that asks for a heap.
+//! A thread that frees a block may have read the number of the old heap, and posts the block there. So the old heap
+//! forwards what arrives later. It has nothing itself by then, and waits for another thread that asks for a heap.
 
 use crate::local::Local;
 use crate::owned::{self, Idle, with_local};

@@ -1,7 +1,8 @@
-//! How much memory is kept in which no block lies, and how much may be.
+//! How much memory without blocks is kept, and how much may be.
 //!
-//! Freed memory is kept for a while, as whoever freed it often wants as much again. Where the whole process may take only so much
-//! (`maxmemory`), and sizes change, what is kept for one size is missing for another: then it goes back at once.
+//! Freed memory is kept for a while, because whoever freed it often needs as much again. If the whole process may take
+//! only so much (`maxmemory`), and sizes change, memory kept for one size is missing for another: then it is returned
+//! at once.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 

@@ -1,9 +1,9 @@
 //! The large blocks of one thread's heap, above 8 KiB and up to 512 KiB.
 //!
-//! They come from chunks (`chunk.rs`) of one size each. A chunk with room is in the list of its size, one without any block in a list
-//! from which every size takes. [`Large::cool`] goes over the chunks now and then and lets go of pages that nobody has wanted since
-//! the time before; if more is kept than there may be ([`crate::kept`]), they go at once. Blocks that other threads free come
-//! by post, as small ones do, but each alone.
+//! They come from chunks (`chunk.rs`) of one size each. A chunk with free blocks is in the list of its size; a chunk
+//! without any used block is in a list from which every size takes. [`Large::cool`] visits the chunks now and then and
+//! returns pages that nobody has used since its last visit; if more is kept than allowed ([`crate::kept`]), pages are
+//! returned at once. Blocks that other threads free arrive by post, as small ones do, but one by one.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,8 +1,8 @@
 //! A stack of freed blocks to which any thread adds, and which one thread takes as a whole.
 //!
-//! Nobody takes single blocks off it, so there is no ABA problem. What a block contained, and the links between blocks, are seen
-//! by whoever takes them: posting releases, taking acquires. `tests/loom_letterbox.rs` puts this very file, with atomics and
-//! blocks of its own, under the model checker; hence `super`.
+//! Nobody takes single blocks off it, so there is no ABA problem. Whoever takes the blocks sees their contents and the
+//! links between them: posting releases, taking acquires. `tests/loom_letterbox.rs` includes this very file, with
+//! atomics and blocks of its own, and checks it with the model checker; hence `super`.
 
 use std::ptr;
 

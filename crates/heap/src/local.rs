@@ -1,7 +1,8 @@
 //! The heap of one thread.
 //!
-//! It has slabs, each cut into blocks of one size, and takes blocks from the one that is current for their size until that is
-//! full. A block goes back to its slab. If that is another heap's, it goes there by post ([`crate::mail`]).
+//! It has slabs, each cut into blocks of one size, and takes blocks from the current slab of their size until that is
+//! full. A freed block goes back to its slab. If the slab belongs to another heap, the block goes there by post
+//! ([`crate::mail`]).
 
 use std::ops::Range;
 use std::ptr;

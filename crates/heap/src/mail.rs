@@ -1,7 +1,7 @@
-//! Freed blocks on their way to the heap that they came from.
+//! Freed blocks on their way to the heap that allocated them.
 //!
-//! A thread collects what it frees of others' blocks, by owner, and posts it several at a time: one write to a line that
-//! two threads share, instead of one for each block. Large blocks are posted one by one.
+//! A thread collects the blocks of other heaps that it frees, by owner, and posts several at a time: one write to a
+//! line that two threads share, instead of one for each block. Large blocks are posted one by one.
 
 use std::array;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Which thread has which heap.
+//! Which thread owns which heap.
 
 use std::cell::Cell;
 use std::ptr;

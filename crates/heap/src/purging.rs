@@ -1,8 +1,8 @@
-//! Giving back to the system, in short slices, what no block lies in.
+//! Returns memory without blocks to the system, in short slices.
 //!
-//! A *round* gives back what has lain free since the round before: pages of large blocks of the own heap, and, in one thread, slabs in
-//! the pool; then mimalloc looks at what it has. That thread also takes over what lies in heaps that no thread has (`inheriting.rs`). Rounds come as often as [`ROUND_MS`] says, so freed memory is kept for once to twice
-//! as long.
+//! A *round* returns what has been free since the round before: pages of large blocks of the own heap and, on one
+//! thread, slabs in the pool; then mimalloc checks what it has. That thread also takes over what is in heaps without a
+//! thread (`inheriting.rs`). Rounds come every [`ROUND_MS`], so freed memory is kept for once to twice as long.
 
 use crate::inheriting::Inheriting;
 use crate::owned::with_local;

@@ -1,9 +1,10 @@
-//! The address range that slabs come from, and the slabs that nobody has.
+//! The address range that slabs come from, and the slabs that no heap has.
 //!
-//! One long stretch of addresses is reserved at the start; the system gives memory page by page as it is touched. It is cut
-//! into slabs of [`SLAB_BYTES`]. What is known of a slab stands apart from it, in a table, so that an address tells where.
+//! One long address range is reserved at the start; the system gives memory page by page as it is touched. The range is
+//! cut into slabs of [`SLAB_BYTES`]. The state of a slab is stored apart from it, in a table, so that an address tells
+//! which entry.
 //!
-//! A slab without blocks goes to the pool, where it waits for anybody. One that waited long enough loses its memory
+//! A slab without blocks goes to the pool, from which any heap takes. One that has waited long enough loses its memory
 //! ([`Region::cool_some`]), but not its addresses.
 
 #[cfg(miri)]

@@ -1,6 +1,6 @@
-//! A buffer that begins where the system wants it when bytes go past its cache: at a multiple of 4 KiB.
+//! A buffer for writes past the system's cache, which must begin at a multiple of 4 KiB.
 //!
-//! It is a vector with something to spare, of which the part behind the first such address is used.
+//! It is a vector with some spare bytes. The data begin at the first such address in it.
 
 use proactor::DIRECT_BYTES;
 
@@ -8,7 +8,7 @@ use proactor::DIRECT_BYTES;
 #[derive(Default)]
 pub(crate) struct Buffer {
     memory: Vec<u8>,
-    /// Where in `memory` it begins.
+    /// Where in `memory` the data begin.
     start: usize,
     len: usize,
 }
@@ -20,7 +20,7 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// What it holds.
+    /// Its contents.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.start..][..self.len]
     }

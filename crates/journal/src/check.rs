@@ -1,14 +1,14 @@
-//! What `--check-journal` tells of a folder.
+//! The report of `--check-journal` about a folder.
 //!
-//! A check only reads, takes no lock, and may look at a folder that a server is writing to. There it can meet a log that grows
-//! while it looks for what comes behind its end, and segments that go when the journal gets another base. So what looks like a torn
-//! tail or like damage is looked at again:
+//! A check only reads and takes no lock, so it may look at a folder that a server is writing to. The log may grow while
+//! the check searches behind its end, and segments may disappear when the journal gets another base. So what looks like
+//! a torn tail or like damage is examined again:
 //!
-//! * The frame counts now: the log has grown, and everything that was there when the check began was read.
-//! * The manifest has another base: all is read again, from the new one.
-//! * Otherwise it is believed.
+//! * If the frame counts now, the log has grown, and everything that existed when the check began was read.
+//! * If the manifest has another base, everything is read again from the new one.
+//! * Otherwise it is what it looks like.
 //!
-//! Not here: whether the base can be loaded (`persistence`), and what is done about damage (`repair.rs`).
+//! Not here: whether the base can be loaded (`persistence`), and how damage is repaired (`repair.rs`).
 
 use std::fmt;
 
@@ -21,10 +21,10 @@ use crate::reading::has_another_base;
 use crate::scan::{End, Rest, Scan, Scanned, Verdict};
 use crate::segment::{Place, SegmentName};
 
-/// How often all is read again because the journal got another base meanwhile.
+/// How often everything is read again because the journal has got another base.
 pub(crate) const BASES_MAX: usize = 5;
 
-/// What there is to tell of a folder. Shown, it is some lines of text.
+/// What a check has found. It is displayed as lines of text.
 #[derive(Clone, Debug)]
 pub struct Report {
     manifest: Manifest,
@@ -43,7 +43,8 @@ struct SegmentReport {
     unix_ms: (u64, u64),
 }
 
-/// Reads all of the folder's journal, and shows each slice to `watch`; slices come again if the journal gets another base meanwhile.
+/// Reads the whole journal of a folder, and passes each slice to `watch`; slices are passed again if the journal gets
+/// another base meanwhile.
 pub fn check(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report, Error> {
     for _ in 1..BASES_MAX {
         let report = check_once(folder, watch)?;
@@ -67,7 +68,7 @@ fn check_once(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report
     Ok(Report { manifest, segments, rest, end, is_growing })
 }
 
-/// How a log ends that somebody may be writing to, and whether somebody is.
+/// How a log ends that a server may be writing to, and whether one is.
 pub(crate) fn end_of_live(scan: &mut Scan) -> Result<(End, bool), Error> {
     let mut end = scan.conclude()?;
     let is_growing =
@@ -101,12 +102,12 @@ impl Report {
         &self.end
     }
 
-    /// What the folder's manifest says.
+    /// The folder's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether somebody wrote to the journal meanwhile.
+    /// Whether the journal was being written during the check.
     pub fn is_growing(&self) -> bool {
         self.is_growing
     }
@@ -129,7 +130,7 @@ impl Report {
     }
 }
 
-/// What a journal has: a base, if it has one, and so many slices behind it.
+/// The content of a journal in words: a base, if it has one, and the number of slices behind it.
 pub fn content(has_base: bool, slices: u64) -> String {
     let slices = count(slices, "slice");
     if has_base { format!("the base and {slices} behind it") } else { slices }

@@ -1,13 +1,14 @@
-//! A copy of a journal, which is a journal of its own: what a start would load, and nothing else.
+//! Copies a journal into another one, which contains what a start would load and nothing else.
 //!
 //! ```text
 //!   base-<id>-5.rdb, …      ── copied ─────────▶ base-<new id>-5.rdb, …
 //!   slices behind the base  ── written again ──▶ journal-<new id>-1.seg, …
 //! ```
 //!
-//! The original is only read, without its lock, so a server may be writing to it: what is copied is what was there when the copy
-//! began, and something of what came meanwhile. If the original gets another base, so that files go, the copy begins again.
-//! Until the copy is complete and durable its manifest has another name, so it is never half loaded.
+//! The original is only read, without its lock, so a server may be writing to it. The copy contains what existed when
+//! it began, and some of what was added meanwhile. If the original gets another base, so that files disappear, the copy
+//! begins again. Until the copy is complete and durable, its manifest has another name, so a partial copy is never
+//! loaded.
 
 use std::io;
 use std::path::Path;
@@ -26,15 +27,16 @@ use crate::scan::{End, Rest, Scanned};
 use crate::segment::Tuning;
 use crate::writer::{Policy, Writer};
 
-/// How much is copied at once.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What is to be copied, and how.
+/// The parameters of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Copying {
-    /// The random number that the copy gets.
+    /// The random id of the copy.
     pub id: u64,
-    /// Ends before the first slice behind the base that was written after this time, in milliseconds since 1970.
+    /// The copy ends before the first slice behind the base that was written after this time, in milliseconds since
+    /// 1970.
     pub until_unix_ms: Option<u64>,
     /// Sizes of the copy's segments.
     pub tuning: Tuning,
@@ -45,18 +47,18 @@ pub struct Copying {
 pub struct Copied {
     /// Whether there is a base.
     pub has_base: bool,
-    /// How many slices of the original, behind the base.
+    /// The number of slices of the original behind the base.
     pub slices: u64,
-    /// An empty slice was added behind them, because the last of them is not empty: it confirms that one.
+    /// An empty slice was added, to confirm the last one, which is not empty.
     pub is_confirmed: bool,
     /// How the original ends, or where it was cut.
     pub end: End,
-    /// What lies behind that, and was left out.
+    /// What lies behind that end, and was left out.
     pub rest: Rest,
 }
 
 impl Copying {
-    /// Copies the journal in `from` to a folder without one, and shows each slice to `watch`.
+    /// Copies the journal in `from` to a folder without one, and passes each slice to `watch`.
     pub fn copy(
         &self,
         from: &Folder,
@@ -113,7 +115,7 @@ impl Copying {
         Ok(Copied { has_base, slices, is_confirmed, end, rest })
     }
 
-    /// Copies the base with all that lies beside it; its new name.
+    /// Copies the base with its further files; returns its new name.
     fn copy_base(
         &self,
         from: &Folder,
@@ -150,7 +152,7 @@ fn in_files(trouble: Trouble) -> Error {
     trouble.error().expect("spares were prepared, and the log has come to the end of its base").clone()
 }
 
-/// Copies a file, durably but for its name, over one that may be there.
+/// Copies a file, replacing an existing one. Its bytes are durable, but not its name.
 pub(crate) fn copy_file(disk: &Disk, from: &Path, to: &Path) -> Result<u64, Error> {
     let source = disk.open(from, Open::Read).map_err(Error::io(from, "open it"))?;
     let target = disk.open(to, Open::Empty).map_err(Error::io(to, "make it"))?;

@@ -1,7 +1,7 @@
-//! The disk thread: what may take long, beside the log thread. It keeps spare segments ready, syncs once a second, and gives the
-//! journal a new base when a checkpoint is done.
+//! The disk thread does what may take long, beside the log thread. It keeps spare segments ready, syncs once a second,
+//! and gives the journal a new base when a checkpoint is complete.
 //!
-//! It is a machine of steps, as the log thread is.
+//! Like the log thread it is a state machine that is stepped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::writer::Policy;
 
 /// Between two syncs.
 const SYNC_MS: u64 = 1000;
-/// How soon it tries again to make a spare for which there was no room: until it knows that, it fills what is left.
+/// How soon it tries again to create a spare for which there was no space: meanwhile the log fills the remaining space.
 const RETRY_MS: u64 = 1000;
 
-/// Called when a write or a sync has failed, and nothing more is durable.
+/// Called when a write or a sync has failed: nothing more becomes durable.
 pub type OnFailure = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
-/// Called when a base is set, or cannot be.
+/// Called when a base was set, or could not be.
 pub type OnBase = Box<dyn FnOnce(Result<(), Trouble>) + Send>;
 
-/// Something that takes long.
+/// Work that takes long.
 pub type DiskWork = Box<dyn FnOnce() + Send>;
 
 enum DiskOrder {
@@ -49,22 +49,23 @@ struct NextBase {
     then: OnBase,
 }
 
-/// Where orders for the disk thread go.
+/// The queue of orders for the disk thread.
 #[derive(Clone)]
 pub struct DiskOrders(Sender<DiskOrder>);
 
 impl DiskOrders {
-    /// This base is complete and durable; `then` hears whether the journal begins with it now. About so many bytes of the stream before it are kept.
+    /// This base is complete and durable. `then` is told whether the journal begins with it now. About so many bytes of
+    /// the stream before it are kept.
     pub fn set_base(&self, base: Base, backlog_bytes: u64, then: OnBase) {
         self.send(DiskOrder::Base(NextBase { base, backlog_bytes, then }));
     }
 
-    /// The thread does this, beside what it does by itself.
+    /// Makes the thread do this in addition to its own work.
     pub fn run(&self, work: DiskWork) {
         self.send(DiskOrder::Run(work));
     }
 
-    /// What is ordered is done, and then it ends.
+    /// Makes the thread end after the orders before this one.
     pub fn stop(&self) {
         self.send(DiskOrder::Stop);
     }
@@ -98,24 +99,25 @@ pub struct DiskThread {
     orders: Receiver<DiskOrder>,
     on_failure: OnFailure,
     journal: Option<Journal>,
-    /// How many spares there have to be, or commands that write are refused while there is no room for them. The log thread waits
-    /// for them, or writes to the last segment, which has room for what is under way; 0: all is well.
+    /// The number of spares that must be ready; if there is no space for them, commands that write are refused. The log
+    /// thread waits for the spares, or is writing to the last segment, which has room for what is in progress. 0: no
+    /// problem.
     wanted_spares: usize,
-    /// Why the last attempt to make one came to nothing.
+    /// Why the last attempt to create a spare failed.
     no_room: Option<String>,
     bases: VecDeque<NextBase>,
-    /// Somebody waits for a sync.
+    /// A sync was requested.
     is_asked: bool,
-    /// On the monotonic clock.
+    /// When it last synced, on the monotonic clock.
     synced_ms: u64,
-    /// Before that no spare is tried again, and no base.
+    /// No spare and no base is tried again before this time.
     retry_ms: u64,
     base_retry_ms: u64,
     is_stopping: bool,
 }
 
 impl DiskThread {
-    /// What obeys the orders that are given there.
+    /// The thread, and the queue of its orders.
     pub fn new(progress: &Arc<Progress>, clock: &Clock, on_failure: OnFailure) -> (DiskOrders, DiskThread) {
         let (sender, orders) = std::sync::mpsc::channel();
         let thread = DiskThread {
@@ -151,7 +153,7 @@ impl DiskThread {
         }
     }
 
-    /// Does what there is to do, at most one thing that blocks.
+    /// Does what there is to do, including at most one thing that blocks.
     pub fn step(&mut self) -> Step {
         while let Ok(order) = self.orders.try_recv() {
             self.obey(order);
@@ -218,7 +220,7 @@ impl DiskThread {
         }
     }
 
-    /// As long as there are spares nobody has to know that no more can be made.
+    /// Refuses commands that write if no spare can be created and none is left.
     fn refuse_without_room(&self, journal: &Journal) {
         if let Some(why) = &self.no_room
             && journal.spare_count() < self.wanted_spares
@@ -275,7 +277,7 @@ impl DiskThread {
         true
     }
 
-    /// Nothing more is durable; true, as something has happened.
+    /// Nothing more becomes durable. Returns true, as something has happened.
     fn fail(&mut self, trouble: &Trouble) -> bool {
         self.journal = None;
         self.progress.set_refusal(Refusal::Failed, &trouble.to_string());

@@ -1,5 +1,5 @@
-//! What can be wrong with a journal's files: one line that says which file, where in it, what, and the way out. And what that means for
-//! whoever wanted something of them.
+//! What can be wrong with a journal's files: one line that says which file, where in it, what is wrong, and what to do.
+//! Also what each error means for the caller.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 pub struct Error {
     /// The file or folder.
     pub path: PathBuf,
-    /// Where in the file, in bytes, if that means something.
+    /// The offset in the file, if it has a meaning.
     pub offset: Option<u64>,
-    /// What a program may want to tell apart.
+    /// The kinds of errors that a program may want to distinguish.
     pub kind: ErrorKind,
     what: Cow<'static, str>,
     way_out: &'static str,
 }
 
-/// What a program may want to tell apart.
+/// The kinds of errors that a program may want to distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// The system refused something.
+    /// The system refused an operation.
     Io(io::ErrorKind),
     /// Another server uses the folder.
     Locked,
@@ -30,9 +30,9 @@ pub enum ErrorKind {
     Version,
     /// A file is damaged, missing, or not what its name says.
     Damaged,
-    /// The folder belongs to something else.
+    /// The folder belongs to another program.
     Foreign,
-    /// The journal begins later than was asked for.
+    /// The journal begins later than the requested position.
     Later,
 }
 
@@ -80,7 +80,7 @@ impl Error {
         }
     }
 
-    /// Whether there was no room on the disk.
+    /// Whether the disk was full.
     pub fn is_no_room(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
         matches!(self.kind, ErrorKind::Io(kind) if full.contains(&kind))
@@ -90,26 +90,27 @@ impl Error {
 /// Why something was not done.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Trouble {
-    /// So many spare segments have to be ready. Nothing was written: prepare them, and try again.
+    /// This many spare segments have to be ready. Nothing was written: prepare them, and try again.
     #[error("{needed} spare segments are needed")]
     NoSpare {
         /// How many.
         needed: usize,
     },
-    /// No spare segment could be made. What was written is as it was; to be tried again when there may be room.
+    /// No spare segment could be created. Nothing has changed; try again when there may be space.
     #[error("{0}")]
     NotReady(Error),
-    /// The log has not come to the end of the base yet: to be tried again.
+    /// The log has not reached the end of the base yet: try again.
     #[error("the journal has not written everything that the base contains")]
     Behind,
-    /// A write or a sync has failed, now or before. Nothing more is durable, and nothing may be tried again: a server that
-    /// promises durability ends, another one begins a new journal ([`Data::Coming`](crate::Data::Coming)) and refuses writes until that has its base.
+    /// A write or a sync has failed, now or before. Nothing more becomes durable, and nothing may be tried again. A
+    /// server that promises durability ends; another one begins a new journal ([`Data::Coming`](crate::Data::Coming))
+    /// and refuses writes until that has its base.
     #[error("{0}")]
     Failed(Error),
 }
 
 impl Trouble {
-    /// What is wrong with which file, if that is the trouble.
+    /// The error about a file, if that is the trouble.
     pub fn error(&self) -> Option<&Error> {
         match self {
             Trouble::NotReady(error) | Trouble::Failed(error) => Some(error),
@@ -117,7 +118,7 @@ impl Trouble {
         }
     }
 
-    /// Whether the journal is at its end.
+    /// Whether the journal can no longer be written.
     pub fn is_final(&self) -> bool {
         match self {
             Trouble::Failed(_) => true,

@@ -1,4 +1,4 @@
-//! The journal's folder: what is in it, whose it is, and that one server has it.
+//! The journal's folder: its files, which journal they belong to, and the lock that lets one server use it.
 //!
 //! ```text
 //!   journal.manifest            what the journal consists of
@@ -9,9 +9,9 @@
 //!   temp-….rdb                  bases that are being written
 //! ```
 //!
-//! Files of a journal whose manifest is not there are never touched: somebody has lost something. What a crash leaves behind is
-//! named by the manifest (`former`) or by the pending one, or is a segment or base of the journal that its manifest does not
-//! list; only that is removed.
+//! Files of a journal whose manifest is missing are never touched, because somebody may have lost it. What a crash
+//! leaves behind is named in the manifest (`former`) or in the pending one, or is a segment or base of the journal that
+//! its manifest does not list. Only such files are removed.
 //!
 //! A [`Folder`] reads, also while a server runs. A [`LockedFolder`] belongs to this process.
 
@@ -31,17 +31,17 @@ const PENDING: &str = "journal.manifest.pending";
 const NEXT: &str = "journal.manifest.tmp";
 const LOCK: &str = "journal.lock";
 
-/// A folder that is looked at.
+/// A folder that is only read.
 #[derive(Clone, Debug)]
 pub struct Folder {
     disk: Disk,
     path: PathBuf,
 }
 
-/// What a folder has.
+/// The contents of a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contents {
-    /// It is not there, or has nothing of ours or of Redis'.
+    /// It does not exist, or contains no files of Darter or of Redis.
     Nothing,
     /// A journal.
     Journal(Manifest),
@@ -50,17 +50,17 @@ pub enum Contents {
 }
 
 impl Folder {
-    /// The folder at `path`, which need not be there.
+    /// The folder at `path`, which need not exist.
     pub fn new(disk: Disk, path: &Path) -> Folder {
         Folder { disk, path: path.to_owned() }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is on.
+    /// The disk that it is on.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -74,7 +74,7 @@ impl Folder {
         self.path.join(MANIFEST)
     }
 
-    /// What is in it. Whatever cannot be told for sure, or is somebody else's, is an error.
+    /// Its contents. Anything uncertain, or of another program, is an error.
     pub fn contents(&self) -> Result<Contents, Error> {
         if let Some(manifest) = self.manifest()? {
             return Ok(Contents::Journal(manifest));
@@ -110,7 +110,7 @@ impl Folder {
         Ok(Contents::Nothing)
     }
 
-    /// The manifest of the journal that has to be there.
+    /// The manifest of the journal; an error if there is none.
     pub fn journal(&self) -> Result<Manifest, Error> {
         match self.contents()? {
             Contents::Journal(manifest) => Ok(manifest),
@@ -151,12 +151,12 @@ impl Folder {
         Ok(Some(manifest))
     }
 
-    /// The manifest of a journal that did not become the folder's. One that cannot be read says nothing.
+    /// The manifest of a journal that has not replaced the folder's yet. One that cannot be read counts as none.
     fn pending(&self) -> Option<Manifest> {
         Manifest::decode(&self.disk.read(&self.path.join(PENDING)).ok()?).ok()
     }
 
-    /// The names of all that is in it; none if it is not there.
+    /// The names of all its files; none if it does not exist.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let names = match self.disk.list(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -168,14 +168,14 @@ impl Folder {
         Ok(names)
     }
 
-    /// How long a base is, with what lies beside it, as far as that can be told.
+    /// The size of a base with its further files, as far as it can be determined.
     pub fn base_bytes(&self, file: &str) -> u64 {
         let names = self.names().unwrap_or_default();
         let infos = names.iter().filter(|name| is_of_base(name, file));
         infos.filter_map(|name| self.disk.info(&self.path.join(name)).ok()).map(|info| info.bytes).sum()
     }
 
-    /// Makes the folder, if need be, and takes it for this process.
+    /// Creates the folder if it does not exist, and locks it for this process.
     pub fn lock(&self) -> Result<LockedFolder, Error> {
         self.disk.create_directory(&self.path).map_err(Error::io(&self.path, "make the folder"))?;
         let path = self.path.join(LOCK);
@@ -203,11 +203,11 @@ fn not_a_manifest(path: &Path, offset: usize, why: NotAManifest) -> Error {
     Error::new(kind, path, why.what(), way_out).at(offset as u64)
 }
 
-/// Whose a file is, by its name.
+/// Which journal a file belongs to, by its name.
 enum Owner {
     /// A segment or a base.
     Journal(u64),
-    /// It may be anywhere.
+    /// No journal: such a file may be in any folder.
     Nobody,
     Somebody,
 }
@@ -229,12 +229,12 @@ impl Owner {
     }
 }
 
-/// Whether that is a base to which somebody has not come to the end.
+/// Whether it is the temporary file of an unfinished base.
 fn is_temporary(name: &str) -> bool {
     name.starts_with("temp-") && name.ends_with(".rdb")
 }
 
-/// A folder that no other server uses.
+/// A folder locked by this process.
 #[derive(Debug)]
 pub struct LockedFolder {
     folder: Folder,
@@ -250,10 +250,11 @@ impl std::ops::Deref for LockedFolder {
 }
 
 impl LockedFolder {
-    /// Reads the slices behind the base, to go on behind them ([`Journal::resume`](crate::Journal::resume)).
+    /// Reads the slices behind the base, so that the journal can be continued behind them
+    /// ([`Journal::resume`](crate::Journal::resume)).
     ///
-    /// What earlier processes wrote is made durable first, and the system's cache is forgotten: after a sync that failed it shows what
-    /// the disk does not have.
+    /// First it makes durable what earlier processes wrote, and drops the system's cache: after a failed sync the cache
+    /// contains data that the disk does not.
     pub fn recover(&self, manifest: &Manifest) -> Result<Scan, Error> {
         let last = manifest.segments.last().map(|start| start.number);
         for number in last.into_iter().chain(manifest.spares.iter().copied()) {
@@ -267,7 +268,7 @@ impl LockedFolder {
         Scan::behind_base(self, manifest)
     }
 
-    /// Writes what is to take a manifest's place, durably. If that fails nothing has changed.
+    /// Writes the next manifest, durably, under a temporary name. If that fails, nothing has changed.
     pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path.join(NEXT);
         let write = || {
@@ -278,7 +279,7 @@ impl LockedFolder {
         write().map_err(Error::io(&path, "write it"))
     }
 
-    /// Puts it in place, durably. If that fails nobody knows which of them is there after a crash.
+    /// Renames it, durably. If that fails, it is unknown which manifest a crash leaves.
     pub(crate) fn put_manifest_in_place(&self, is_pending: bool) -> Result<(), Error> {
         let path = if is_pending { self.path.join(PENDING) } else { self.manifest_path() };
         self.disk.put_in_place(&self.path.join(NEXT), &path).map_err(Error::io(&path, "replace it"))
@@ -294,9 +295,9 @@ impl LockedFolder {
         self.disk.sync_directory(&self.path).map_err(Error::io(&self.path, "make the folder's names durable"))
     }
 
-    /// Removes what earlier lives have left behind: what `manifest`, the one that is there, does not need.
+    /// Removes what earlier runs have left behind: the files that `manifest`, the current one, does not need.
     ///
-    /// Nobody may be making a base meanwhile.
+    /// No base may be in the making meanwhile.
     pub(crate) fn remove_leftovers(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
         let pending_id = self.pending().map(|pending| pending.id);
         let goes = |name: &str| match (Owner::of(name), manifest) {
@@ -317,7 +318,8 @@ impl LockedFolder {
         Ok(())
     }
 
-    /// Removes the journal that is there: a snapshot has what it has. If that is cut short, the rest goes when the next one begins.
+    /// Removes the journal, as a snapshot contains its data. If that is interrupted, the rest is removed when the next
+    /// journal begins.
     pub fn retire(&self) -> Result<(), Error> {
         let Some(manifest) = self.manifest()? else { return Ok(()) };
         self.remove_leftovers(Some(&manifest))?;
@@ -329,7 +331,7 @@ impl LockedFolder {
         self.remove_files_of(&[vec![manifest.id], manifest.former].concat())
     }
 
-    /// Removes the files of journals that are not needed any more, and the manifest of one that is complete.
+    /// Removes the files of journals that are no longer needed, and the pending manifest of one that is complete.
     pub(crate) fn remove_files_of(&self, former: &[u64]) -> Result<(), Error> {
         for name in self.names()? {
             if let Owner::Journal(id) = Owner::of(&name)
@@ -346,13 +348,13 @@ impl LockedFolder {
         Ok(())
     }
 
-    /// The path that a file gets that is set aside in the life that `manifest` is of.
+    /// The path to which a file is moved aside, in the term of `manifest`.
     pub(crate) fn aside(&self, path: &Path, manifest: &Manifest) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.path.join(format!("{name}.cut-{}", manifest.term))
     }
 
-    /// Gives other names to all segments but those that are kept, and keeps the manifest as it is under another one, too; their paths.
+    /// Renames all segments that are not kept, and keeps a copy of the manifest; returns their new paths.
     pub(crate) fn set_aside(
         &self,
         manifest: &Manifest,
@@ -378,7 +380,7 @@ impl LockedFolder {
         Ok(paths)
     }
 
-    /// Removes a base with what lies beside it.
+    /// Removes a base with its further files.
     pub(crate) fn remove_base(&self, file: &str) -> Result<(), Error> {
         self.names()?.iter().filter(|name| is_of_base(name, file)).try_for_each(|name| self.remove(name))
     }
@@ -394,7 +396,7 @@ impl LockedFolder {
     }
 }
 
-/// Whether a journal needs a file with its id.
+/// Whether a journal needs a file that has its id.
 fn needs(manifest: &Manifest, name: &str) -> bool {
     if let Ok(SegmentName { number, .. }) = name.parse() {
         return manifest.spares.contains(&number)
@@ -404,7 +406,7 @@ fn needs(manifest: &Manifest, name: &str) -> bool {
     base.is_some_and(|base| is_of_base(name, base))
 }
 
-/// Whether a file is the base with this name, or lies beside it.
+/// Whether a file is the base with this name, or one of its further files.
 fn is_of_base(name: &str, base: &str) -> bool {
     name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -1,4 +1,4 @@
-//! A frame: a slice, or a part of one, as it lies in a segment.
+//! A frame: a slice, or a part of one, as it is stored in a segment.
 //!
 //! ```text
 //!    0  magic 8            "DARTERJ1"
@@ -18,11 +18,11 @@
 //!   88  the payload, and zeros up to a multiple of 4 KiB
 //! ```
 //!
-//! Numbers are little-endian. The head's checksum covers that of the payload and that of the frame before, so a frame counts only
-//! behind exactly the frames that it was written behind. A frame begins at a multiple of 4 KiB, so a sector that holds a durable
-//! one is never written again.
+//! Numbers are little-endian. The head's checksum covers those of the payload and of the frame before, so a frame
+//! counts only behind exactly the frames behind which it was written. Frames begin at multiples of 4 KiB, so a sector
+//! with a durable frame is never written again.
 //!
-//! Not here: where frames lie (`segment.rs`), which of them count (`scan.rs`).
+//! Not here: where frames are (`segment.rs`), and which of them count (`scan.rs`).
 
 use proactor::DIRECT_BYTES;
 
@@ -42,12 +42,12 @@ const LAST: u16 = 2;
 const NO_DB: u16 = u16::MAX;
 const CHECKED_BYTES: usize = HEAD_BYTES - 8;
 
-/// What stands before a payload, but for the numbers that are made of the payload: see the head of this file.
+/// The head of a frame, without the numbers that are computed from the payload: see the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Which journal it belongs to.
+    /// The journal that it belongs to.
     pub journal_id: u64,
-    /// Which life of that journal.
+    /// The term of that journal.
     pub term: u32,
     /// Whether its slice begins with it.
     pub is_first: bool,
@@ -57,39 +57,39 @@ pub struct Frame {
     pub db: Option<u32>,
     /// The number of its slice.
     pub slice: u64,
-    /// Where in the stream its payload begins, in bytes.
+    /// The position of its payload in the stream, in bytes.
     pub position: u64,
-    /// The last slice that was known to be durable when it was made.
+    /// The last slice that was known to be durable when the frame was built.
     pub durable_slice: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was built, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// By which id the stream is known whose part it is, see [`tag`](crate::manifest::tag).
+    /// The tag of the stream's id, see `manifest.rs`.
     pub stream_tag: u32,
     /// The checksum of the head of the frame before.
     pub before: u64,
 }
 
-/// The head of a frame as it was found.
+/// The head of a frame, as it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// What the frame says of itself.
+    /// Its fields.
     pub frame: Frame,
     /// Bytes of its payload.
     pub payload_bytes: usize,
     /// Checksum of its payload.
     pub payload_checksum: u64,
-    /// Its own checksum: what the frame behind it has as `before`.
+    /// Its own checksum, which the next frame contains as `before`.
     pub checksum: u64,
 }
 
 /// Why some bytes are not the head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoFrame {
-    /// They do not begin like one.
+    /// They do not begin with the magic number.
     Magic,
     /// Their checksum is wrong.
     Checksum,
-    /// The checksum is right, but nobody writes such a head.
+    /// The checksum is correct, but a field has an impossible value.
     Field(&'static str),
 }
 
@@ -99,7 +99,7 @@ pub fn padded_bytes(payload_bytes: usize) -> usize {
 }
 
 impl Frame {
-    /// Appends the frame with this payload, padded, to `buffer`; the checksum of its head.
+    /// Appends the frame with this payload, padded, to `buffer`; returns the checksum of its head.
     pub(crate) fn encode(&self, payload: &[u8], buffer: &mut Buffer) -> u64 {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a longer slice has several frames");
         let mut head = [0; HEAD_BYTES];
@@ -110,7 +110,7 @@ impl Frame {
         checksum
     }
 
-    /// The frame with this payload, padded; for tests that make their own files.
+    /// The frame with this payload, padded, for tests that build files.
     pub fn to_bytes(&self, payload: &[u8]) -> Vec<u8> {
         let mut buffer = Buffer::default();
         self.encode(payload, &mut buffer);
@@ -144,7 +144,7 @@ impl Frame {
 }
 
 impl Head {
-    /// The head that `bytes` begin with. Its payload is not looked at.
+    /// The head at the beginning of `bytes`. Its payload is not checked.
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Result<Head, NoFrame> {
         let mut rest = &bytes[..];
         if take(&mut rest) != *MAGIC {
@@ -188,13 +188,13 @@ impl Head {
         Ok(Head { frame, payload_bytes, payload_checksum, checksum })
     }
 
-    /// Whether `payload` is the one that it was made for.
+    /// Whether `payload` has the frame's length and checksum.
     pub fn fits(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload_bytes && crc64(payload) == self.payload_checksum
     }
 }
 
-/// Takes bytes off the front.
+/// Takes bytes from the front.
 fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     let (bytes, after) = rest.split_first_chunk().expect("a head is complete");
     *rest = after;

@@ -1,4 +1,4 @@
-//! An open journal: its segments, its manifest, and how far it is durable. All threads share it.
+//! An open journal: its segments, its manifest, and how much of it is durable. All threads share it.
 //!
 //! ```text
 //!   log thread     Writer ──takes a spare──▶ in use: segments, spares, what is not synced   (a lock for moments)
@@ -6,13 +6,14 @@
 //!   checkpoint     set_base ───────────────▶
 //! ```
 //!
-//! * A spare has its room, or was a segment before; its name is made durable; the manifest that lists it is
-//!   made durable; only then may the log go on into it. So whatever the log uses is listed.
-//! * A segment goes only when a manifest that does not list it is durable.
-//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure nothing is.
-//! * The thread that writes never takes the lock that is held over I/O.
+//! * A spare segment is allocated, or was used before; its name is made durable; the manifest that lists it is made
+//!   durable; only then may the log continue in it. So every segment that the log uses is listed.
+//! * A segment is removed only when a manifest that does not list it is durable.
+//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure
+//!   nothing is.
+//! * The thread that writes never takes the lock that is held during I/O.
 //!
-//! Not here: how it begins (`life.rs`), frames and their order (`writer.rs`), when to do what.
+//! Not here: how a journal begins (`life.rs`), frames and their order (`writer.rs`), and when to do what.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -29,22 +30,22 @@ use crate::scan::Scan;
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
 use crate::writer::Policy;
 
-/// What there is to see of a journal.
+/// The figures of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Its id.
     pub id: u64,
-    /// Which life of it this is.
+    /// Its term.
     pub term: u32,
     /// Segments in use.
     pub segments: usize,
     /// Segments that are ready.
     pub spares: usize,
-    /// What the slices are applied to.
+    /// The base.
     pub base: Base,
-    /// Whether that is still being written.
+    /// Whether the base is still being written.
     pub is_pending: bool,
-    /// Where in the stream the last slice that was written ends.
+    /// The position in the stream at the end of the last slice that was written.
     pub written_position: u64,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Shared {
     kept: Mutex<Kept>,
 }
 
-/// What the log thread has part in.
+/// The state that the log thread uses.
 #[derive(Debug)]
 struct InUse {
     /// How the log writes.
@@ -73,11 +74,12 @@ struct InUse {
     /// Oldest first; the last one is being written.
     segments: Vec<SegmentStart>,
     spares: VecDeque<u64>,
-    /// What was written and perhaps not synced, oldest first. The last one is being written, unless that needs no sync.
+    /// Segments that may have unsynced data, oldest first. The last one is being written, unless its writes need no
+    /// sync.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// The manifest on the disk, for those who cannot wait until another one is written.
+    /// The manifest on the disk, for callers that cannot wait while another one is written.
     listed: Arc<Manifest>,
-    /// As the manifest has them.
+    /// As in the manifest.
     term: u32,
     base: Base,
     is_pending: bool,
@@ -89,9 +91,9 @@ struct InUse {
 struct Kept {
     manifest: Manifest,
     is_pending: bool,
-    /// A spare that is ready but for the manifest.
+    /// A spare that is ready except that the manifest does not list it.
     unlisted: Option<u64>,
-    /// Segments that are not needed any more.
+    /// Segments that are no longer needed.
     free: Vec<String>,
     number_max: u64,
 }
@@ -118,12 +120,12 @@ impl Journal {
         self.0.durable_slice.load(Ordering::Acquire)
     }
 
-    /// What has failed, if something has.
+    /// The error, if something has failed.
     pub fn failure(&self) -> Option<Error> {
         if self.0.has_failed.load(Ordering::Acquire) { locked(&self.0.in_use).failure.clone() } else { None }
     }
 
-    /// What there is to see. It waits for nobody.
+    /// Its figures. This never waits.
     pub fn facts(&self) -> Facts {
         let in_use = locked(&self.0.in_use);
         Facts {
@@ -137,7 +139,8 @@ impl Journal {
         }
     }
 
-    /// Makes durable what was written before; the last slice that is. Any thread may call it while another one writes.
+    /// Makes durable what was written before; returns the last durable slice. Any thread may call it while another one
+    /// writes.
     pub fn sync(&self) -> Result<u64, Trouble> {
         self.0.sync()
     }
@@ -147,12 +150,12 @@ impl Journal {
         locked(&self.0.in_use).spares.len()
     }
 
-    /// Where in the stream the oldest segment begins.
+    /// The position in the stream at which the oldest segment begins.
     pub fn first_position(&self) -> u64 {
         locked(&self.0.in_use).segments[0].place.position
     }
 
-    /// Whether [`read_back`](Self::read_back) finds what comes behind `position`.
+    /// Whether [`read_back`](Self::read_back) can read from `position` on.
     pub fn reaches_back_to(&self, position: u64) -> bool {
         (self.first_position()..=self.0.written_position.load(Ordering::Acquire)).contains(&position)
     }
@@ -162,13 +165,14 @@ impl Journal {
         Scan::from(&self.0.folder, &manifest, position)
     }
 
-    /// What is said where the segments with `position` have gone.
+    /// The error when the segments with `position` have been removed.
     pub(crate) fn gone(&self, position: u64) -> Error {
         let what = format!("position {position} of the stream is no longer there");
         Error::new(ErrorKind::Later, &self.0.folder.manifest_path(), what, "raise repl-backlog-size")
     }
 
-    /// Makes one spare segment, if fewer than `wanted` (or the usual number) are ready; whether it made one. For a thread that may wait.
+    /// Creates one spare segment, if fewer than `wanted` (or the usual number) are ready; returns whether it did. For a
+    /// thread that may wait.
     pub fn prepare_spare(&self, wanted: usize) -> Result<bool, Trouble> {
         let shared = &*self.0;
         let mut kept = locked(&shared.kept);
@@ -188,7 +192,8 @@ impl Journal {
         Ok(true)
     }
 
-    /// The stream is known by this id from there on: the manifest says so when this returns, or as soon as one can be written. For a thread that may wait.
+    /// The stream has this id from that position on. The manifest says so when this returns, or as soon as one can be
+    /// written. For a thread that may wait.
     pub fn name_stream(&self, stream: Stream) -> Result<(), Trouble> {
         let shared = &*self.0;
         let mut kept = locked(&shared.kept);
@@ -202,8 +207,8 @@ impl Journal {
         shared.write_manifest(&mut kept, manifest)
     }
 
-    /// The base is complete and durable under its name: slices up to its own are not needed any more, but for about the last
-    /// `backlog_bytes` of the stream. The base before it goes.
+    /// The base is complete and durable under its name. Slices up to its own are no longer needed, except for about the
+    /// last `backlog_bytes` of the stream. The previous base is removed.
     pub fn set_base(&self, base: &Base, backlog_bytes: u64) -> Result<(), Trouble> {
         let shared = &*self.0;
         shared.check()?;
@@ -242,7 +247,7 @@ impl Journal {
 }
 
 impl Shared {
-    /// The journal with this manifest, of which nothing was written in its last segment.
+    /// The journal with this manifest, whose last segment is empty.
     pub(crate) fn new(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -279,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// Fails if something has before.
+    /// Fails if an earlier operation has failed.
     pub(crate) fn check(&self) -> Result<(), Trouble> {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
@@ -288,7 +293,7 @@ impl Shared {
         Err(Trouble::Failed(failure.expect("what has failed is known")))
     }
 
-    /// From now on nothing is durable.
+    /// From now on nothing more becomes durable.
     pub(crate) fn fail(&self, error: Error) -> Trouble {
         let mut in_use = locked(&self.in_use);
         let first = in_use.failure.get_or_insert(error).clone();
@@ -296,7 +301,7 @@ impl Shared {
         Trouble::Failed(first)
     }
 
-    /// By which id the stream is known.
+    /// The id of the stream.
     pub(crate) fn stream_id(&self) -> Option<StreamId> {
         locked(&self.kept).manifest.stream.map(|stream| stream.id)
     }
@@ -305,7 +310,8 @@ impl Shared {
         self.durable_slice.load(Ordering::Acquire)
     }
 
-    /// It begins at this place. A manifest that says so is written with the base, and does not count before.
+    /// The journal begins at this place. The manifest that says so is written with the base, and does not count before
+    /// that.
     pub(crate) fn begin_at(&self, place: Place) {
         let mut in_use = locked(&self.in_use);
         assert!(in_use.is_pending, "what its slices are applied to is there, and ends elsewhere");
@@ -317,7 +323,8 @@ impl Shared {
         self.durable_slice.store(place.last_slice(), Ordering::Release);
     }
 
-    /// Everything up to `slice`, which ends there in the stream, was written; it is durable if nothing was only written.
+    /// Everything up to `slice`, whose end has this position in the stream, was written; it is durable if nothing
+    /// before it is unsynced.
     pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
         self.written_position.store(position, Ordering::Release);
         self.written_slice.store(slice, Ordering::Release);
@@ -362,7 +369,7 @@ impl Shared {
         Some(start)
     }
 
-    /// What is written to this segment is not durable before a sync.
+    /// Writes to this segment are not durable before a sync.
     pub(crate) fn add_unsynced(&self, segment: &Arc<SegmentFile>) {
         locked(&self.in_use).unsynced.push(Arc::clone(segment));
     }
@@ -372,12 +379,12 @@ impl Shared {
         locked(&self.in_use).policy = policy;
     }
 
-    /// All that was written is synced, and what is written from now on needs no sync.
+    /// Everything written is synced, and later writes need no sync.
     pub(crate) fn forget_unsynced(&self) {
         locked(&self.in_use).unsynced.clear();
     }
 
-    /// Makes the next segment, with a durable name: its number.
+    /// Creates the next segment, with a durable name; returns its number.
     fn make_spare(&self, kept: &mut Kept) -> Result<u64, Trouble> {
         let number = kept.number_max + 1;
         let path = self.folder.segment(self.id, number);
@@ -397,7 +404,7 @@ impl Shared {
         Ok(number)
     }
 
-    /// The manifest for what is in use now, with this base, or the one that there is.
+    /// The manifest for the segments in use, with this base or the current one.
     fn manifest(&self, kept: &Kept, base: Option<&Base>, unlisted: Option<u64>) -> Manifest {
         let in_use = locked(&self.in_use);
         // Not that of the last manifest: a journal that is pending may have begun elsewhere since.
@@ -439,7 +446,7 @@ impl Shared {
         write().map_err(Error::io(&path, "write it"))
     }
 
-    /// These segments are not needed any more: some are kept for later, the others go.
+    /// These segments are no longer needed: some are kept for reuse, the others are removed.
     fn free(&self, kept: &mut Kept, numbers: &[u64]) {
         locked(&self.in_use).segments.retain(|start| !numbers.contains(&start.number));
         for number in numbers {
@@ -460,7 +467,7 @@ impl Shared {
         }
     }
 
-    /// This journal has taken the place of others.
+    /// This journal has replaced others.
     fn remove_former(&self, kept: &mut Kept, former: &[u64]) -> Result<(), Trouble> {
         self.folder.remove_files_of(former).map_err(Trouble::NotReady)?;
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
@@ -473,7 +480,7 @@ pub(crate) fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
     if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
 }
 
-/// Makes a segment of zeros, which are durable; its name is not.
+/// Creates a segment of zeros. The zeros are durable; its name is not.
 pub(crate) fn make_segment(
     folder: &LockedFolder,
     tuning: &Tuning,

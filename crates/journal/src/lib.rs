@@ -9,9 +9,9 @@
 //! Two threads write it: the log thread (`log_thread.rs`) closes slices and writes them, the disk thread
 //! (`disk_thread.rs`) does what may take longer. All other threads see their progress (`progress.rs`).
 //!
-//! All of it is on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
+//! The files are on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
 //!
-//! Not here: commands, shards, the threads that commit, what a slice means, how a base is written or read.
+//! Not here: commands, shards, the threads that commit, what a slice means, and how a base is written or read.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! How a journal begins, and how it goes on in another life of the server.
+//! How a journal begins, and how the next run of the server continues it.
 //!
-//! A new journal is pending until its base is there. One that is found goes on behind the end that a scan has found, in a new term
-//! and in a segment that has nothing of that term, so what an earlier life left behind that end never continues this one. The
-//! manifest that says so is durable before anything is written.
+//! A new journal is pending until its base exists. An existing one continues behind the end that a scan has found, in a
+//! new term and in a segment without frames of that term. So whatever an earlier run left behind that end never
+//! continues this one. The manifest that says so is durable before anything is written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,29 +21,31 @@ use crate::writer::{Policy, Writer};
 pub struct Beginning {
     /// A random number.
     pub id: u64,
-    /// By which id replicas know the stream.
+    /// The id of the stream.
     pub stream: Option<StreamId>,
     /// How many databases the server has.
     pub databases: u32,
     /// The last slice before it.
     pub slice: u64,
-    /// Where in the stream that ends.
+    /// The position in the stream at the end of that slice.
     pub position: u64,
-    /// What its slices are applied to.
+    /// The base of its slices.
     pub data: Data,
 }
 
-/// What the slices of a new journal are applied to.
+/// The base of a new journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Data {
-    /// There are none.
+    /// There are no data.
     None,
-    /// A base that is still to be written. Until [`Journal::set_base`] the folder's journal is the one that was there before, if any.
+    /// A base that has yet to be written. Until [`Journal::set_base`] the previous journal, if any, remains the
+    /// folder's.
     Coming,
 }
 
 impl Journal {
-    /// Begins a new journal. One that is in the folder is superseded: at once if there are no data, and otherwise when the base is there.
+    /// Begins a new journal. It supersedes one in the folder: at once if there are no data, otherwise when the base
+    /// exists.
     pub fn create(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -78,8 +80,9 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id of the stream. What a power failure left
-    /// behind that end is given up; what was cut off at a time is set aside; damage is refused.
+    /// Continues behind the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id
+    /// of the stream. What a power failure left behind that end is dropped; what was cut off at a time is moved aside;
+    /// damage is refused.
     pub fn resume(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -100,7 +103,8 @@ impl Journal {
         Journal::begin_term(folder, tuning, policy, manifest, end)
     }
 
-    /// Goes on behind `end` although something durable comes behind it: all files with that are set aside under these names.
+    /// Continues behind `end` although durable data follow it: all files with such data are moved aside under these
+    /// names.
     pub(crate) fn cut(
         folder: Arc<LockedFolder>,
         tuning: Tuning,

@@ -6,14 +6,14 @@
 //!                                       └──▶ backlog, read by replicas
 //! ```
 //!
-//! While a write is under way the next slices fill: that is the group commit, and there is no timer for it. Where nobody waits
-//! for a write there is one at most every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. Nor are the threads that feed
-//! replicas: a slice wakes each of them once, and without a journal there is one at most every [`STREAM_PAUSE_NS`]. Where somebody waits for replicas
-//! ([`Progress::hurry`]) slices are closed at once.
+//! While a write is in progress the next slices fill. That is the group commit, without a timer. If nobody waits for a
+//! write, there is at most one every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. The same goes
+//! for the threads that feed replicas: each slice wakes each of them once, and without a journal there is at most one
+//! slice every [`STREAM_PAUSE_NS`]. If somebody waits for replicas ([`Progress::hurry`]), slices are closed at once.
 //!
-//! It is a machine of steps, which a thread of its own or a simulation runs. Nothing but [`Writer::append`] blocks it.
+//! It is a state machine that is stepped by its own thread or by a simulation. Only [`Writer::append`] blocks it.
 //!
-//! Not here: spares, syncs and bases (`disk_thread.rs`), and what anybody does about a failure.
+//! Not here: spares, syncs and bases (`disk_thread.rs`), and what others do about a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,53 +30,54 @@ use crate::manifest::{Stream, StreamId};
 use crate::progress::{Progress, Refusal};
 use crate::writer::{Policy, Writer};
 
-/// Between two writes that nobody waits for. What is committed meanwhile is lost if the process is killed.
+/// The pause between two writes that nobody waits for. What is committed meanwhile is lost if the process is killed.
 const WRITE_PAUSE_NS: u64 = 500_000;
-/// Between two looks that nobody waits for where nothing is written, and replicas take what there is.
+/// The pause between two slices that nobody waits for, if nothing is written and only replicas read the stream.
 const STREAM_PAUSE_NS: u64 = 1_000_000;
-/// With nothing to write it looks around this often.
+/// With nothing to write, it checks for work this often.
 const LOOK: Duration = Duration::from_millis(100);
-/// How soon it tries again what could not be done at once.
+/// How soon it retries what could not be done at once.
 const RETRY: Duration = Duration::from_millis(1);
-/// After so long without a write the last slice that has something in it is confirmed by an empty one.
+/// After this time without a write, an empty slice confirms the last one that is not empty.
 const CONFIRM_MS: u64 = 1000;
 /// A sync that takes longer than this holds back commands that write.
 const LATE_SYNC_MS: u64 = 2000;
 /// Payloads that are kept for slices to come, and of what size.
 const SPARE_PAYLOADS: usize = 16;
 const SPARE_PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes of closed slices that are written at once.
+/// Bytes of closed slices that are written at a time.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// What the log thread is told.
+/// An order to the log thread.
 pub enum Order {
-    /// The journal into which slices behind the one with this number go. What comes up to it is still the former one's, if there was one.
+    /// Slices behind this one go into this journal. Those up to it still belong to the previous one, if there was one.
     Begin(u64, Box<(Journal, Writer)>),
-    /// The slices up to this one are the last that are written.
+    /// This is the last slice that is written.
     End(u64),
-    /// Slices behind this one go into the backlog, too, or not any more.
+    /// Slices behind this one go into the backlog as well, or no longer.
     Stream(u64, bool),
-    /// Behind the slice with the first number comes the one with the second, with which another stream is copied from this position on; it goes
-    /// into the backlog.
+    /// After the slice with the first number comes the one with the second, from which on another stream is copied,
+    /// beginning at this position; it goes into the backlog.
     Copy(u64, u64, u64),
-    /// Behind the slice with this number the stream is known by this id.
+    /// Behind this slice the stream has this id.
     Name(u64, StreamId),
-    /// Slices become durable in another way.
+    /// The policy has changed.
     Policy(Policy),
-    /// More may wait than this before commands that write are held back.
+    /// The amount that may wait before commands that write are held back.
     PendingMax(u64),
-    /// What there is is written, and then it ends.
+    /// Write everything, and end.
     Stop,
 }
 
-/// What a step has done.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Something; there may be more to do.
+    /// It has done something; there may be more to do.
     Worked,
-    /// Nothing: until somebody nudges it, or so long.
+    /// It has nothing to do until it is nudged, or for this time.
     Waits(Duration),
-    /// Nothing: for so long, whoever nudges it. It may be called before, and then rests for the rest.
+    /// It has nothing to do for this time, even if it is nudged. It may be called earlier, and then rests for the
+    /// remainder.
     Rests(Duration),
     /// It is over.
     Ended,
@@ -106,7 +107,7 @@ pub struct LogThread {
     /// Whether slices go into the backlog.
     is_streaming: bool,
     backlog: Arc<Backlog>,
-    /// What changes behind this slice.
+    /// A change that takes effect behind this slice.
     next: Option<(u64, Change)>,
     /// Not written yet.
     closed: Vec<Arc<Slice>>,
@@ -118,7 +119,8 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Writes what `collector` collects from `log`, and puts it into `backlog`, as it is ordered to. Nothing is open.
+    /// A log thread that takes slices from `collector` and `log`, writes them as ordered, and puts them into `backlog`.
+    /// No journal is open yet.
     pub fn new(
         (log, collector, backlog): (&Arc<Log>, Collector, &Arc<Backlog>),
         progress: &Arc<Progress>,
@@ -162,7 +164,7 @@ impl LogThread {
         }
     }
 
-    /// Does what there is to do, at most one write.
+    /// Does what there is to do, including at most one write.
     pub fn step(&mut self) -> Step {
         while self.next.is_none()
             && let Ok(order) = self.orders.try_recv()
@@ -223,7 +225,7 @@ impl LogThread {
         }
     }
 
-    /// Whether so much waits, or for so long, that commands that write are held back.
+    /// Determines whether so much waits, or for so long, that commands that write are held back.
     fn look_at_pending(&mut self, now_ms: u64) {
         let since_ms = self.progress.counts.sync_since_ms.load(Ordering::Relaxed);
         let is_late =
@@ -240,21 +242,21 @@ impl LogThread {
         }
     }
 
-    /// Whether so little room is ready that what is committed soon might have none, while it is not known yet whether there will be more. (If there
-    /// will be none, commands that write are refused.)
+    /// Whether the prepared space might not suffice for what is committed soon, while it is not known yet whether more
+    /// space can be prepared. (If it cannot, commands that write are refused.)
     fn is_tight(&self, pending_bytes: u64) -> bool {
         let Some((_, writer)) = &self.open else { return false };
         let is_known = matches!(self.progress.refusal(), Refusal::NoRoom | Refusal::Failed);
         !is_known && pending_bytes + writer.margin_bytes() > writer.room_bytes()
     }
 
-    /// Closed slices are not written yet, and so much more may be taken in a moment.
+    /// Records how much of closed slices is unwritten, including what may be taken in a moment.
     fn note_taken(&self, soon_bytes: u64) {
         let taken_bytes = self.closed_bytes as u64 + soon_bytes;
         self.progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
     }
 
-    /// Closes slices, up to the next change of journals; whether a thread that commits was in the way.
+    /// Closes slices, up to the next change of journals; returns whether a committing thread was in the way.
     fn collect(&mut self) -> bool {
         while self.closed_bytes < BATCH_BYTES {
             if self.next.as_ref().is_some_and(|(last, _)| self.collector.next() > *last) {
@@ -269,7 +271,7 @@ impl LogThread {
         false
     }
 
-    /// Closes the next slice, which is taken out of the answer. Replicas may have it at once: whether they or the disk are first is all the same.
+    /// Closes the next slice. Replicas may have it at once: it does not matter whether they or the disk get it first.
     fn close(&mut self, may_be_empty: bool) -> Closing {
         let spares = &mut self.spare_payloads;
         let mut closing = self.collector.close(may_be_empty, || spares.pop().unwrap_or_default());
@@ -295,7 +297,7 @@ impl LogThread {
         is_wanted && self.next.is_none() && since_ms >= CONFIRM_MS
     }
 
-    /// Writes what is closed. Where no journal is open it goes.
+    /// Writes the closed slices. Without an open journal they are dropped.
     fn write(&mut self) -> Step {
         let started_ns = self.clock.monotonic_ns();
         if let Some((journal, writer)) = &mut self.open {
@@ -337,7 +339,7 @@ impl LogThread {
         Step::Worked
     }
 
-    /// Keeps the memory of a payload for slices to come.
+    /// Keeps the memory of a payload for later slices.
     fn keep_spare(&mut self, mut payload: Vec<u8>) {
         if self.spare_payloads.len() < SPARE_PAYLOADS {
             payload.clear();
@@ -346,14 +348,14 @@ impl LogThread {
         }
     }
 
-    /// What is durable without a sync.
+    /// Records what is durable without a sync.
     fn note_durable(&self) {
         if let Some((journal, _)) = &self.open {
             self.progress.note_durable(journal.durable_slice());
         }
     }
 
-    /// Everything up to the next change is written: the change is made. False: there is none.
+    /// Makes the next change if everything before it is written. False: there is none.
     fn change_over(&mut self) -> bool {
         if self.next.as_ref().is_none_or(|(last, _)| self.collector.next() <= *last) {
             return false;
@@ -387,7 +389,7 @@ impl LogThread {
         true
     }
 
-    /// Frames say so at once, and the manifest when the disk thread has come to it.
+    /// Frames contain the new id at once, the manifest when the disk thread gets to it.
     fn name_stream(&mut self, id: StreamId) {
         let Some((journal, writer)) = &mut self.open else { return };
         writer.name_stream(&id);
@@ -396,7 +398,7 @@ impl LogThread {
         self.disk.run(Box::new(move || drop(journal.name_stream(stream))));
     }
 
-    /// What comes goes into this journal. One that is new begins where the stream is.
+    /// Slices go into this journal from now on. A new one begins at the stream's current position.
     fn begin(&mut self, (journal, mut writer): (Journal, Writer)) {
         self.end_former();
         let (first, position) = writer.next();
@@ -420,7 +422,7 @@ impl LogThread {
         self.open = Some((journal, writer));
     }
 
-    /// What was written to the journal that is open is durable, and it is open no more.
+    /// Makes durable what was written to the open journal, and closes it.
     fn end_former(&mut self) {
         if let Some((former, _)) = self.open.take() {
             match former.sync() {

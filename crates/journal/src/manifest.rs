@@ -1,4 +1,4 @@
-//! The manifest: what a journal consists of.
+//! The manifest: lists what a journal consists of.
 //!
 //! ```text
 //! DARTER-JOURNAL 1
@@ -15,48 +15,53 @@
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
-//! * `term`: the life of the server that writes now, or wrote last.
-//! * `stream`: by which id replicas know the stream, from that position on. A primary gives it another one in each term: a server that lost its tail
-//!   would otherwise write other bytes to places that a replica has already, under the same id. While a server runs the id changes with its role and
-//!   with its primary's, and the line follows a moment later, so frames say whose they are ([`tag`]): behind that position the id counts only if the
-//!   last frame agrees. There is none in journals of servers that did not know it, and no position in older ones, whose frames have no tag.
-//! * `former`: another journal of the folder that is not needed any more; its files may go. Any number of lines.
-//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without one the data were empty then.
-//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and whether it is
-//!   between two slices or within one. **Everything before that place was durable** when the line was written, so a log that does not
-//!   reach it is damaged. A segment of another term than the one before says where that term ended.
-//! * `spare`: segments that are ready, and that the log goes on into one after the other.
-//! * The checksum is that of all before its line.
+//! * `term`: the run of the server that writes now, or wrote last.
+//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each term: a
+//!   server that lost its tail would otherwise write other bytes at positions that a replica has already, under the
+//!   same id. While a server runs, the id changes with its role and its primary's id, and the line follows a moment
+//!   later. So frames also contain a [`tag`] of the id: behind that position the id counts only if the last frame
+//!   agrees. Journals of servers that did not know it have no such line; older lines have no position, and their frames
+//!   no tag.
+//! * `former`: another journal in the folder that is no longer needed; its files may be removed. Any number of lines.
+//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without a file the
+//!   data were empty then.
+//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and
+//!   whether it is between two slices or within one. **Everything before that place was durable** when the line was
+//!   written, so a log that does not reach it is damaged. A segment of another term than the one before says where that
+//!   term ended.
+//! * `spare`: segments that are ready; the log continues in them, one after the other.
+//! * The checksum covers everything before its line.
 //!
-//! It is replaced whole. Not here: how (`folder.rs`), when (`journal.rs`).
+//! It is replaced as a whole. Not here: how (`folder.rs`), and when (`journal.rs`).
 
 use std::fmt::Write;
 
 use crate::checksum::crc64;
 use crate::segment::{Place, SegmentStart};
 
-/// Nobody writes a longer one.
+/// The longest manifest that is read.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
-/// Frames have room for so many numbers.
+/// Frames have room for this many numbers.
 const DATABASES_MAX: u32 = u16::MAX as u32;
 const MAGIC: &str = "DARTER-JOURNAL ";
 const VERSION: u32 = 1;
 const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 
-/// By which replicas know a stream: forty hexadecimal digits.
+/// The id of a stream: forty hexadecimal digits.
 pub type StreamId = [u8; 40];
 
-/// By which id a stream is known, and from where on.
+/// The id of a stream, and from where on it has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream {
     /// The id.
     pub id: StreamId,
-    /// Where in the stream it got it. `None`: versions that did not say so wrote all of it under this id.
+    /// The position from which on it has this id. `None`: written by a version that did not store it, under which all
+    /// of the stream has this id.
     pub from: Option<u64>,
 }
 
-/// What frames say of the id by which their stream is known: its first eight digits.
+/// The tag that frames contain of their stream's id: its first eight digits.
 pub(crate) fn tag(id: &StreamId) -> u32 {
     str::from_utf8(&id[..8]).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
@@ -64,17 +69,17 @@ pub(crate) fn tag(id: &StreamId) -> u32 {
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
-    /// Which journal: each has a random one.
+    /// The random id of the journal.
     pub id: u64,
-    /// Which life of it, from 1 on.
+    /// The term, from 1 on.
     pub term: u32,
-    /// By which id replicas know what is written.
+    /// The id of the stream that is written.
     pub stream: Option<Stream>,
     /// How many databases the server had.
     pub databases: u32,
-    /// Journals whose files may go.
+    /// Journals whose files may be removed.
     pub former: Vec<u64>,
-    /// What the slices are applied to.
+    /// The base of the slices.
     pub base: Base,
     /// Segments, and what comes before them, by number; the first one begins no later than behind the base.
     pub segments: Vec<SegmentStart>,
@@ -87,9 +92,9 @@ pub struct Manifest {
 pub struct Base {
     /// The last slice that it contains; 0: none.
     pub slice: u64,
-    /// Where in the stream the slice behind it begins.
+    /// The position in the stream at which the next slice begins.
     pub position: u64,
-    /// Its file in the journal's folder, which may have further ones beside it, named `<file>.…`. `None`: there were no data.
+    /// Its file in the journal's folder, which may have further files named `<file>.…`. `None`: there were no data.
     pub file: Option<String>,
 }
 
@@ -98,13 +103,13 @@ pub struct Base {
 pub enum NotAManifest {
     /// It ends too soon.
     Truncated,
-    /// It has the version of another program: this one.
+    /// It was written by a version of Darter with this other format.
     Version(u32),
     /// Its checksum is wrong.
     Checksum,
     /// It does not begin like one.
     Magic,
-    /// What is wrong with it, although its checksum is right.
+    /// This is wrong with it, although its checksum is correct.
     Line(&'static str),
 }
 
@@ -137,7 +142,7 @@ impl Manifest {
         text
     }
 
-    /// The manifest with this text; if it is none, where and why.
+    /// The manifest with this text, or where and why it is not one.
     pub fn decode(text: &[u8]) -> Result<Manifest, (usize, NotAManifest)> {
         let head = format!("{MAGIC}{VERSION}\n");
         if !text.starts_with(head.as_bytes()) {
@@ -166,7 +171,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What of it contradicts itself.
+    /// A contradiction in it, if there is one.
     fn check(&self) -> Result<(), &'static str> {
         let Some((first, last)) = self.segments.first().zip(self.segments.last()) else {
             return Err("it has no segment");
@@ -209,14 +214,14 @@ impl Manifest {
         Ok(())
     }
 
-    /// By which id replicas know the stream that ends at `position`, in a frame with this tag, if that is certain.
+    /// The id of the stream at `position`, given the tag of the last frame, if it is certain.
     pub fn stream_at(&self, position: u64, stream_tag: u32) -> Option<StreamId> {
         let Stream { id, from } = self.stream?;
         let is_its = from.is_none_or(|from| position <= from || stream_tag == tag(&id));
         is_its.then_some(id)
     }
 
-    /// Which of the segments to begin with for what comes after the base: an index.
+    /// The index of the first segment that recovery needs.
     pub fn segment_behind_base(&self) -> usize {
         let behind = self.segments.partition_point(|start| start.place.is_before_slice(self.base.slice + 1));
         behind.saturating_sub(1)
@@ -229,7 +234,7 @@ impl Manifest {
     }
 }
 
-/// Why a text does not begin like a manifest.
+/// Why a text does not begin as a manifest does.
 fn beginning(text: &[u8]) -> NotAManifest {
     let Some(rest) = text.strip_prefix(MAGIC.as_bytes()) else {
         let is_short = MAGIC.as_bytes().starts_with(text);
@@ -275,8 +280,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes a line; `None`: it is not one of a manifest. Order and spelling are left to whoever compares the text with what would be
-    /// written.
+    /// Reads a line; `None`: it is not one of a manifest. Order and spelling are checked by comparing the text with
+    /// what would be written.
     fn read(&mut self, line: &str) -> Option<()> {
         let (name, rest) = line.split_once(' ')?;
         match name {
@@ -326,13 +331,13 @@ fn base(rest: &str) -> Option<Base> {
     Some(Base { slice, position, file })
 }
 
-/// Whether that names a file in the journal's folder and nothing else.
+/// Whether this is the name of a file in the journal's folder, without a path.
 pub(crate) fn is_file_name(file: &str) -> bool {
     let is_plain = |character: char| !character.is_control() && character != '/';
     !file.is_empty() && !file.starts_with('.') && file.chars().all(is_plain)
 }
 
-/// A number that only grows, and never that far.
+/// A number that only grows, within its limit.
 fn counter(word: &str) -> Option<u64> {
     word.parse().ok().filter(|number| *number <= u64::MAX / 2)
 }

@@ -1,22 +1,22 @@
-//! Mistakes that tests switch on, each for itself, to see that they are noticed. In a build that is not for this crate's tests
-//! none of them can be.
+//! Deliberate mistakes, which tests switch on one at a time to verify that they are noticed. They exist only in builds
+//! for this crate's tests.
 
-/// A mistake.
+/// A deliberate mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mutant {
-    /// A new life goes on as if it were the one before.
+    /// A new run continues in the term of the one before.
     NoTerm,
-    /// A block that holds something durable is written again.
+    /// A block with durable data is written again.
     RewritesBlock,
-    /// Segments are used again before the manifest that does not need them is durable.
+    /// Segments are reused before the manifest that does not need them is durable.
     RecyclesEarly,
     /// The name of a new segment is not made durable.
     UnsyncedNames,
-    /// Only the segment that was written last is made durable, and all is reported.
+    /// Only the segment that was written last is synced, and everything is reported durable.
     DurableOutOfOrder,
-    /// The manifest claims that something was durable which was only written.
+    /// The manifest claims that something is durable which was only written.
     ListsUnsynced,
-    /// The manifest is written where it lies.
+    /// The manifest is overwritten in place.
     ManifestInPlace,
 }
 
@@ -25,7 +25,7 @@ thread_local! {
     static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether a mistake is made.
+/// Whether this mistake is switched on.
 #[cfg(test)]
 pub(crate) fn is_on(mutant: Mutant) -> bool {
     ON.get() == Some(mutant)
@@ -36,7 +36,7 @@ pub(crate) const fn is_on(_: Mutant) -> bool {
     false
 }
 
-/// From now on this thread makes that mistake.
+/// Makes this thread make that mistake from now on, or none.
 #[cfg(test)]
 pub(crate) fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);

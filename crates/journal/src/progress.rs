@@ -1,9 +1,10 @@
-//! How far the journal is: words that the log thread writes and all threads read.
+//! How far the journal is: numbers that the log thread writes and all threads read.
 //!
-//! A thread that holds replies back for a slice says so before it sleeps ([`Progress::awaits`]), and is woken when that slice is durable.
-//! The log thread sleeps when there is nothing to do, and whoever has committed something wakes it ([`Progress::nudge`]). Both
-//! go the same way: who is to sleep says so, then looks once more; who has news makes them known, then looks who sleeps. The fences
-//! between the two keep both from missing each other.
+//! A thread whose replies wait for a slice announces that before it sleeps ([`Progress::awaits`]), and is woken when
+//! the slice is durable. The log thread sleeps when it has nothing to do, and a thread that has committed something
+//! wakes it ([`Progress::nudge`]). Both work in the same way: the sleeper announces its sleep and then checks once
+//! more; the other side publishes its news and then checks who sleeps. The fences between the two steps keep the sides
+//! from missing each other.
 //!
 //! Not here: what is written, and where.
 
@@ -21,59 +22,59 @@ use crate::writer::Policy;
 pub enum Refusal {
     /// They are not.
     None,
-    /// They are not, but a write or a sync takes longer than it may. Those who ask whether all is well are told.
+    /// They are not, but a write or a sync takes too long. Health checks are told.
     Stalled,
-    /// The disk has no room for a segment.
+    /// There is no space on the disk for a segment.
     NoRoom,
     /// A write or a sync has failed. Only a checkpoint into new files ends that.
     Failed,
 }
 
-/// A word on a cache line of its own.
+/// A value on a cache line of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line<T>(T);
 
-/// What the log thread and the disk thread count and others look at now and then. On lines of its own: it changes with each write, and beside
-/// it lies what all threads read all the time.
+/// Counters of the log thread and the disk thread, which others read now and then. They have cache lines of their own,
+/// because they change with each write and lie beside values that all threads read all the time.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Writes of slices, and how long they took in all, in microseconds.
+    /// Writes of slices.
     pub write_count: AtomicU64,
-    /// See there.
+    /// Their total duration in microseconds.
     pub write_us: AtomicU64,
-    /// The longest write since somebody took it, in nanoseconds.
+    /// The longest write since this was last reset, in nanoseconds.
     pub slowest_write_ns: AtomicU64,
-    /// The same of syncs.
+    /// The same for syncs.
     pub slowest_sync_ns: AtomicU64,
-    /// When the write that is under way began, on the monotonic clock in milliseconds; 0: none is.
+    /// When the write in progress began, on the monotonic clock in milliseconds; 0: there is none.
     pub write_since_ms: AtomicU64,
-    /// The same of the sync.
+    /// The same for the sync.
     pub sync_since_ms: AtomicU64,
     /// Syncs that took longer than they may.
     pub syncs_delayed: AtomicU64,
     /// Bytes that the log thread has taken out of the log, or is about to take, and has not written.
     pub taken_bytes: AtomicU64,
-    /// Where the stream ends.
+    /// The position at the end of the stream.
     pub position: AtomicU64,
 }
 
-/// Wakes a thread for which something waits.
+/// Wakes a thread that waits for something.
 pub type Wake = Box<dyn Fn(usize) + Send + Sync>;
 
 /// See the head of this file.
 pub struct Progress {
-    /// Which policy is in force, as a number.
+    /// The policy in force, as a number.
     policy: AtomicU8,
     refusal: AtomicU8,
     /// So much waits that commands that write are held back.
     is_full: AtomicBool,
     written: Line<AtomicU64>,
     durable: Line<AtomicU64>,
-    /// The last slice of the journal that ended last.
+    /// The last slice of the journal that was closed last.
     ended: AtomicU64,
-    /// Somebody waits until this slice is durable, whatever the policy.
+    /// Somebody waits until this slice is durable, under any policy.
     asked: AtomicU64,
     /// Somebody waits until this slice is closed.
     hurried: Line<AtomicU64>,
@@ -84,12 +85,12 @@ pub struct Progress {
     is_asleep: Line<AtomicBool>,
     log_thread: OnceLock<Thread>,
     why: Mutex<String>,
-    /// What there is to see.
+    /// The counters.
     pub counts: Counts,
 }
 
 impl Progress {
-    /// Of a journal of which everything up to `slice` is durable; `wake` wakes one of `threads` threads.
+    /// The progress of a journal that is durable up to `slice`; `wake` wakes one of `threads` threads.
     pub fn new(threads: usize, slice: u64, policy: Policy, wake: Wake) -> Progress {
         Progress {
             policy: AtomicU8::new(policy as u8),
@@ -119,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// From now on that one is. What replies wait for already they still wait for.
+    /// Changes the policy. Replies that already wait continue to wait.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
@@ -135,7 +136,7 @@ impl Progress {
         }
     }
 
-    /// The disk has not answered for so long that those who ask are to know, or is not late any more (`None`).
+    /// The disk has not answered for so long that health checks have to be told, or is no longer late (`None`).
     pub fn note_stall(&self, late_ms: Option<u64>) {
         match (self.refusal(), late_ms) {
             (Refusal::None | Refusal::Stalled, Some(late_ms)) => {
@@ -146,7 +147,7 @@ impl Progress {
         }
     }
 
-    /// For how long the write or the sync that is under way has been, if one is; `now_ms` is on the monotonic clock.
+    /// How long the write or the sync in progress has taken, if there is one; `now_ms` is on the monotonic clock.
     pub fn waits_for_disk_ms(&self, now_ms: u64) -> u64 {
         let since = [&self.counts.write_since_ms, &self.counts.sync_since_ms]
             .map(|since_ms| since_ms.load(Ordering::Relaxed));
@@ -158,12 +159,12 @@ impl Progress {
             .unwrap_or(0)
     }
 
-    /// The same in words, for the one who asks.
+    /// The reason for the refusal, in words.
     pub fn why(&self) -> String {
         self.lock_why().clone()
     }
 
-    /// They are refused from now on, or not any more.
+    /// Commands that write are refused from now on, or no longer.
     pub fn set_refusal(&self, refusal: Refusal, why: &str) {
         why.clone_into(&mut self.lock_why());
         self.refusal.store(refusal as u8, Ordering::Relaxed);
@@ -173,41 +174,41 @@ impl Progress {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether commands that write are to wait, because more is pending than may be.
+    /// Whether commands that write have to wait, because too much is pending.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Takes note whether they are; true if that has changed.
+    /// Sets that; true if it has changed.
     pub fn set_full(&self, is_full: bool) -> bool {
         self.is_full.swap(is_full, Ordering::Relaxed) != is_full
     }
 
-    /// Bytes that were committed to `log` and not written.
+    /// Bytes that were committed to `log` and are not written.
     pub fn pending_bytes(&self, log: &Log) -> u64 {
         // In this order: what has left the log was taken before.
         log.pending_bytes() + self.counts.taken_bytes.load(Ordering::Acquire)
     }
 
-    /// The last slice that was given to the system.
+    /// The last slice that was written to the system.
     pub fn written(&self) -> u64 {
         self.written.0.load(Ordering::Acquire)
     }
 
-    /// The log thread has given all slices up to this one to the system.
+    /// The log thread has written all slices up to this one to the system.
     pub fn note_written(&self, slice: u64) {
         assert!(slice >= self.written(), "slice {slice} is written after a later one");
         self.written.0.store(slice, Ordering::Release);
     }
 
-    /// The last slice that a power failure leaves, with all before it.
+    /// The last slice that survives a power failure, with all before it.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable.0.load(Ordering::Acquire)
     }
 
-    /// All slices up to this one are durable: wakes who waits for that.
+    /// All slices up to this one are durable: wakes the threads that wait for that.
     pub fn note_durable(&self, slice: u64) {
         assert!(slice <= self.written(), "slice {slice} is durable and was never written");
         // Two threads may sync, and the later one need not be the one that covers more.
@@ -221,26 +222,26 @@ impl Progress {
         }
     }
 
-    /// A thread is to be woken when `slice` is durable. False: it is already.
+    /// Asks for a thread to be woken when `slice` is durable. False: it is already.
     pub fn awaits(&self, thread: usize, slice: u64) -> bool {
         self.awaited[thread].0.store(slice, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.durable() < slice
     }
 
-    /// Somebody waits until this slice, which may be open and have nothing in it, is durable. It is written and synced at once.
+    /// Somebody waits until this slice, which may be open and empty, is durable. It is written and synced at once.
     pub fn ask_for(&self, slice: u64) {
         self.asked.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
-    /// Somebody waits until this slice is closed: that is done at once, and not when the log thread looks next.
+    /// Somebody waits until this slice is closed: it is closed at once, rather than when the log thread checks next.
     pub fn hurry(&self, slice: u64) {
         self.hurried.0.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
-    /// The last slice that was to be closed at once.
+    /// The last slice that has to be closed at once.
     pub(crate) fn hurried(&self) -> u64 {
         self.hurried.0.load(Ordering::Relaxed)
     }
@@ -250,35 +251,36 @@ impl Progress {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the journal that ends with `slice` has ended, and neither the log thread nor the disk thread does anything with its files any more.
+    /// Whether the journal that ends with `slice` is closed, and neither the log thread nor the disk thread uses its
+    /// files any more.
     pub fn has_ended(&self, slice: u64) -> bool {
         self.ended.load(Ordering::Acquire) >= slice
     }
 
-    /// It has.
+    /// The journal that ends with this slice is closed.
     pub(crate) fn note_ended(&self, slice: u64) {
         self.ended.store(slice, Ordering::Release);
     }
 
-    /// A journal was opened in which everything up to `slice`, which ends at `position`, is durable.
+    /// A journal was opened that is durable up to `slice`, whose end has this position in the stream.
     pub fn begin(&self, slice: u64, position: u64) {
         self.written.0.store(slice, Ordering::Release);
         self.durable.0.store(slice, Ordering::Release);
         self.counts.position.store(position, Ordering::Relaxed);
     }
 
-    /// Wakes all threads: commands may be held back now, or not any more.
+    /// Wakes all threads: commands may be held back now, or no longer.
     pub fn wake_all(&self) {
         (0..self.awaited.len()).for_each(|thread| (self.wake)(thread));
     }
 
-    /// The thread that calls is the one to be woken by [`nudge`](Self::nudge).
+    /// The calling thread is the one that [`nudge`](Self::nudge) wakes.
     pub fn set_log_thread(&self) {
         // A simulation has many on one thread, none of which sleeps.
         let _ = self.log_thread.set(std::thread::current());
     }
 
-    /// Somebody has committed something, and the log thread may not know.
+    /// Something was committed, which the log thread may not know.
     #[inline]
     pub fn nudge(&self) {
         fence(Ordering::SeqCst);
@@ -287,7 +289,7 @@ impl Progress {
         }
     }
 
-    /// The same for what cannot wait until the log thread looks by itself.
+    /// The same for what cannot wait until the log thread checks by itself.
     #[cold]
     pub fn wake_log_thread(&self) {
         self.is_asleep.0.store(false, Ordering::Relaxed);
@@ -296,7 +298,7 @@ impl Progress {
         }
     }
 
-    /// The log thread sleeps until somebody nudges it, at most so long, unless `has_work` by now.
+    /// The log thread sleeps until it is nudged, for at most this time, unless `has_work` is true by now.
     pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
         if self.fall_asleep(has_work) {
             std::thread::park_timeout(timeout);
@@ -304,21 +306,22 @@ impl Progress {
         self.is_asleep.0.store(false, Ordering::Relaxed);
     }
 
-    /// The log thread rests so long, unless it is [hurried](Self::hurry), asked for something, or ordered to.
+    /// The log thread rests for this time, unless it is [hurried](Self::hurry), asked for something, or given an order.
     pub(crate) fn rest(&self, time: Duration) {
         if !time.is_zero() {
             std::thread::park_timeout(time);
         }
     }
 
-    /// The log thread is to be woken from now on; false: it `has_work` by now. What comes of that is up to the one who steps it.
+    /// From now on the log thread has to be woken; false: `has_work` is true by now. The caller that steps it does the
+    /// waking.
     pub fn fall_asleep(&self, has_work: impl FnOnce() -> bool) -> bool {
         self.is_asleep.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         !has_work()
     }
 
-    /// Whether the log thread sleeps, and nobody has woken it.
+    /// Whether the log thread sleeps and has not been woken.
     pub fn is_asleep(&self) -> bool {
         self.is_asleep.0.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Reads back what is in the segments of a journal that is being written, from a position of the stream on: for who was away.
+//! Reads segments of a journal that is being written, from a position of the stream on: for a replica that was away.
 //!
-//! Not here: how long segments stay (`Journal::set_base`). Where they go meanwhile, or are written anew, that is an error.
+//! Not here: how long segments stay (`Journal::set_base`). If they are removed or reused meanwhile, that is an error.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::scan::{Scan, Scanned};
 
-/// How often it is looked whether the log thread has written on.
+/// How often it checks whether the log thread has written more.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct ReadBack {
     journal: Journal,
-    /// Where it reads; it ends where nothing more had been written.
+    /// Its position; the scan ends where nothing more had been written.
     scan: Option<Scan>,
     position: u64,
     end: u64,
 }
 
 impl Journal {
-    /// Reads the stream from `position`, which was written, up to `end`, which may still be on its way.
+    /// Reads the stream from `position`, which was written, up to `end`, which may not be written yet.
     pub fn read_back(&self, position: u64, end: u64) -> ReadBack {
         ReadBack { journal: self.clone(), scan: None, position, end }
     }
 }
 
 impl ReadBack {
-    /// What comes next of the stream, as somebody reads it who knows what this release of Redis knows (`None`: everything): the rest of a slice; `None` at the end. It waits for the log
-    /// thread.
+    /// The next part of the stream, the rest of a slice, as a reader with this release of Redis understands it (`None`:
+    /// a reader that understands everything); `None` at the end. Waits for the log thread.
     ///
     /// # Errors
-    /// What comes next is not there any more, or the journal has failed.
+    /// The next part has been removed, or the journal has failed.
     pub fn next(&mut self, version: Option<RedisVersion>) -> Result<Option<Vec<u8>>, Error> {
         while self.position < self.end {
             let scan = match &mut self.scan {

@@ -1,4 +1,4 @@
-//! A segment that is read from the front to the back, some way ahead.
+//! Reads a segment from front to back, with read-ahead.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use proactor::{DiskFile, Open};
 use crate::error::Error;
 use crate::folder::Folder;
 
-/// How much is read at once.
+/// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
 
 /// An open segment, and the part of it that was read last.
@@ -16,17 +16,17 @@ const READ_BYTES: usize = 1 << 20;
 pub(crate) struct SegmentReader {
     pub(crate) path: PathBuf,
     file: DiskFile,
-    /// How long it was when it was opened.
+    /// The file's length when it was opened.
     file_bytes: u64,
-    /// Where in the file `bytes` begins.
+    /// The offset in the file at which `bytes` begins.
     from: u64,
-    /// What was read is at its front. It never gets shorter, so that it is not filled with zeros for each read.
+    /// What was read is at its front. It is never shortened, so that it need not be filled with zeros for each read.
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl SegmentReader {
-    /// Opens a segment; `None` if it is not there.
+    /// Opens a segment; `None` if it does not exist.
     pub(crate) fn open(
         folder: &Folder,
         journal_id: u64,

@@ -1,4 +1,4 @@
-//! What a start would read of a journal, from a folder that is only looked at: its server may be writing to it.
+//! Reads what a start would load of a journal, without the folder's lock: its server may be writing to it.
 
 use crate::check::{end_of_live, time};
 use crate::error::{Error, ErrorKind};
@@ -6,10 +6,10 @@ use crate::folder::Folder;
 use crate::manifest::Manifest;
 use crate::scan::{End, Rest, Scan, Scanned};
 
-/// A time before this one, which is in 1973, was given in seconds.
+/// A smaller number, a time before 1973, was meant in seconds.
 const MS_MIN: u64 = 100_000_000_000;
 
-/// Reads the slices behind the base, up to a time if one is given.
+/// Reads the slices behind the base, up to a given time or to the end.
 #[derive(Debug)]
 pub struct Reading {
     folder: Folder,
@@ -18,7 +18,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Begins; ends before the first slice behind the base that was written after `until_unix_ms`, in milliseconds since 1970.
+    /// Begins to read. Ends before the first slice behind the base that was written after `until_unix_ms`, in
+    /// milliseconds since 1970.
     pub fn begin(folder: &Folder, until_unix_ms: Option<u64>) -> Result<Reading, Error> {
         let manifest = folder.journal()?;
         let mut scan = Scan::behind_base(folder, &manifest)?;
@@ -29,7 +30,7 @@ impl Reading {
         Ok(Reading { folder: folder.clone(), manifest, scan })
     }
 
-    /// What the folder's manifest said at the beginning.
+    /// The folder's manifest at the beginning.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -39,7 +40,7 @@ impl Reading {
         self.scan.next_slice()
     }
 
-    /// After the last one: where that was, and what lies behind it. Damage is an error.
+    /// After the last slice: where that ends, and what lies behind it. Damage is an error.
     pub fn end(&mut self) -> Result<(End, Rest), Error> {
         let (end, is_growing) = end_of_live(&mut self.scan)?;
         match end.damage() {
@@ -49,19 +50,21 @@ impl Reading {
         }
     }
 
-    /// Whether files of this journal may have gone since the beginning: it has another base. What failed is to be tried again then.
+    /// Whether files of this journal may have been removed since the beginning, because it has another base. A failure
+    /// should then be retried.
     pub fn is_outdated(&self) -> Result<bool, Error> {
         has_another_base(&self.folder, &self.manifest)
     }
 }
 
-/// Whether segments of this manifest may have gone since it was read.
+/// Whether segments of this manifest may have been removed since it was read.
 pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool, Error> {
     let now = folder.journal()?;
     Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
 }
 
-/// Whether the journal knows the data at a time: what its base has cannot be taken back, and before the first slice there was nothing.
+/// Fails if the journal does not know the data at this time: what is in its base cannot be taken back, and before the
+/// first slice there was nothing.
 fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
     let base = &manifest.base;
     let (mut in_base, mut behind) = (None, None);

@@ -1,8 +1,8 @@
-//! What `--journal-repair truncate` does to a journal that is damaged: it ends before the damage from then on.
+//! `--journal-repair truncate`: makes a damaged journal end before the damage.
 //!
-//! Nothing is overwritten or removed. Segments behind the damage, and the manifest as it was, stay in the folder under other
-//! names (`….cut-<term>`), and so does a copy of the segment with the damage: the journal keeps what is whole in that one, and recycles it one
-//! day. The folder has to be locked, so no server uses it.
+//! Nothing is overwritten or removed. Segments behind the damage, and the old manifest, stay in the folder under other
+//! names (`….cut-<term>`). So does a copy of the segment with the damage, because the journal keeps the intact part of
+//! that one, and reuses it one day. The folder has to be locked, so that no server uses it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::scan::{End, Rest, Verdict};
 use crate::segment::{Place, Tuning};
 use crate::writer::Policy;
 
-/// A repair that was not done yet.
+/// A repair that has not been made yet.
 #[derive(Debug)]
 pub struct Repair {
     folder: Arc<LockedFolder>,
@@ -26,7 +26,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Finds out what is to be done; `None` if nothing is, because a server starts from this.
+    /// Plans a repair; `None` if none is needed, because a server starts from this journal.
     pub fn plan(folder: &Arc<LockedFolder>) -> Result<Option<Repair>, Error> {
         let manifest = folder.journal()?;
         let mut scan = folder.recover(&manifest)?;
@@ -48,7 +48,7 @@ impl Repair {
         self.end.place.last_slice().max(self.manifest.base.slice)
     }
 
-    /// Does it; the paths of what was set aside.
+    /// Makes the repair; returns the paths of the files that were moved aside.
     pub fn cut(self, tuning: Tuning) -> Result<Vec<PathBuf>, Error> {
         let Repair { folder, manifest, mut end, .. } = self;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {

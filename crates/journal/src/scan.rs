@@ -1,9 +1,9 @@
-//! Reads a journal: whole slices, one after the other, and at the end what there is to say of it.
+//! Reads a journal: whole slices, one after the other, and at the end a verdict.
 //!
-//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The log
-//! ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched for frames of
-//! this journal and term. If one of them knew a durable slice ≥ *k*, then *k* was durable and is damaged. Otherwise it is
-//! a torn tail: written when the power failed, and never reported durable.
+//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The
+//! log ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched
+//! for frames of this journal and term. If one of them says that a slice ≥ *k* was durable, then *k* was durable and is
+//! damaged. Otherwise *k* is a torn tail: it was being written when the power failed, and was never reported durable.
 //!
 //! ```text
 //!   segment 12                      segment 13                   segment 14 (spare)
@@ -11,8 +11,9 @@
 //!               ▲ the log ends here                      the rest is searched to the end
 //! ```
 //!
-//! The manifest tells more: a log that does not reach a segment that the manifest knows to have begun behind durable slices is damaged,
-//! and so is one that does not reach its base. It also says where each term but the last ended: what lies behind that is not read.
+//! The manifest adds to this. A log is also damaged if it does not reach its base, or does not reach a segment that, by
+//! the manifest, began behind durable slices. The manifest also says where each term but the last ended: anything
+//! behind that is not read.
 //!
 //! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`life.rs`).
 
@@ -40,48 +41,48 @@ pub struct Scanned {
     pub offset: u64,
 }
 
-/// What there is to say of a journal.
+/// The state of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Everything that was written is there.
+    /// Everything that was written is intact.
     Clean,
     /// The last writes are incomplete; they had never been reported durable.
     Torn {
-        /// Why the first frame that is missing does not count.
+        /// Why the first missing frame does not count.
         what: &'static str,
-        /// Bytes of payload of the frames that are dropped, as far as any can be read.
+        /// Bytes of payload of the dropped frames, as far as any can be read.
         dropped_bytes: u64,
     },
-    /// Something that had been durable is not there.
+    /// Something that had been durable is missing.
     Damaged {
-        /// Why the first frame that is missing does not count.
+        /// Why the first missing frame does not count.
         what: &'static str,
     },
-    /// It goes on, but later than was asked for.
+    /// The log continues, but later than the requested time.
     Until,
 }
 
 /// Where a log ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
-    /// What there is to say of it.
+    /// The state of the journal.
     pub verdict: Verdict,
     /// The place behind the last slice.
     pub place: Place,
-    /// The life in which that one was written.
+    /// The term in which that slice was written.
     pub term: u32,
     /// All segments up to the end, and what comes before them.
     pub segments: Vec<SegmentStart>,
-    /// By which id replicas know the stream up to there, if that is certain.
+    /// The id of the stream up to there, if it is certain.
     pub stream: Option<StreamId>,
     /// The file with the first frame that does not count.
     pub file: PathBuf,
-    /// Where in it that should begin.
+    /// Where in it that frame should begin.
     pub offset: u64,
 }
 
 impl End {
-    /// What is wrong, if something is.
+    /// The error, if the journal is damaged.
     pub fn damage(&self) -> Option<Error> {
         let Verdict::Damaged { what } = self.verdict else { return None };
         let what = format!("slice {}, which was durable, is damaged: {what}", self.place.slice);
@@ -90,7 +91,7 @@ impl End {
     }
 }
 
-/// What lies behind the end of a log and was once part of it.
+/// What lies behind the end of a log and once belonged to it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rest {
     /// How many slices, as far as any can be read.
@@ -104,14 +105,14 @@ pub struct Rest {
 /// Why a frame does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Misfit {
-    /// The segment is not there.
+    /// The segment does not exist.
     Missing,
-    /// The segment ends before.
+    /// The segment ends before it.
     SegmentEnds,
     Head(NoFrame),
     OtherJournal,
     OtherTerm,
-    /// It is of this slice, which should be another one.
+    /// It belongs to this slice, but another one is expected.
     OtherSlice(u64),
     OtherPart,
     OtherPosition,
@@ -137,7 +138,7 @@ impl Misfit {
         }
     }
 
-    /// Whether the segment held that before it was used, or has no more room: nothing says that something was written.
+    /// Whether these are remains of an earlier use of the segment, or its end: no sign that something was written here.
     fn is_remains(self, slice: u64) -> bool {
         match self {
             Misfit::SegmentEnds | Misfit::OtherJournal | Misfit::OtherTerm => true,
@@ -148,19 +149,19 @@ impl Misfit {
     }
 }
 
-/// Reads a journal. It may be in use: then it ends somewhere near the end of what was written.
+/// Reads a journal. If it is in use, the scan ends somewhere near the end of what was written.
 #[derive(Debug)]
 pub struct Scan {
     folder: Folder,
     manifest: Manifest,
-    /// Slices up to this one are read and not told.
+    /// Slices up to this one are read, but not returned.
     told_after: u64,
     until_unix_ms: Option<u64>,
-    /// Where it reads, and what has to come there.
+    /// Its position, and what has to follow there.
     at: Mark,
     /// The same behind the last whole slice.
     whole: Mark,
-    /// The segments that it went on into, of whose beginning the manifest says nothing.
+    /// The segments that the log has entered of whose beginnings the manifest says nothing.
     begun: Vec<SegmentStart>,
     reader: Option<SegmentReader>,
     /// The slice that is being read.
@@ -170,35 +171,35 @@ pub struct Scan {
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Which segment: an index into the manifest's segments and spares.
+    /// The segment: an index into the manifest's segments and spares.
     index: usize,
     offset: u64,
     term: u32,
     place: Place,
-    /// Of the frame before; 0: there was none.
+    /// The tag in the frame before; 0: there was none.
     stream_tag: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     Misfit(Misfit),
-    /// The manifest says that the log went on.
+    /// By the manifest, the log continued.
     Short(Misfit),
     Until,
 }
 
 impl Scan {
-    /// Reads the slices behind the base: all that recovery needs.
+    /// Reads the slices behind the base: everything that recovery needs.
     pub fn behind_base(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
         Scan::new(folder, manifest, manifest.segment_behind_base(), manifest.base.slice)
     }
 
-    /// Reads all slices that are there.
+    /// Reads all existing slices.
     pub fn everything(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
         Scan::new(folder, manifest, 0, 0)
     }
 
-    /// Reads the slices from the one on in which `position` of the stream is, and perhaps some before it.
+    /// Reads from the slice that contains `position` of the stream, and possibly some before it.
     pub(crate) fn from(folder: &Folder, manifest: &Manifest, position: u64) -> Result<Scan, Error> {
         let begins_before = |start: &SegmentStart| start.place.position <= position;
         let segments = &manifest.segments[..manifest.segments.partition_point(begins_before)];
@@ -234,7 +235,7 @@ impl Scan {
         self
     }
 
-    /// The next whole slice; `None` at the end, of which [`end`](Scan::end) has more to say.
+    /// The next whole slice; `None` at the end, about which [`end`](Scan::end) says more.
     pub fn next_slice(&mut self) -> Result<Option<Scanned>, Error> {
         while self.stopped.is_none() {
             if self.enter_known_segment()? {
@@ -255,7 +256,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// The number of a segment, and what the manifest knows of its beginning.
+    /// The number of a segment, and what the manifest says about its beginning.
     fn segment(&self, index: usize) -> Option<(u64, Option<SegmentStart>)> {
         match self.manifest.segments.get(index) {
             Some(start) => Some((start.number, Some(*start))),
@@ -265,7 +266,7 @@ impl Scan {
         }
     }
 
-    /// Goes on into the next segment if the manifest says that it begins here.
+    /// Continues in the next segment if the manifest says that it begins here.
     fn enter_known_segment(&mut self) -> Result<bool, Error> {
         let Some((_, Some(next))) = self.segment(self.at.index + 1) else { return Ok(false) };
         if next.place != self.at.place {
@@ -288,7 +289,7 @@ impl Scan {
         Ok(())
     }
 
-    /// No frame counts here: goes on into the next segment if the log does. If not, why it ends.
+    /// No frame counts here: continues in the next segment if the log does. Otherwise returns why it ends.
     fn enter_spare(&mut self, misfit: Misfit) -> Result<Option<Stop>, Error> {
         let (number, start) = match self.segment(self.at.index + 1) {
             None => return Ok(Some(Stop::Misfit(misfit))),
@@ -314,7 +315,7 @@ impl Scan {
         is_behind && self.until_unix_ms.is_some_and(|until| head.frame.unix_ms > until)
     }
 
-    /// Takes the frame that counts; the slice, if that completes one that is to be told.
+    /// Takes a frame that counts; returns the slice if the frame completes one that is to be returned.
     fn take(&mut self, head: &Head) -> Result<Option<Scanned>, Error> {
         let Head { frame, payload_bytes, .. } = *head;
         if frame.slice > self.told_after {
@@ -350,10 +351,10 @@ impl Scan {
         Ok(self.open.take())
     }
 
-    /// Whether the log goes on where it ended a moment ago: somebody writes to it.
+    /// Whether the log now continues where it ended a moment ago, because a server writes to it.
     ///
-    /// Only for a folder that is looked at without its lock. With it nobody writes, and a frame that counts at a second look
-    /// is a reason to trust the disk less, not to go on.
+    /// Only for a folder that is read without its lock. With the lock nobody writes, and a frame that counts only on
+    /// the second try is a reason to trust the disk less, not to continue.
     pub(crate) fn has_grown(&self) -> Result<bool, Error> {
         let begins = [(self.at.index, self.at.offset), (self.at.index + 1, 0)];
         for (index, offset) in begins {
@@ -371,7 +372,8 @@ impl Scan {
         Ok(false)
     }
 
-    /// What of this journal lies behind the last whole slice, in this life of it and later ones. After the last slice.
+    /// What of this journal lies behind the last whole slice, in this term and later ones. To be called after the last
+    /// slice.
     pub(crate) fn rest(&self) -> Result<Rest, Error> {
         let (mut rest, mut last) = (Rest::default(), None);
         let (mut index, mut offset) = (self.whole.index, self.whole.offset);
@@ -396,7 +398,7 @@ impl Scan {
         Ok(rest)
     }
 
-    /// What there is to say after the last slice.
+    /// The end of the log, after the last slice.
     ///
     /// # Panics
     /// If [`next_slice`](Scan::next_slice) has not returned `None`.
@@ -404,7 +406,7 @@ impl Scan {
         self.conclude()
     }
 
-    /// The same, and something may be asked of the scan then.
+    /// The same, keeping the scan for further questions.
     pub(crate) fn conclude(&mut self) -> Result<End, Error> {
         let stop = self.stopped.expect("all slices were read");
         let verdict = match stop {
@@ -421,7 +423,7 @@ impl Scan {
         Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset })
     }
 
-    /// The log ends in the last term's segments: whether it was torn or damaged.
+    /// The log ends in a segment of the last term: decides whether it is torn or damaged.
     fn judge(&mut self, misfit: Misfit) -> Result<Verdict, Error> {
         let what = misfit.what();
         let missing = self.whole.place.slice;
@@ -456,7 +458,7 @@ impl Scan {
     }
 }
 
-/// The head of the frame at a place, if that counts; its payload is there.
+/// The head of the frame at a place, if it counts; its payload is complete.
 fn examine(reader: &mut SegmentReader, journal_id: u64, at: &Mark) -> Result<Result<Head, Misfit>, Error> {
     let Some(bytes) = reader.bytes(at.offset, HEAD_BYTES)?.first_chunk() else {
         return Ok(Err(Misfit::SegmentEnds));

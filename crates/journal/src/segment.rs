@@ -1,30 +1,30 @@
 //! A segment: one file of frames.
 //!
-//! Its name is `journal-<id>-<number>.seg`, the journal's id with 16 hexadecimal digits, the number as decimal. Segments of one
-//! journal are read in the order of their numbers. One has its room and its length, with its name durable, before the
-//! manifest lists it and before it is used; where each slice is durable before it is answered it is also written full of zeros, as that
-//! makes the writes that come later cheaper to make durable. One that
-//! is not needed any more gets another name and is used again as it is: its old frames are behind in slice and chain.
+//! Its name is `journal-<id>-<number>.seg`: the journal's id in 16 hexadecimal digits, the number in decimal. The
+//! segments of a journal are read in the order of their numbers. A segment is allocated at its full length, with its
+//! name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
+//! the segment is also filled with zeros, because that makes later writes cheaper to make durable. A segment that is no
+//! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain.
 //!
-//! Not here: frames (`frame.rs`), which segments there are (`manifest.rs`).
+//! Not here: frames (`frame.rs`), and which segments exist (`manifest.rs`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
 
-/// Sizes and counts, which tests and the simulation choose smaller.
+/// Sizes and counts, for which tests and the simulation choose smaller values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Bytes of a frame's payload at most: up to [`PAYLOAD_BYTES_MAX`], and a frame fits into a segment.
+    /// The largest payload of a frame: up to [`PAYLOAD_BYTES_MAX`], so that a frame fits into a segment.
     pub payload_bytes_max: usize,
     /// How many segments are kept ready.
     pub spares: usize,
-    /// How many that are not needed any more are kept beside them, to become spares.
+    /// How many unneeded segments are kept beside them, to become spares.
     pub free_max: usize,
-    /// How much is written at once, about.
+    /// About how much is written at a time.
     pub write_bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// That of a server.
+    /// The values of a server.
     pub const BUILT: Tuning = Tuning {
         segment_bytes: 64 << 20,
         payload_bytes_max: PAYLOAD_BYTES_MAX,
@@ -56,9 +56,9 @@ impl Tuning {
 /// The name of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SegmentName {
-    /// Which journal.
+    /// Its journal.
     pub journal_id: u64,
-    /// Which of its segments.
+    /// Its number.
     pub number: u64,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for SegmentName {
 impl FromStr for SegmentName {
     type Err = ();
 
-    /// Only what is written that way is a name.
+    /// Only a text in exactly this form is a name.
     fn from_str(text: &str) -> Result<SegmentName, ()> {
         let parts = text.strip_prefix("journal-").and_then(|rest| rest.strip_suffix(".seg"));
         let (id, number) = parts.and_then(|parts| parts.split_once('-')).ok_or(())?;
@@ -81,12 +81,12 @@ impl FromStr for SegmentName {
     }
 }
 
-/// What comes before the first frame of a segment: with that, whether a frame counts can be told without the segments before.
+/// The state before the first frame of a segment: with it, a frame can be checked without the segments before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentStart {
     /// The segment's number.
     pub number: u64,
-    /// The life in which it was begun.
+    /// The term in which it was begun.
     pub term: u32,
     /// The state of the log before its first frame.
     pub place: Place,
@@ -97,7 +97,7 @@ pub struct SegmentStart {
 pub struct Place {
     /// The slice that the next frame belongs to.
     pub slice: u64,
-    /// Where in the stream that frame's payload begins.
+    /// The position of that frame's payload in the stream.
     pub position: u64,
     /// The checksum of the head of the frame before.
     pub checksum: u64,

@@ -1,17 +1,17 @@
-//! The writer: turns slices into frames, one behind the other, and writes them into segments that are ready.
+//! The writer: turns slices into frames, and writes these into segments that are ready.
 //!
 //! | policy | how it writes | durable when |
 //! |---|---|---|
 //! | `Always` | past the system's cache, one call for many frames | the call returns |
 //! | `Everysec`, `No` | through the cache | [`Journal::sync`](crate::Journal::sync) or the system likes |
 //!
-//! Before it writes anything it looks whether there are spares enough for all of it. So a disk without room never leaves half a
-//! slice behind: what is refused can be tried again. A write that fails is never tried again.
+//! Before it writes anything it checks that there are enough spares for all of it. So a full disk never leaves half a
+//! slice behind, and a refused write can be tried again. A write that fails is never tried again.
 //!
-//! Frames name the last slice that was durable when they were made. A log that rests should be given an empty slice
-//! ([`Writer::wants_confirmation`]): it tells that the slice before was durable.
+//! Each frame names the last slice that was durable when the frame was built. An idle log should get an empty slice
+//! ([`Writer::wants_confirmation`]), which records that the slice before was durable.
 //!
-//! Not here: when there is something to write, who makes spares and who syncs.
+//! Not here: when there is something to write, who allocates spares, and who syncs.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::manifest::{StreamId, tag};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentStart};
 
-/// See [`Writer::margin_bytes`]. Threads know within a millisecond, if the log thread gets a core.
+/// See [`Writer::margin_bytes`]. Threads notice within a millisecond, if the log thread gets a core.
 const MARGIN_BYTES: u64 = 16 << 20;
 
-/// What is promised of a slice that was written: `appendfsync`.
+/// What is promised about a slice that was written: `appendfsync`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// It is durable.
     Always,
-    /// It is durable a second later: somebody syncs.
+    /// It is durable a second later, because somebody syncs.
     Everysec,
-    /// It is durable when the system likes.
+    /// It is durable when the system decides.
     No,
 }
 
@@ -47,23 +47,23 @@ pub struct Writer {
     shared: Arc<Shared>,
     policy: Policy,
     term: u32,
-    /// What comes behind the last frame, be it written or in `buffer`.
+    /// The place behind the last frame, whether written or in `buffer`.
     place: Place,
     segment: Arc<SegmentFile>,
     segment_bytes: u64,
-    /// Where in the segment `buffer` belongs.
+    /// The offset of `buffer` in the segment.
     offset: u64,
     /// Frames that are not written yet.
     buffer: Buffer,
-    /// By which id the stream is known, see [`tag`].
+    /// The tag of the stream's id, see [`tag`].
     stream_tag: u32,
-    /// The last slice that is not empty, and the last one that a frame says to be durable.
+    /// The last slice that is not empty, and the last one that a frame has declared durable.
     last_filled: u64,
     last_confirmed: u64,
 }
 
 impl Writer {
-    /// Writes into the segment that begins there, in which there is nothing yet.
+    /// Writes into the segment that begins there, which is empty.
     pub(crate) fn begin(shared: &Arc<Shared>, policy: Policy, start: SegmentStart) -> Result<Writer, Error> {
         let (segment, segment_bytes) = open(shared, policy, start.number)?;
         let last = start.place.last_slice();
@@ -82,12 +82,12 @@ impl Writer {
         })
     }
 
-    /// How it writes.
+    /// Its policy.
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// The number that the next slice has to have, and its position.
+    /// The number and the position that the next slice must have.
     pub fn next(&self) -> (u64, u64) {
         (self.place.slice, self.place.position)
     }
@@ -103,18 +103,18 @@ impl Writer {
         self.shared.begin_at(self.place);
     }
 
-    /// The stream is known by this id from here on.
+    /// The stream has this id from here on.
     pub fn name_stream(&mut self, id: &StreamId) {
         self.stream_tag = tag(id);
     }
 
-    /// Whether nothing but an empty slice would tell a reader that the last one that was durable.
+    /// Whether only an empty slice could tell a reader that the last one was durable.
     pub fn wants_confirmation(&self) -> bool {
         self.last_filled > self.last_confirmed && self.shared.durable_slice() >= self.last_filled
     }
 
-    /// Writes slices, at this time of the wall clock; the number of the last one. All of them are written, or, if spares are
-    /// missing, none. With [`Policy::Always`] they are durable then.
+    /// Writes slices, with this time of the wall clock; returns the number of the last one. All of them are written or,
+    /// if spares are missing, none. With [`Policy::Always`] they are then durable.
     ///
     /// # Panics
     /// If they do not begin where the last one ended.
@@ -139,7 +139,8 @@ impl Writer {
         Ok(last)
     }
 
-    /// From now on writes in another way. What was written under the old one is made durable before anything is promised under `Always`.
+    /// Changes the policy. What was written under the old one is made durable before anything is promised under
+    /// `Always`.
     pub fn set_policy(&mut self, policy: Policy) -> Result<(), Trouble> {
         let was_direct = self.policy == Policy::Always;
         let is_direct = policy == Policy::Always;
@@ -154,13 +155,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes of segments that are ready to be written, the rest of the open one included.
+    /// Bytes of space in segments that are ready, including the rest of the open one.
     pub(crate) fn room_bytes(&self) -> u64 {
         let spares = self.shared.spares() as u64;
         self.segment_bytes - self.offset + spares * self.shared.tuning.segment_bytes
     }
 
-    /// So much room is to be left when nothing more may be committed: what is committed until all threads know has to fit.
+    /// The space that must be left when commits have to stop: what is committed until all threads know must fit.
     pub(crate) fn margin_bytes(&self) -> u64 {
         MARGIN_BYTES.min(self.shared.tuning.segment_bytes / 4)
     }
@@ -169,7 +170,7 @@ impl Writer {
         open_path(&self.shared, policy, self.segment.path.clone()).map_err(|error| self.shared.fail(error))
     }
 
-    /// How many spares it takes to write these.
+    /// How many spares are needed to write these slices.
     fn spares_needed<S: Borrow<Slice>>(&self, slices: &[S]) -> usize {
         let (mut needed, mut left) = (0, self.segment_bytes - self.offset);
         let max = self.shared.tuning.payload_bytes_max;
@@ -258,7 +259,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A mistake: the last frame is written again, with what it would be good to know of it.
+    /// A deliberate mistake: rewrites the last frame to confirm it.
     #[cfg(test)]
     fn confirm_in_place(&mut self) -> Result<u64, Trouble> {
         use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head};

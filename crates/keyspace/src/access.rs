@@ -1,22 +1,22 @@
-//! What a record remembers of its accesses: 24 bits in the word that it begins with, so that nothing gets larger by it.
+//! What a record remembers of its accesses: 24 bits in its first word, so that they take no further memory.
 //!
 //! ```text
 //! LRU  │ seconds since 1970, the lower 24 bits       │
 //! LFU  │ minutes since 1970, 16 bits │ counter, 8 bits │
 //! ```
 //!
-//! Which of the two it is, `maxmemory-policy` says. The counter is Redis' Morris counter: it grows by chance, the more
-//! rarely the larger it is, and shrinks by one for every `lfu-decay-time` that the record was left alone. After a change of
-//! the policy records are misread until they are used again, as in Redis.
+//! `maxmemory-policy` decides which of the two it is. The counter is Redis' Morris counter: it grows randomly, the more
+//! rarely the larger it is, and shrinks by one for every `lfu-decay-time` without access. After a change of the policy,
+//! records are misread until they are used again, as in Redis.
 
 use ds::random::Random;
 
 use crate::data_config::UnixMs;
 
-/// The counter of a new record: enough not to be evicted at once.
+/// The counter of a new record: large enough that it is not evicted at once.
 const NEW_COUNT: u8 = 5;
 
-/// Whoever was idle for longer is remembered as if it were so long: nearly all that the bits can tell apart.
+/// A longer idle time is stored as this: nearly the longest that the bits can express.
 const IDLE_SECONDS_MAX: u64 = 16_000_000;
 
 const SECOND_MS: UnixMs = 1000;
@@ -25,9 +25,9 @@ const MINUTE_MS: UnixMs = 60 * SECOND_MS;
 /// How accesses are counted under the LFU policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lfu {
-    /// `lfu-log-factor`: how much rarer the counter grows as it gets larger.
+    /// `lfu-log-factor`: how much more rarely the counter grows as it gets larger.
     pub log_factor: u64,
-    /// `lfu-decay-time`: minutes for which the counter goes down by one; 0: it does not.
+    /// `lfu-decay-time`: the counter shrinks by one in this many minutes; 0: never.
     pub decay_minutes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Lfu {
         (access as u8).saturating_sub(periods.try_into().unwrap_or(u8::MAX))
     }
 
-    /// The access word after one more use.
+    /// The access word after another use.
     pub fn used(self, access: u32, now: UnixMs, random: &mut Random) -> u32 {
         let counter = self.counter(access, now);
         let above = u64::from(counter.saturating_sub(NEW_COUNT));
@@ -63,13 +63,13 @@ impl Lfu {
     }
 }
 
-/// The access word of a record that comes to be.
+/// The access word of a new record.
 #[inline]
 pub fn created(lfu: Option<Lfu>, now: UnixMs) -> u32 {
     if lfu.is_some() { Lfu::word(now, NEW_COUNT) } else { lru_clock(now) }
 }
 
-/// The access word that a snapshot or `RESTORE` says, as far as it tells what the policy wants to know.
+/// The access word that a snapshot or `RESTORE` gives, if it contains what the policy needs.
 pub fn restored(lfu: Option<Lfu>, now: UnixMs, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
     match (lfu, idle_seconds, frequency) {
         (Some(_), _, Some(frequency)) => Lfu::word(now, frequency),

@@ -1,7 +1,7 @@
 //! A collection that is being changed.
 //!
-//! A large one is changed where it is. A small one lies as bytes in its record: it is made anew of them, and what has become of
-//! it is put back at the end.
+//! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from them, and
+//! the result is encoded at the end.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};

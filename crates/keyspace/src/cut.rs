@@ -1,4 +1,4 @@
-//! A snapshot that is being taken of a database while it changes.
+//! A snapshot of a database, taken while the database changes.
 //!
 //! ```text
 //!  the cut            a record changes, or goes        the traversal comes by
@@ -6,13 +6,14 @@
 //!                  and it is old no more            and it is old no more
 //! ```
 //!
-//! So the witness gets to see each record that was there at the cut once, as it was then, whatever happens to it and to the table
-//! meanwhile; which records are old the table knows ([`CompactTable::begin_turn`](ds::compact_table::CompactTable::begin_turn)).
-//! Records that come later are none of its business. A database that is swapped or flushed takes its cut along.
+//! So the witness sees each record of the cut exactly once, as it was at that moment, whatever happens to the record
+//! and to the table meanwhile. The table knows which records are old
+//! ([`CompactTable::begin_turn`](ds::compact_table::CompactTable::begin_turn)). The witness does not see newer records.
+//! A database that is swapped or flushed takes its cut along.
 //!
-//! A large value is taken in parts. As long as only a part was taken nobody may change it: whoever is about to asks
-//! [`Db::holds_back`](crate::Db::holds_back) and comes again later. If somebody changes it all the same, the witness takes
-//! the rest at once.
+//! A large value is captured in parts. After the first part nobody may change it until all are captured: a command that
+//! is about to change it asks [`Db::holds_back`](crate::Db::holds_back) and runs later. If it is changed all the same,
+//! the witness captures the rest at once.
 
 use std::collections::VecDeque;
 
@@ -20,51 +21,52 @@ use ds::compact_table::Held;
 
 use crate::record::{Record, RecordRef};
 
-/// How much of a record a witness has taken.
+/// How much of a record a witness has captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// All of it.
     All,
-    /// A part of it; the rest is to come.
+    /// A part of it; the rest comes later.
     Part,
-    /// Nothing: it has no time or no room.
+    /// Nothing: it has no time or no space.
     Nothing,
 }
 
-/// Gets to see the records of a database as they were at the cut.
+/// Sees the records of a database as they were at the cut.
 pub trait Witness: Send {
-    /// Takes a record: all of it if `at_once`. When it has taken a part, the next one it sees is the same record, but for others
-    /// that are to be taken at once.
+    /// Captures a record, completely if `at_once`. After it has captured a part, it is shown the same record next,
+    /// except for records that must be captured at once.
     fn take(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken;
 
-    /// Whether it has no room for records that change.
+    /// Whether it has no space for records that change.
     fn is_full(&self) -> bool;
 
-    /// Whether it takes this record in parts.
+    /// Whether it captures this record in parts.
     fn is_large(&self, record: RecordRef<'_>) -> bool;
 
-    /// There are no more records.
+    /// It has seen all records.
     fn end(self: Box<Self>);
 }
 
 /// See the head of this file.
 pub(crate) struct Cut {
     pub(crate) witness: Box<dyn Witness>,
-    /// Where the traversal goes on.
+    /// Where the traversal continues.
     pub(crate) cursor: u64,
-    /// Hashes and keys of records that are taken first: of which a part was taken, and for which somebody waits.
+    /// Hashes and keys of the records to be captured first: those of which a part was captured, and those that commands
+    /// wait for.
     pub(crate) wanted: VecDeque<(u64, Box<[u8]>)>,
-    /// Old records: how many the witness has still to see.
+    /// The number of old records, which the witness has yet to see.
     unseen_count: usize,
 }
 
 impl Cut {
-    /// Of a database with so many records.
+    /// A cut of a database with this many records.
     pub(crate) fn new(witness: Box<dyn Witness>, record_count: usize) -> Cut {
         Cut { witness, cursor: 0, wanted: VecDeque::new(), unseen_count: record_count }
     }
 
-    /// Shows the witness an old record that is to change.
+    /// Shows the witness an old record that is about to change.
     #[cold]
     #[inline(never)]
     pub(crate) fn show(cut: &mut Option<Box<Cut>>, held: &mut Held<'_, Record>) {
@@ -75,7 +77,7 @@ impl Cut {
         cut.note_seen(1);
     }
 
-    /// The witness has taken so many records, which are not old any more.
+    /// The witness has captured this many records, which are no longer old.
     pub(crate) fn note_seen(&mut self, count: usize) {
         assert!(count <= self.unseen_count, "the snapshot sees a record twice, or one that came later");
         self.unseen_count -= count;

@@ -1,4 +1,4 @@
-//! Settings that the data commands look at: one immutable snapshot, replaced as a whole by `CONFIG SET`.
+//! The settings that data commands read: one immutable copy, which `CONFIG SET` replaces as a whole.
 
 use ds::hash::CollectionLimits;
 use ds::list::ListLimits;
@@ -28,13 +28,13 @@ pub struct Config {
     pub stream: StreamLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
-    /// `memcached-item-size-max`: no item may be larger, as memcached reckons.
+    /// `memcached-item-size-max`: the largest item, measured as memcached does.
     pub item_bytes_max: u64,
     /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
     pub tracking_keys_max: u64,
     /// `rdbcompression`: strings in dumps are compressed.
     pub rdb_compression: bool,
-    /// How accesses are counted, if `maxmemory-policy` is one of the LFU policies; if not, records note their time.
+    /// How accesses are counted if `maxmemory-policy` is an LFU policy; otherwise records store the time of access.
     pub lfu: Option<Lfu>,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,

@@ -15,34 +15,35 @@ use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
 use crate::value::Value;
 
-/// One numbered database, as far as it lies on this shard.
+/// The part of a numbered database that is on this shard.
 pub struct Db {
     table: CompactTable<Record>,
-    /// The hash function of keys, for growing.
+    /// The hash function of keys, which growing needs.
     seed: Arc<Seed>,
     volatile_count: usize,
-    /// How long keys with an expiry live, on average over those that [`Db::find_expired`] saw of late; 0 if it saw none.
+    /// The average time to live of the keys with an expiry that [`Db::find_expired`] has seen recently; 0 if it saw
+    /// none.
     ttl_ms: u64,
-    /// What others may know of its size. It belongs to the place of the database: see [`Db::swap`].
+    /// Its size, which anybody may read. It belongs to the number of the database: see [`Db::swap`].
     tally: Arc<Tally>,
-    /// Where background expiry goes on.
+    /// Where background expiry continues.
     expire_cursor: u64,
-    /// Where the search for something to evict goes on.
+    /// Where the search for something to evict continues.
     sampling: Sampling,
     defragmentation: Defragmentation,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
-    /// Background expiry met one, or one came, since it last began anew.
+    /// Background expiry has met such a hash, or one was added, since its current pass began.
     met_volatile_fields: bool,
     /// The snapshot that is being taken of it.
     cut: Option<Box<Cut>>,
     queues: Queues,
 }
 
-/// A new sample of times to live makes one part in so many of their average, as in Redis.
+/// A new sample of times to live contributes one part in this many to the average, as in Redis.
 const TTL_PARTS: u64 = 50;
 
-/// Where moving memory goes on: in the table, and in a large value.
+/// Where defragmentation continues: in the table, and in a large value.
 #[derive(Default)]
 struct Defragmentation {
     place: Place,
@@ -50,7 +51,7 @@ struct Defragmentation {
 }
 
 impl Db {
-    /// An empty database; `seed` is of the hash function that gives the hashes of its keys.
+    /// An empty database; `seed` belongs to the hash function of its keys.
     pub fn new(seed: Arc<Seed>) -> Self {
         Db {
             table: CompactTable::new(),
@@ -68,7 +69,8 @@ impl Db {
         }
     }
 
-    /// It is database `number`, in which queues are recognized as `known` says. If clients are served from it, they are listed there.
+    /// The database's number, and the queues that `known` recognizes in it. If clients are served from it, its queues
+    /// are listed there.
     #[must_use]
     pub fn with_queues(mut self, known: &Arc<Known>, number: u32, is_listed: bool) -> Self {
         self.queues = Queues::new(known, &self.seed, number, is_listed);
@@ -85,7 +87,8 @@ impl Db {
         &mut self.queues
     }
 
-    /// Pauses or resumes a queue, whatever its name: then it is known as one. False if it is so already; `None` if too many are known.
+    /// Pauses or resumes a queue of any name, which is then known as a queue. False if it was so already; `None` if too
+    /// many are known.
     pub fn pause_queue(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let has_changed = self.queues.set_paused(hash, key, is_paused)?;
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
@@ -94,8 +97,8 @@ impl Db {
         Some(has_changed)
     }
 
-    /// Brings the figures of some queues up to date, going on where the last call ended, and forgets those of which nothing came and
-    /// went since `forgotten_ms`.
+    /// Updates the figures of some queues, continuing where the last call ended, and forgets those that have been idle
+    /// since `forgotten_ms`.
     pub fn refresh_queues(&mut self, count: usize, now: Now, forgotten_ms: u64) {
         self.queues.refresh(count, (now, forgotten_ms), &mut self.table);
     }
@@ -105,7 +108,8 @@ impl Db {
         self.queues.first_times(&self.table, visit);
     }
 
-    /// Looks at `count` keys or some more from `cursor` on, whether they are queues since patterns have changed; the next cursor, 0 at the end.
+    /// Checks about `count` keys from `cursor` on, because they may be queues since patterns have changed. Returns the
+    /// next cursor, 0 at the end.
     pub fn find_queues(&mut self, cursor: u64, count: usize) -> u64 {
         let mut found: Vec<Box<[u8]>> = Vec::new();
         let queues = &mut self.queues;
@@ -123,17 +127,17 @@ impl Db {
         next
     }
 
-    /// Makes room for about so many keys, if there is none yet.
+    /// Allocates space for about this many keys, if the table is too small.
     pub fn reserve(&mut self, key_count: usize) {
         self.table.reserve(key_count);
     }
 
-    /// Its size, for those who do not hold the shard.
+    /// Its size, for readers that do not hold the shard.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
 
-    /// Swaps all that is in two databases.
+    /// Swaps the contents of two databases.
     ///
     /// # Panics
     /// If they hash their keys differently.
@@ -155,14 +159,14 @@ impl Db {
         self.tally.table_bytes.set(self.table.memory_bytes() as u64);
     }
 
-    /// One key is about to come.
+    /// A key is about to be added.
     #[inline]
     fn note_new_key(&self) {
         self.tally.keys.set(self.table.len() as u64 + 1);
         self.tally.table_bytes.set(self.table.memory_bytes() as u64);
     }
 
-    /// Number of keys, those that expired and are not collected yet included.
+    /// Number of keys, including those that have expired and are not deleted yet.
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -203,19 +207,19 @@ impl Db {
         self.table.find(hash, |record| record.key() == key)
     }
 
-    /// Asks for the place of the record with this hash in the table, for a look-up that comes soon.
+    /// Prefetches the table entry for this hash, for a look-up that comes soon.
     #[inline]
     pub fn prefetch_place(&self, hash: u64) {
         self.table.prefetch(hash);
     }
 
-    /// Asks for the record with this hash, whose place is there by now.
+    /// Prefetches the record with this hash; its table entry is in the cache by now.
     #[inline]
     pub fn prefetch_record(&self, hash: u64) {
         self.table.prefetch_block(hash);
     }
 
-    /// Asks for what the value of the record with this hash keeps elsewhere; the record is there by now.
+    /// Prefetches what the value of the record with this hash allocates; the record is in the cache by now.
     #[inline]
     pub fn prefetch_value(&self, hash: u64) {
         if let Some(record) = self.table.likely(hash) {
@@ -223,7 +227,7 @@ impl Db {
         }
     }
 
-    /// The record of `key` to note its use, expired or not; what it says may not be changed.
+    /// The record of `key`, to record its use, expired or not. Its value must not be changed.
     #[inline]
     pub fn find_to_touch(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
         self.table.find_mut(hash, |record| record.key() == key).map(RecordMut)
@@ -253,8 +257,8 @@ impl Db {
         record
     }
 
-    /// The record of `key`, expired or not, or a new one from `make`; true if it is new. `make` is given an empty list if there is one that the
-    /// key, a queue, had before.
+    /// The record of `key`, expired or not, or a new one from `make`; true if it is new. If the key is a queue that had
+    /// a list before, `make` gets that list, empty.
     #[inline]
     pub fn find_or_insert(
         &mut self,
@@ -287,7 +291,7 @@ impl Db {
         (record, is_new)
     }
 
-    /// Takes `key` out.
+    /// Removes `key`.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let mut record = self.take_out(hash, key)?;
         if !self.queues.is_empty() {
@@ -296,7 +300,7 @@ impl Db {
         Some(record)
     }
 
-    /// Takes `key` out, whose collection is empty; its record, unless it is kept for the next job of a queue.
+    /// Removes `key`, whose collection is empty. Returns its record, unless that is kept for the queue's next job.
     pub fn remove_emptied(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.take_out(hash, key)?;
         if self.queues.is_empty() { Some(record) } else { self.queues.keep(hash, record) }
@@ -317,7 +321,7 @@ impl Db {
         Some(record)
     }
 
-    /// Sets or takes away the expiry of `key`; false if there is no such key.
+    /// Sets or removes the expiry of `key`; false if the key does not exist.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
         let Some(mut record) = self.find_mut(hash, key) else { return false };
         let had = record.lend().expiry().is_some();
@@ -328,38 +332,38 @@ impl Db {
         true
     }
 
-    /// The same, sparing the work if nothing changes.
+    /// The same, without work if nothing changes.
     pub fn set_expiry_if_changed(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) {
         if self.find(hash, key).is_some_and(|record| record.expiry() != expiry) {
             self.set_expiry(hash, key, expiry);
         }
     }
 
-    /// `old` was the value of `key`, which has another one now.
+    /// `old` was the value of `key`, which now has another.
     pub fn note_replaced(&mut self, hash: u64, key: &[u8], old: &mut Value) {
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
             self.queues.replaced(hash, old, RecordMut(record));
         }
     }
 
-    /// Every record, in no order that means anything.
+    /// Every record, in an arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> {
         self.table.iter()
     }
 
-    /// Visits at least `count` records from `cursor` (a 48-bit position) on; the next cursor, 0 at the end.
-    /// A record that is there all the time is visited at least once, however the table grows or shrinks.
+    /// Visits at least `count` records from `cursor` (a 48-bit position) on. Returns the next cursor, 0 at the end. A
+    /// record that exists throughout a scan is visited at least once, however the table grows or shrinks.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(RecordRef<'_>)) -> u64 {
         self.table.scan(cursor, count, visit)
     }
 
-    /// A record chosen fairly, expired or not.
+    /// A random record, expired or not; all are equally likely.
     pub fn random(&self, random: u64, other_random: u64) -> Option<RecordRef<'_>> {
         self.table.random(random, other_random)
     }
 
-    /// Shows `visit` some records, going on where the last call ended, until it wants no more or so many buckets of the table
-    /// (of eight records at most) were looked at.
+    /// Shows `visit` some records, continuing where the last call ended, until it returns false or so many buckets of
+    /// the table (of at most eight records) were visited.
     pub fn sample(&mut self, buckets_max: usize, visit: &mut dyn FnMut(RecordRef<'_>) -> bool) {
         self.sampling = self.table.sample(self.sampling, buckets_max, visit);
     }
@@ -369,9 +373,9 @@ impl Db {
         self.table.find(hash, |record| hashing::hash(&self.seed, record.key()) == hash)
     }
 
-    /// Looks for expired records in the next `segment_budget` segments and hands up to `count_max` of their
-    /// keys to `expired`, and of those whose value has fields that expired to `with_due_fields`; returns how many keys
-    /// with an expiry were looked at. The caller deletes them, because a deletion is an effect and an event.
+    /// Searches the next `segment_budget` segments for expired records. Passes up to `count_max` of their keys to
+    /// `expired`, and the keys of hashes with expired fields to `with_due_fields`. Returns how many keys with an expiry
+    /// it has seen. The caller deletes the keys, because a deletion is an effect and an event.
     pub fn find_expired(
         &mut self,
         now: UnixMs,
@@ -421,21 +425,22 @@ impl Db {
         seen_count
     }
 
-    /// From now on `witness` gets to see every record as it is now: those that are to change just before they do, the
-    /// others in [`Db::continue_cut`]. Another snapshot must be over.
+    /// From now on `witness` is shown every record as it is now: records about to change just before they do, the
+    /// others in [`Db::continue_cut`]. No other snapshot may be running.
     pub fn begin_cut(&mut self, witness: Box<dyn Witness>) {
         assert!(self.cut.is_none(), "one snapshot at a time");
         self.table.begin_turn();
         self.cut = Some(Box::new(Cut::new(witness, self.table.len())));
     }
 
-    /// Whether a snapshot is being taken that has not seen all yet.
+    /// Whether a snapshot is being taken that has not seen all records yet.
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
 
-    /// Shows the witness more records, as long as there is time and it takes them; true when it has seen all of them.
+    /// Shows the witness more records, as long as there is time and it captures them; true when it has seen all of
+    /// them.
     pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) -> bool {
         let Some(cut) = &mut self.cut else { return true };
         while let Some((hash, key)) = cut.first_wanted() {
@@ -470,8 +475,8 @@ impl Db {
         next.is_none()
     }
 
-    /// Whether `key` must not be changed yet, because the witness would have to take it at once before, and has no room, or the
-    /// value is large. That is what it takes next.
+    /// Whether `key` must not be changed yet, because the witness would have to capture it at once and has no space, or
+    /// because the value is large. If so, the witness captures it next.
     pub fn holds_back(&mut self, hash: u64, key: &[u8]) -> bool {
         let Some(cut) = &mut self.cut else { return false };
         let Some(held) = self.table.find_mut(hash, |record| record.key() == key) else { return false };
@@ -485,8 +490,8 @@ impl Db {
         is_large || cut.witness.is_full()
     }
 
-    /// Moves memory of some records, going on where the last call ended, as long as the mover has time; true when it has come to
-    /// the end of the table, and the next call begins anew.
+    /// Moves memory of some records, continuing where the last call ended, as long as the mover has time. True when it
+    /// has reached the end of the table; the next call begins anew.
     pub fn defragment(&mut self, mover: &mut dyn Mover) -> bool {
         let Defragmentation { place, within } = &mut self.defragmentation;
         self.table.defragment(place, mover, &mut |held, mover| RecordMut(held).defragment(within, mover))
@@ -500,7 +505,7 @@ impl Db {
         taken
     }
 
-    /// Takes some records out: `None` when there are no more. For freeing a large database in slices.
+    /// Takes some records out; `None` when there are no more. Frees a large database in slices.
     ///
     /// # Panics
     /// If a snapshot is being taken of it: it must see the records first.
@@ -509,7 +514,7 @@ impl Db {
         self.table.drain_segment()
     }
 
-    /// Bytes of the table itself, without what the records point to.
+    /// Memory of the table itself, without what records allocate, in bytes.
     pub fn table_bytes(&self) -> usize {
         self.table.memory_bytes()
     }

@@ -1,27 +1,27 @@
-//! `maxmemory-policy`: what may be evicted, and what first.
+//! `maxmemory-policy`: which keys may be evicted, and in which order.
 
 use crate::access::lru_clock;
 use crate::{Db, Lfu, RecordRef, UnixMs};
 
-/// What is evicted first.
+/// Which key is evicted first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rank {
-    /// What was not used for longest.
+    /// The key that was unused for longest.
     Idle,
-    /// What is used most rarely.
+    /// The key that is used most rarely.
     Rare,
-    /// What expires first.
+    /// The key that expires first.
     Expiry,
-    /// Anything.
+    /// Any key.
     Chance,
 }
 
 /// A policy that evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Only what expires may be evicted.
+    /// Only keys with an expiry may be evicted.
     pub only_volatile: bool,
-    /// What goes first.
+    /// Which go first.
     pub rank: Rank,
 }
 
@@ -55,7 +55,7 @@ impl Policy {
         if self.only_volatile { db.volatile_len() } else { db.len() }
     }
 
-    /// How much a record ought to be evicted, if it may be; only numbers of one policy can be compared.
+    /// The priority of a record for eviction, if it may be evicted. Only numbers of one policy can be compared.
     pub fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
         let expiry = record.expiry();
         if self.only_volatile && expiry.is_none() {

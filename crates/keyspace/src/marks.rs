@@ -1,7 +1,8 @@
-//! What memcached's clients attach to an item beside key, value and expiry.
+//! What clients of memcached's protocol attach to an item beside key, value and expiry.
 //!
-//! A record has room for it only once there was something to be kept: flags other than 0, or a cas number that somebody
-//! has seen. A number that nobody has seen can be given out when it is asked for, so that plain writes need not count.
+//! A record has room for it only from the first time that something has to be kept: flags other than 0, or a cas number
+//! that a client has seen. A number that nobody has seen can be chosen when it is asked for, so plain writes need not
+//! count.
 
 /// Bytes of [`Marks`] in a record.
 pub(crate) const MARKS_BYTES: usize = 13;
@@ -13,20 +14,20 @@ pub struct Marks {
     pub flags: u32,
     /// The number of this version of the value; 0 if nobody has seen it yet.
     pub cas: u64,
-    /// Somebody said that the value is out of date.
+    /// A client has marked the value as stale.
     pub is_stale: bool,
-    /// Somebody was told to fetch a new value.
+    /// A client was told to fetch a new value.
     pub was_token_sent: bool,
 }
 
 impl Marks {
-    /// What remains when the value is changed in part, or goes to another key.
+    /// What remains when the value is changed in part, or moves to another key.
     #[must_use]
     pub fn of_changed_value(self) -> Marks {
         Marks { flags: self.flags, ..Marks::default() }
     }
 
-    /// As a text: flags, then, as far as there is more, the cas number and the two bits as one number.
+    /// As text: the flags, then, if needed, the cas number and the two bits as one number.
     pub fn to_text(self) -> String {
         let bits = self.bits();
         match (self.cas, bits) {
@@ -36,7 +37,7 @@ impl Marks {
         }
     }
 
-    /// The marks with this text, if it is one.
+    /// The marks that this text expresses, if it is well formed.
     pub fn from_text(text: &[u8]) -> Option<Marks> {
         let mut words = str::from_utf8(text).ok()?.split(' ');
         let flags = words.next()?.parse().ok()?;

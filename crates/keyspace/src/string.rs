@@ -1,10 +1,11 @@
 //! A string value.
 //!
-//! Integers are kept as such, short strings inside the record, others in a block of exactly their size, until `APPEND`, `SETRANGE` or
-//! `SETBIT` makes one grow: then it keeps spare room and `OBJECT ENCODING` says `raw`, as in Redis.
+//! Integers are stored as such, short strings inside the record, and others in a block of exactly their size. When
+//! `APPEND`, `SETRANGE` or `SETBIT` makes a string grow, it keeps spare room, and `OBJECT ENCODING` says `raw`, as in
+//! Redis.
 //!
 //! Large strings, and those that grew, are shared with the replies that send them, so that many slow readers of one
-//! large value need no memory of their own. Whoever changes such a string while others hold it changes a copy.
+//! large value need no memory of their own. A command that changes a string while others hold it changes a copy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,14 +16,14 @@ use ds::mover::{Mover, move_slice, move_vec};
 
 /// Strings of up to this many bytes are reported as `embstr`.
 const EMBSTR_BYTES_MAX: usize = 44;
-/// Strings from this many bytes on are shared with replies. From 8 KiB on that costs a GET no more than a copy, from
-/// 16 KiB on less (1.6 instead of 2.3 us of CPU at pipeline 4, 5.5 instead of 8.8 at 64 KiB).
+/// Strings of at least this many bytes are shared with replies. From 8 KiB on this costs a GET no more than a copy,
+/// from 16 KiB on less (1.6 instead of 2.3 µs of CPU at pipeline 4, 5.5 instead of 8.8 at 64 KiB).
 pub const SHARED_BYTES_MIN: usize = 16 * 1024;
 
 /// Bytes of an `Arc<Vec<u8>>` beside the text: two counters and the vector itself.
 const SHARED_HEAD_BYTES: usize = 2 * size_of::<usize>() + size_of::<Vec<u8>>();
 
-/// Strings of up to this many bytes need no block of their own: what fits beside the tag of a `Str`.
+/// Strings of up to this many bytes need no block of their own: they fit beside the tag of a `Str`.
 const SHORT_BYTES_MAX: usize = 22;
 
 /// A string that needs no block of its own.
@@ -57,14 +58,14 @@ impl fmt::Debug for Short {
     }
 }
 
-/// A string as it is lent, wherever it lies.
+/// A borrowed string, wherever it is stored.
 #[derive(Clone, Copy, Debug)]
 pub enum StrRef<'a> {
     /// A canonical 64-bit integer.
     Int(i64),
     /// Written as a whole.
     Text(&'a [u8]),
-    /// Large, or changed in place since. Replies may hold it as well.
+    /// Large, or changed in place since it was written. Replies may hold it as well.
     Shared(&'a Arc<Vec<u8>>),
 }
 
@@ -110,7 +111,7 @@ impl<'a> StrRef<'a> {
         }
     }
 
-    /// A string of its own.
+    /// An owned copy.
     pub fn to_str(self) -> Str {
         match self {
             StrRef::Int(number) => Str::Int(number),
@@ -129,12 +130,12 @@ pub enum Str {
     Short(Short),
     /// Written as a whole.
     Plain(Box<[u8]>),
-    /// Large, or changed in place since, which leaves spare room. Replies may hold it as well.
+    /// Large, or changed in place, which leaves spare room. Replies may hold it as well.
     Shared(Arc<Vec<u8>>),
 }
 
 impl Str {
-    /// The string `bytes`, as an integer where that loses nothing.
+    /// The string `bytes`, as an integer if its text is canonical.
     pub fn new(bytes: &[u8]) -> Self {
         match parse_int(bytes) {
             Some(number) => Str::Int(number),
@@ -143,7 +144,7 @@ impl Str {
         }
     }
 
-    /// The string `bytes`, which is no integer, or is not to become one, and is not large.
+    /// The string `bytes`, which is not large, stored as text even if it is an integer.
     #[inline]
     pub fn text(bytes: &[u8]) -> Self {
         Short::new(bytes).map_or_else(|| Str::Plain(bytes.into()), Str::Short)
@@ -168,7 +169,7 @@ impl Str {
         *self = Str::new(bytes);
     }
 
-    /// The string, lent.
+    /// The string, borrowed.
     #[inline]
     pub fn lend(&self) -> StrRef<'_> {
         match self {
@@ -199,7 +200,7 @@ impl Str {
         self.lend().int()
     }
 
-    /// The bytes as a vector that may be changed and grown in place: nobody else holds it.
+    /// The bytes as a vector that can be changed and extended in place, held by nobody else.
     pub fn make_mut(&mut self) -> &mut Vec<u8> {
         if !matches!(self, Str::Shared(_)) {
             let bytes = match std::mem::replace(self, Str::Int(0)) {
@@ -241,13 +242,13 @@ impl Str {
 }
 
 impl From<Vec<u8>> for Str {
-    /// The string `bytes` as something that grew: never an integer, always `raw`.
+    /// A string that has grown: never an integer, always `raw`.
     fn from(bytes: Vec<u8>) -> Self {
         Str::Shared(Arc::new(bytes))
     }
 }
 
-/// An integer in canonical form; the length check spares the parser most strings.
+/// An integer in canonical form. Checking the length first keeps most strings from the parser.
 #[inline]
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     match bytes {

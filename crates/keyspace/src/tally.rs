@@ -1,15 +1,15 @@
-//! What a database says of itself to those who do not hold its shard.
+//! The size of a database, for readers that do not hold its shard.
 
 use ds::figure::Figure;
 
-/// How large a database of a shard is.
+/// The size of a shard's part of a database.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Keys, those that expired and are not collected yet included.
+    /// Keys, including those that have expired and are not deleted yet.
     pub keys: Figure,
     /// Keys that have an expiry.
     pub volatile_keys: Figure,
-    /// How long those live that were looked at of late, on average, in milliseconds; 0 if none was.
+    /// The average time to live of recently sampled keys, in milliseconds; 0 if none was sampled.
     pub ttl_ms: Figure,
     /// Bytes of the table itself.
     pub table_bytes: Figure,

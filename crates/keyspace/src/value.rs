@@ -17,7 +17,7 @@ use crate::changing::Changing;
 use crate::record::{Record, RecordMut};
 use crate::string::{Str, StrRef};
 
-/// A value. Everything but strings is boxed, so that a record stays small.
+/// A value. All but strings are boxed, so that a record stays small.
 #[derive(Clone)]
 pub enum Value {
     /// A string.
@@ -38,7 +38,7 @@ pub enum Value {
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
-    /// The value, lent.
+    /// The value, borrowed.
     #[inline]
     pub fn lend(&self) -> ValueRef<'_> {
         match self {
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// Number of elements; 1 for a string, for a stream also what is pending in its groups.
+    /// Number of elements; 1 for a string; for a stream this includes what is pending in its groups.
     pub fn len(&self) -> usize {
         self.lend().len()
     }
@@ -61,7 +61,7 @@ impl Value {
         self.lend().is_empty()
     }
 
-    /// Drops a bounded part of it; false when nothing is left. For freeing a large value in slices.
+    /// Frees a bounded part of it; false when nothing is left. Frees a large value in slices.
     pub fn free_slice(&mut self) -> bool {
         match self {
             Value::Str(_) => false,
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is reset.
     pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match self {
             Value::Str(string) => {
@@ -103,7 +103,7 @@ impl Value {
         }
     }
 
-    /// Asks for the beginning of what is allocated for it.
+    /// Prefetches the first block allocated for it.
     #[inline]
     pub(crate) fn prefetch(&self) {
         match self {
@@ -118,7 +118,7 @@ impl Value {
         }
     }
 
-    /// Bytes allocated for it beside the record.
+    /// Memory allocated in addition to the record, in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Value::Str(string) => string.memory_bytes(),
@@ -131,7 +131,7 @@ impl Value {
     }
 }
 
-/// A value as it is lent, wherever it lies.
+/// A borrowed value, wherever it is stored.
 #[derive(Clone, Copy)]
 pub enum ValueRef<'a> {
     /// A string.
@@ -222,7 +222,7 @@ impl ValueRef<'_> {
         self.len() == 0 && self.kind() != Kind::Stream
     }
 
-    /// Whether it is a hash of which all fields expired before `now`.
+    /// Whether it is a hash whose fields have all expired before `now`.
     #[inline]
     pub fn is_due(self, now: i64) -> bool {
         if let ValueRef::Hash(hash) = self { hash.is_due(now) } else { false }
@@ -233,7 +233,7 @@ impl ValueRef<'_> {
         if let ValueRef::Hash(hash) = self { hash.first_expiry() } else { None }
     }
 
-    /// A value of its own.
+    /// An owned copy.
     pub fn to_value(self) -> Value {
         match self {
             ValueRef::Str(string) => Value::Str(string.to_str()),
@@ -258,23 +258,23 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// A type that a value may have: what typed look-ups are written against.
+/// The type of a value, for typed look-ups.
 pub trait Type: Sized {
-    /// What is lent of it.
+    /// A borrowed value of this type.
     type Ref<'a>: Copy;
-    /// What is lent of it to be changed.
+    /// The same, to be changed.
     type Mut<'a>;
     /// The value as this type, `None` if it is another.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
-    /// The same without the parts that expired before the time that `hidden_before` says, if it says one. It is asked only of a type whose parts can
-    /// expire.
+    /// The same without the parts that expired before the time that `hidden_before` returns, if it returns one. Only
+    /// called for types whose parts can expire.
     #[inline]
     fn shown(value: ValueRef<'_>, _hidden_before: impl FnOnce() -> Option<UnixMs>) -> Option<Self::Ref<'_>> {
         Self::of(value)
     }
-    /// That of a record, to change it.
+    /// The value of a record as this type, to be changed.
     fn of_mut(record: RecordMut<'_>) -> Option<Self::Mut<'_>>;
-    /// The same, told at what time it is changed, in milliseconds of a clock that does not jump. Only lists care.
+    /// The same, with the time of the change in milliseconds of a clock that does not jump. Only lists use it.
     #[inline]
     fn at<'a>(value: Self::Mut<'a>, _steady_ms: UnixMs) -> Self::Mut<'a> {
         value
@@ -333,17 +333,17 @@ impl Type for Str {
     }
 }
 
-/// A collection that lies in its record as long as it is small.
+/// A collection that is stored in its record while it is small.
 pub trait Packable: Type + Default {
-    /// The collection, lent as any value.
+    /// The collection, borrowed as a value.
     fn lend_value(&self) -> ValueRef<'_>;
-    /// Whether what is packed with this tag is of this type.
+    /// Whether packed bytes with this tag are of this type.
     fn has_tag(tag: u8) -> bool;
-    /// The collection that was packed.
+    /// Decodes a packed collection.
     fn unpacked(packed: Packed<'_>) -> Self;
     /// The collection as a value.
     fn into_value(self) -> Value;
-    /// That of a value, if it is one.
+    /// The collection in a value, if it is of this type.
     fn of_value_mut(value: &mut Value) -> Option<&mut Self>;
 }
 

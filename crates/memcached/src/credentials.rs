@@ -1,12 +1,12 @@
-//! What a client is told that has not said its password: only that will do.
+//! Replies to a client that has not authenticated, and may do nothing else.
 //!
-//! As memcached has it, a client says `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊`.
+//! As in memcached, a client authenticates with `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊`.
 
 use command::CommandResult;
 use resp::memcached::Verb;
 
-/// The reply to a request of a client that nobody knows yet; `admits` says whether a user with this password is let in. `None`: the client wants to
-/// go, and gets no reply.
+/// The reply to a request of a client that has not authenticated. `admits`: whether a user with this password is
+/// accepted. `None`: the client wants to disconnect, and gets no reply.
 pub fn reply_to_stranger(
     verb: Verb,
     words: &[&[u8]],

@@ -1,16 +1,16 @@
-//! `flush_all` with a time to come: when database 0 is to be emptied.
+//! A delayed `flush_all`: when database 0 has to be emptied.
 //!
-//! Not here: who looks whether it is time, and empties the database (`server/memcached.rs`).
+//! Not here: checking the time, and emptying the database (`server/memcached.rs`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use keyspace::UnixMs;
 
-/// When that is; all threads know it, and one of them takes it.
+/// The time of the delayed flush. All threads read it; one of them takes it.
 #[derive(Debug)]
 pub struct LaterFlush(AtomicI64);
 
-/// Nothing is to be emptied.
+/// No flush is planned.
 const NEVER: UnixMs = UnixMs::MAX;
 
 impl Default for LaterFlush {
@@ -20,17 +20,17 @@ impl Default for LaterFlush {
 }
 
 impl LaterFlush {
-    /// The database is to be emptied at this time (`None`: never), and not when anybody said so before.
+    /// Plans a flush for this time (`None`: no flush), in place of the one planned before.
     pub fn set(&self, at: Option<UnixMs>) {
         self.0.store(at.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    /// Whether it is to be emptied by `now`.
+    /// Whether the flush is due by `now`.
     pub fn is_due(&self, now: UnixMs) -> bool {
         self.0.load(Ordering::Relaxed) <= now
     }
 
-    /// The same; if so, the caller does it, and nobody else.
+    /// Takes the flush if it is due. Only one caller gets true, and must do it.
     pub fn take_due(&self, now: UnixMs) -> bool {
         let at = self.0.load(Ordering::Relaxed);
         at <= now && self.0.compare_exchange(at, NEVER, Ordering::Relaxed, Ordering::Relaxed).is_ok()

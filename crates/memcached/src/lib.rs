@@ -25,22 +25,22 @@ pub use crate::items::entry as item_entry;
 pub use crate::later_flush::LaterFlush;
 pub use crate::service::{Figures, Limits};
 
-/// What a command about the server asks of the thread that runs it.
+/// The thread that runs a command about the server.
 pub trait Door {
-    /// Ends the connection of the client whose command runs, when its replies are sent.
+    /// Ends the client's connection after its replies are sent.
     fn close_after_replies(&mut self);
-    /// Sets `maxmemory`; false if that cannot be.
+    /// Sets `maxmemory`; false if the value is refused.
     fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool;
-    /// Empties the selected database, all shards being entered (`None`), or database 0 at a time to come. Either way, what was to
-    /// be done later is done no more.
+    /// Empties the selected database now (`None`), with all shards entered, or plans to empty database 0. In both cases
+    /// a flush planned before is cancelled.
     fn flush(&mut self, store: &mut Store, at: Option<UnixMs>);
-    /// Begins all statistics anew, if the client may do that.
+    /// Resets all statistics, if the client may do that.
     fn reset_figures(&mut self) -> CommandResult;
-    /// How often commands of this verb were called.
+    /// How often commands with this verb were called.
     fn calls(&self, verb: Verb) -> u64;
-    /// What `stats` tells beside that.
+    /// The other figures of `stats`.
     fn figures(&mut self) -> Figures;
-    /// What `stats settings` tells.
+    /// The figures of `stats settings`.
     fn limits(&self) -> Limits;
 }
 
@@ -51,7 +51,7 @@ type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// What runs one.
 type Run = command::Run<HostFn<dyn Door>>;
 
-/// The entry of a verb whose command is about the server, if it is one of these. The others have an [`item_entry`].
+/// The entry of a verb about the server. Verbs about items have an [`item_entry`] instead.
 pub fn service_entry(verb: Verb) -> Option<&'static Entry> {
     item_entry(verb).is_none().then(|| service::entry(verb))
 }

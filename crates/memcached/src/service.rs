@@ -1,4 +1,4 @@
-//! The commands that are about the server rather than an item.
+//! The commands about the server rather than an item.
 
 use std::fmt::Display;
 
@@ -9,17 +9,17 @@ use resp::memcached::{Verb, has_noreply};
 
 use crate::{Ctx, Entry, Run};
 
-/// The version that the protocol is spoken in, for clients that ask.
+/// The version of memcached whose protocol this is, for clients that ask.
 const MEMCACHED_VERSION: &str = "1.6.18";
-/// Slab classes that memcached may have.
+/// The most slab classes in memcached.
 const SLAB_CLASSES_MAX: u32 = 64;
-/// Times that are larger are points in time.
+/// Larger times are points in time.
 const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
 
 /// The entry of a verb.
 ///
 /// # Panics
-/// If it is one that needs data only.
+/// If the verb is about items.
 pub(crate) fn entry(verb: Verb) -> &'static Entry {
     match verb {
         Verb::FlushAll => &FLUSH_ALL,
@@ -32,7 +32,7 @@ pub(crate) fn entry(verb: Verb) -> &'static Entry {
     }
 }
 
-/// For `..PLAIN`.
+/// What the commands of this file have in common.
 const PLAIN: Entry = Entry {
     summary: "memcached",
     since: "1.6.18",
@@ -57,7 +57,7 @@ fn quit(ctx: &mut Ctx) -> CommandResult {
 
 const VERBOSITY: Entry = Entry { name: "verbosity", run: Run::Function(verbosity), ..PLAIN };
 
-/// What memcached writes to its standard error is not written here.
+/// Accepted without effect. In memcached it sets how much is written to standard error.
 fn verbosity(ctx: &mut Ctx) -> CommandResult {
     let text = if parse_u32(ctx.args[1]).is_some() { "OK" } else { "CLIENT_ERROR bad command line format" };
     line_unless_noreply(ctx, text);
@@ -99,7 +99,7 @@ const FLUSH_ALL: Entry = Entry {
     ..PLAIN
 };
 
-/// Empties the database, now or at a time.
+/// Empties the database, now or later.
 fn flush_all(ctx: &mut Ctx) -> CommandResult {
     let is_bare = ctx.args.len() == if has_noreply(ctx.args) { 2 } else { 1 };
     let exptime = if is_bare { Some(0) } else { parse_i32(ctx.args[1]) };
@@ -150,65 +150,65 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What `stats` tells: counters are of the time since the start, or since they began anew.
+/// The figures of `stats`. Counters begin at the start or at the last reset.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Of the process.
+    /// The id of the process.
     pub pid: u32,
-    /// How long the server has been running.
+    /// For how many seconds the server has run.
     pub uptime_s: u64,
-    /// Since 1970.
+    /// The current time, in seconds since 1970.
     pub now_s: u64,
-    /// Of this server.
+    /// The server's version.
     pub version: &'static str,
-    /// Clients at most.
+    /// The most clients that may be connected.
     pub connections_max: i64,
-    /// Clients now.
+    /// The current number of clients.
     pub connections: u64,
-    /// Clients that came.
+    /// Clients that were accepted.
     pub connections_received: u64,
-    /// Clients that were sent away.
+    /// Clients that were rejected.
     pub connections_rejected: u64,
     /// Keys that were found.
     pub hits: u64,
-    /// Keys that were not.
+    /// Keys that were not found.
     pub misses: u64,
-    /// Keys whose time was over.
+    /// Keys that expired.
     pub expired: u64,
-    /// Bytes that clients sent.
+    /// Bytes received from clients.
     pub input_bytes: u64,
-    /// Bytes that clients were sent.
+    /// Bytes sent to clients.
     pub output_bytes: u64,
-    /// What may be used; 0: no limit.
+    /// The limit of memory; 0: none.
     pub memory_bytes_max: i64,
-    /// That serve clients.
+    /// The number of threads that serve clients.
     pub threads: usize,
-    /// What is used.
+    /// Allocated bytes.
     pub allocated_bytes: u64,
-    /// What the process takes of the machine.
+    /// Physical memory of the process.
     pub resident_bytes: u64,
-    /// In database 0.
+    /// The number of items in database 0.
     pub items: u64,
-    /// Keys that had to go.
+    /// Keys that were evicted.
     pub evicted: u64,
 }
 
-/// What `stats settings` tells.
+/// The figures of `stats settings`.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// What may be used; 0: no limit.
+    /// The limit of memory; 0: none.
     pub memory_bytes_max: i64,
-    /// Clients at most.
+    /// The most clients that may be connected.
     pub connections_max: i64,
-    /// Where the protocol is spoken; 0: nowhere.
+    /// The port of memcached's protocol; 0: none.
     pub port: i64,
-    /// The same of a file; empty: nowhere.
+    /// The Unix socket of memcached's protocol; empty: none.
     pub unix_socket: String,
     /// The largest item.
     pub item_bytes_max: i64,
-    /// That serve clients.
+    /// The number of threads that serve clients.
     pub threads: usize,
-    /// Whether clients have to say a password.
+    /// Whether clients need a password.
     pub asks_password: bool,
 }
 

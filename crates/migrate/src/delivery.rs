@@ -1,8 +1,8 @@
-//! Values on their way to another server: what `MIGRATE` sends, on a thread of its own.
+//! Sends values to another server for `MIGRATE`, on a thread of its own.
 //!
-//! A thread of the server never waits, so each round of a migration gets a cold thread, which connects, sends every value
-//! as `RESTORE` in one piece, reads the replies, and posts what came of it to the client's thread. No shard is held
-//! meanwhile; `lib.rs` looks afterwards whether the values are still the same.
+//! A thread of the server never waits, so each round of a migration gets a separate thread. That thread connects, sends
+//! every value as `RESTORE` at once, reads the replies, and posts the outcome to the client's thread. No shard is held
+//! meanwhile; `lib.rs` checks afterwards whether the values are unchanged.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -15,28 +15,28 @@ use resp::Value;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// Migrations at the same time.
+/// The most migrations at the same time.
 const MIGRATIONS_MAX: usize = 64;
-/// Bytes of requests that are collected before they are sent.
+/// How many bytes of requests are collected for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
 const TOO_MANY: CommandError = CommandError::fixed("IOERR too many migrations at the same time");
-/// The target is not reached.
+/// The error if the target cannot be reached.
 pub const CONNECTING: CommandError = CommandError::fixed("IOERR error or timeout connecting to the client");
 const WRITING: CommandError = CommandError::fixed("IOERR error or timeout writing to target instance");
 const READING: CommandError = CommandError::fixed("IOERR error or timeout reading to target instance");
 
-/// Where values go.
+/// The server that receives the keys.
 #[derive(Debug)]
 pub struct Target {
     pub(crate) host: String,
     pub(crate) port: String,
     pub(crate) db: i64,
-    /// Of each step: connecting, a write, a read.
+    /// For each step: connecting, a write, a read.
     pub(crate) timeout: Duration,
-    /// What follows `AUTH`, if anything.
+    /// The arguments of `AUTH`; none if it is not sent.
     pub(crate) credentials: Vec<Vec<u8>>,
-    /// How TLS is spoken with it; `None`: it is not.
+    /// The configuration of TLS; `None`: the connection is not encrypted.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
@@ -45,29 +45,29 @@ trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
 
-/// A value as it was when it was last looked at.
+/// A key to be moved.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) key: Box<[u8]>,
-    /// `None`: it is gone, and is to be gone there.
+    /// The value when it was last read. `None`: the key no longer exists, and has to be deleted at the target.
     pub(crate) content: Option<Content>,
     pub(crate) state: ParcelState,
 }
 
-/// A value and when it expires.
+/// A value and its expiry.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// As `DUMP` has it.
+    /// The value as in `DUMP`.
     pub(crate) payload: Vec<u8>,
     pub(crate) expiry_ms: Option<i64>,
-    /// The time that is left, as it is sent; 0: for ever.
+    /// The remaining time to live, for `RESTORE`; 0: the key does not expire.
     pub(crate) ttl_ms: i64,
 }
 
-/// How far a parcel has come.
+/// The state of a parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ParcelState {
-    /// To be sent.
+    /// It has to be sent.
     Here,
     /// The target has it.
     There,
@@ -75,37 +75,37 @@ pub(crate) enum ParcelState {
     Refused,
 }
 
-/// All that one call of `MIGRATE` moves.
+/// The state of one call of `MIGRATE`.
 #[derive(Debug)]
 pub struct Migration {
     pub(crate) parcels: Vec<Parcel>,
-    /// What is there may be overwritten.
+    /// Existing keys at the target may be overwritten.
     pub(crate) replace: bool,
-    /// How often something was sent.
+    /// How often keys were sent.
     pub(crate) rounds: u32,
-    /// The first thing that went wrong.
+    /// The first error.
     pub(crate) failure: Option<CommandError>,
 }
 
-/// A migration that came back to the client's thread, with the command to be run again.
+/// A migration that returns to the client's thread after a round, with the command that must run again.
 #[derive(Debug)]
 pub struct Returned {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
-    /// To be run again,
+    /// The command.
     pub command: CommandId,
-    /// with these arguments.
+    /// Its arguments.
     pub args: OwnedArgs,
-    /// How far it has come.
+    /// The state of the migration.
     pub migration: Migration,
 }
 
-/// Threads that send just now.
+/// How many threads are sending.
 #[derive(Debug, Default)]
 pub struct Migrations(AtomicUsize);
 
 impl Migrations {
-    /// Sends what is to be sent, on a thread of its own, which hands the outcome to `tell`.
+    /// Sends one round on a new thread, which calls `tell` with the result.
     pub fn send(
         &'static self,
         target: Target,
@@ -161,7 +161,7 @@ impl Migration {
         Ok(())
     }
 
-    /// Writes the requests of `preamble` and those of all parcels that are to be sent.
+    /// Writes the requests of `preamble`, then those of all parcels that have to be sent.
     fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &mut dyn Stream) -> io::Result<()> {
         let mut out = Vec::new();
         preamble.iter().for_each(|request| resp::encode_request(request, &mut out));
@@ -217,7 +217,7 @@ impl Target {
         Err(last)
     }
 
-    /// What is sent before any value.
+    /// The requests before the first key.
     fn preamble(&self) -> Vec<Vec<Vec<u8>>> {
         let mut requests = Vec::new();
         if !self.credentials.is_empty() {
@@ -228,16 +228,16 @@ impl Target {
     }
 }
 
-/// The replies of a target, one after the other.
+/// Reads the replies of a target.
 struct Replies<'s> {
     stream: &'s mut dyn Stream,
     received: Vec<u8>,
-    /// Bytes at the front that were looked at.
+    /// How many bytes at the front have been parsed.
     read: usize,
 }
 
 impl Replies<'_> {
-    /// The error that comes next, if the next reply is one.
+    /// Reads the next reply; returns its error, if it is one.
     fn next(&mut self) -> Result<Option<CommandError>, CommandError> {
         loop {
             if let Some((value, len)) = resp::decode(&self.received[self.read..]).map_err(|_| READING)? {

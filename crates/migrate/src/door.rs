@@ -1,4 +1,4 @@
-//! What these commands need of the thread that runs them.
+//! What these commands need from the thread that runs them.
 
 use command::CommandError;
 
@@ -6,10 +6,10 @@ use crate::delivery::{Migration, Returned, Target};
 
 /// The thread that runs MIGRATE.
 pub trait Door {
-    /// What the client's MIGRATE has sent so far, to be taken.
+    /// Takes the state of the client's MIGRATE, if it has sent something.
     fn take_migration(&mut self) -> Option<Box<Migration>>;
 
-    /// Sends what is to be sent to `target` ([`Migrations::send`]), and lets the client wait: when that is done, the command runs
-    /// again, with what was sent.
+    /// Sends a round to `target` ([`Migrations::send`]); the client waits. After that the command runs again, with the
+    /// new state.
     fn send(&mut self, target: Target, returned: Box<Returned>) -> Result<(), CommandError>;
 }

@@ -11,10 +11,10 @@
 //! and its command is run again after each round; the values that were sent are kept in the session. If the client
 //! disconnects, the keys stay.
 //!
-//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and brings a command back when its round
+//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and runs a command again when its round
 //! is over.
 //!
-//! Not here: the sending (`delivery.rs`), how a client waits.
+//! Not here: the sending (`delivery.rs`), and how a client waits.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of one.
 pub type Entry = command::Entry<command::HostFn<dyn Door>>;
 
-/// These commands.
+/// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[MIGRATE];
 
 const MIGRATE: Entry = Entry {
@@ -100,7 +100,7 @@ const MIGRATE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Rounds after which keys that keep changing are left where they are.
+/// After so many rounds, keys that still change are not moved.
 const ROUNDS_MAX: u32 = 32;
 const TIMEOUT_MS_DEFAULT: u64 = 1000;
 
@@ -110,7 +110,7 @@ const KEY_AND_KEYS: CommandError = CommandError::fixed(
 const KEEP_CHANGING: CommandError =
     CommandError::fixed("TRYAGAIN The keys change faster than they can be sent, and were not deleted");
 
-/// A call as understood.
+/// The parsed arguments of a call.
 struct Call<'a> {
     target: Target,
     keys: Vec<&'a [u8]>,
@@ -186,7 +186,7 @@ fn begin(ctx: &mut Ctx, call: Call) -> CommandResult {
     send(ctx, call.target, Migration { parcels, replace: call.replace, rounds: 0, failure: None })
 }
 
-/// What `key` is now.
+/// The current value of `key`.
 fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
     let (compresses, now_ms) = (ctx.store.config().rdb_compression, ctx.store.now());
     let payload = payload(ctx.store.read(key)?, compresses);
@@ -195,7 +195,7 @@ fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
     Some(Content { payload, expiry_ms, ttl_ms })
 }
 
-/// Sends what is to be sent. The command runs again when that is done.
+/// Sends a round. The command runs again after it.
 fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let client = ctx.store.client;
     let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
@@ -203,7 +203,7 @@ fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     Err(CommandError::again(ctx.store.entered()))
 }
 
-/// A round is over.
+/// Continues after a round.
 fn go_on(ctx: &mut Ctx, call: Call, mut migration: Migration) -> CommandResult {
     let has_failed = migration.failure.is_some();
     if !call.copy {
@@ -237,7 +237,7 @@ fn go_on(ctx: &mut Ctx, call: Call, mut migration: Migration) -> CommandResult {
     }
 }
 
-/// Whether two looks at a key saw the same; the time that was left then does not matter.
+/// Whether a key is unchanged. Its remaining time to live does not matter.
 fn is_same(now: &Option<Content>, then: &Option<Content>) -> bool {
     match (now, then) {
         (Some(now), Some(then)) => now.payload == then.payload && now.expiry_ms == then.expiry_ms,

@@ -1,6 +1,6 @@
-//! What a thread counts and notes of each command that it runs: statistics, slow log, latency monitor.
+//! What a thread counts and logs about each command that it runs: statistics, slow log, latency monitor.
 //!
-//! Not here: who the client is, which is asked for only if its command was slow.
+//! Not here: the client, which is asked for only if its command was slow.
 
 use command::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
 use proactor::Clock;
@@ -10,43 +10,43 @@ use crate::observed::Observed;
 use crate::slow_log::{SlowCommand, shortened};
 use crate::stats::ThreadStats;
 
-/// The accounts of one thread.
+/// Counts and times the commands of one thread.
 #[derive(Debug)]
 pub struct Accounting {
     stats: &'static ThreadStats,
     observed: &'static Observed,
-    /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
+    /// When the next command begins, in ticks of the clock: when the last one ended, or when the client's turn began.
     lap: u64,
-    /// The clock's ticks when the client that is served has had its time.
+    /// When the turn of the current client is over, in ticks of the clock.
     time_over: u64,
 }
 
-/// A command that was called.
+/// A command that ran.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Which.
+    /// The command.
     pub command: &'a Command,
-    /// Its arguments, the name first.
+    /// The arguments, with the name first.
     pub args: &'a [&'a [u8]],
-    /// The clock's ticks when it began.
+    /// When it began, in ticks of the clock.
     pub started: u64,
     /// Where its reply begins in `out`.
     pub mark: Mark,
-    /// Its reply, behind others.
+    /// The output that ends with its reply.
     pub out: &'a Output,
 }
 
-/// Whose command it was, as the slow log shows it.
+/// The client of a command, for the slow log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Caller {
-    /// The address.
+    /// The client's address.
     pub peer: String,
-    /// What it calls itself.
+    /// The client's name.
     pub name: Vec<u8>,
 }
 
 impl Accounting {
-    /// For a thread with these counters.
+    /// For the thread with these counters.
     pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Accounting {
         Accounting { stats, observed, lap: 0, time_over: 0 }
     }
@@ -63,33 +63,33 @@ impl Accounting {
         self.lap = clock.ticks();
     }
 
-    /// The serving of a client begins, and with it the next command; it has so many ticks of the clock.
+    /// A client's turn and its next command begin now. The turn may take so many ticks of the clock.
     #[inline]
     pub fn begin_serving(&mut self, clock: &Clock, ticks_max: u64) {
         self.begin_lap(clock);
         self.time_over = self.lap.saturating_add(ticks_max);
     }
 
-    /// Whether the commands of the client that is served have taken the time that they had.
+    /// Whether the commands of the current client have used up its turn.
     #[inline]
     pub fn is_time_over(&self) -> bool {
         self.lap >= self.time_over
     }
 
-    /// When the next command begins, or has begun, in ticks of the clock.
+    /// When the next command begins or began, in ticks of the clock.
     #[inline]
     pub fn lap(&self) -> u64 {
         self.lap
     }
 
-    /// Notes an event that took so long for the latency monitor.
+    /// Adds an event to the latency monitor, if it took long enough.
     pub fn note_event(&self, event: &'static str, ns: u64, clock: &Clock) {
         if ns >= self.observed.settings.noteworthy_ns() && self.observed.settings.all().is_slow_event(ns) {
             self.observed.latency.note(event, ns, clock);
         }
     }
 
-    /// Counts a command that was refused before it ran.
+    /// Counts a command that was rejected before it ran.
     pub fn count_rejection(&self, command: Option<CommandId>, error: &CommandError) {
         if let Some(id) = command {
             self.stats.command(id).rejected.add(1);
@@ -97,8 +97,8 @@ impl Accounting {
         self.stats.count_error(&error.code());
     }
 
-    /// Counts a script or function that answered errors: the code words of those that were not counted when a command
-    /// failed, and how many there are of each.
+    /// Counts a script or function that returned errors. `errors`: the codes that were not counted when a command
+    /// failed, each with its number.
     #[cold]
     pub fn count_errors_of_script<'a>(
         &self,
@@ -111,7 +111,7 @@ impl Accounting {
         }
     }
 
-    /// Counts an error with which the wait of a blocking command ended.
+    /// Counts the error that ended the wait of a blocking command.
     #[cold]
     pub fn count_failed_wait(&self, command: Option<CommandId>, error: &CommandError) {
         if let Some(id) = command {
@@ -120,7 +120,7 @@ impl Accounting {
         self.stats.count_error(&error.code());
     }
 
-    /// Counts a command that ran until now, unless it will run again. Only if it was slow `caller` is asked whose it is.
+    /// Counts a command that ends now, unless it will run again. `caller` is called only if the command was slow.
     #[inline]
     pub fn count(
         &mut self,
@@ -155,8 +155,8 @@ impl Accounting {
         }
     }
 
-    /// Counts a command that waited and is over now, however its wait ended: it belongs into the slow log if it ran for
-    /// long, as its client said it. `caller` is `None` if the client is gone.
+    /// Called when a blocking command is over. Adds it to the slow log if it ran for long, as its client sent it.
+    /// `caller` returns `None` if the client is gone.
     #[inline]
     pub fn note_unblocked(
         &self,
@@ -190,7 +190,7 @@ impl Accounting {
         }
     }
 
-    /// Notes a command that took long enough for the slow log or the latency monitor.
+    /// Adds a command that took long to the slow log or the latency monitor.
     #[cold]
     fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
         let settings = self.observed.settings.all();
@@ -228,7 +228,7 @@ impl Accounting {
     }
 }
 
-/// The code word of the error that was written from `mark` on.
+/// The code of the error that was written from `mark` on.
 #[cold]
 fn error_code(out: &Output, mark: Mark) -> String {
     let text = out.slices_since(mark).next().unwrap_or_default();

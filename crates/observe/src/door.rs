@@ -1,26 +1,26 @@
-//! What the commands of this crate need of the thread that runs them.
+//! What the commands of this crate need from the thread that runs them.
 
 use command::HostFn;
 
 use crate::facts::Facts;
 use crate::observed::Observed;
 
-/// A thread that runs a command of this crate.
+/// The thread that runs the commands of this crate.
 pub trait Door {
-    /// What was observed on all threads.
+    /// Statistics of all threads.
     fn observed(&self) -> &Observed;
 
-    /// What time it is, in microseconds since 1970.
+    /// The current time, in microseconds since 1970.
     fn now_us(&mut self) -> u64;
 
-    /// From here on the client whose command runs is shown every command; false if it was before.
+    /// Makes the client a monitor; false if it is one already.
     fn start_monitoring(&mut self) -> bool;
 
     /// The server's figures.
     fn facts(&mut self) -> Box<dyn Facts + '_>;
 
-    /// Every thread frees what it has yet to free, and gives back the memory that it keeps; when all have, the client whose
-    /// command runs is answered `OK`.
+    /// Lets every thread free what waits to be freed, and return unused memory to the system. After that the client
+    /// gets the reply `OK`.
     fn purge(&mut self);
 }
 

@@ -1,21 +1,21 @@
-//! How long the calls of a command took, over all threads: steps and percentiles.
+//! The durations of the calls of a command, summed over all threads: buckets and percentiles.
 //!
-//! Not here: the buckets, and who counts in them (`stats.rs`).
+//! Not here: counting into the buckets (`stats.rs`).
 
 use command::CommandId;
 
 use crate::observed::Observed;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 
-/// How often a command took how long, on all threads.
+/// How long calls took, on all threads.
 pub struct Durations {
-    /// All of them.
+    /// The number of calls.
     pub calls: u64,
     buckets: [u64; DURATION_BUCKETS],
 }
 
 impl Durations {
-    /// Those of one command since the last reset.
+    /// The calls of one command since the last reset.
     pub fn of(observed: &Observed, id: CommandId) -> Durations {
         let mut buckets = [0; DURATION_BUCKETS];
         if observed.sum(|stats| &stats.command(id).calls) > 0 {
@@ -24,7 +24,7 @@ impl Durations {
         Durations { calls: buckets.iter().sum(), buckets }
     }
 
-    /// Those of all these commands since the start, resets or not.
+    /// The calls of these commands since the start, whatever was reset.
     pub fn of_all(observed: &Observed, ids: &[CommandId]) -> Durations {
         let mut buckets = [0; DURATION_BUCKETS];
         for stats in observed.threads() {
@@ -33,15 +33,15 @@ impl Durations {
         Durations { calls: buckets.iter().sum(), buckets }
     }
 
-    /// Those that came after `before` was taken of the same commands.
+    /// The calls since `before` was read for the same commands.
     pub fn since(&self, before: &Durations) -> Durations {
         let buckets =
             std::array::from_fn(|bucket| self.buckets[bucket].saturating_sub(before.buckets[bucket]));
         Durations { calls: buckets.iter().sum(), buckets }
     }
 
-    /// Numbers of calls of up to 1, 2, 4 … microseconds, where there are more than in the step before. The steps are
-    /// powers of two in nanoseconds from 1024 on, named as Redis' histogram of two digits names them.
+    /// The numbers of calls of up to 1, 2, 4 … microseconds; steps without further calls are left out. The steps are
+    /// powers of two in nanoseconds from 1024 on. Their names are those of Redis' histogram with two digits.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
         let mut before = 0;
@@ -60,7 +60,7 @@ impl Durations {
         steps
     }
 
-    /// The duration in microseconds that `percent` of the calls did not exceed, as near as the buckets tell.
+    /// The duration in microseconds that `percent` of the calls did not exceed, interpolated within a bucket.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let wanted = self.calls as f64 * percent / 100.0;
         let mut below = 0.0;

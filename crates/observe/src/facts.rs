@@ -1,56 +1,56 @@
-//! What the server knows of itself beside what is counted here: plain figures, taken when somebody asks.
+//! Figures of the server that are not counted in this crate, collected when somebody asks.
 //!
-//! They are what `INFO` shows, and what else shows figures of a server is to read them here, too.
+//! `INFO` shows them. Everything else that shows figures of a server should read them here, too.
 
 use command::{Shards, Table};
 
 use crate::memory::Memory;
 use crate::observed::Observed;
 
-/// A server that can be asked for its figures. It answers without entering a shard.
+/// A server's statistics. None of these enters a shard.
 pub trait Facts {
-    /// What was observed on all threads.
+    /// Statistics of all threads.
     fn observed(&self) -> &Observed;
-    /// The shards, whose figures are read while they go on.
+    /// The shards. Their statistics change while they are read.
     fn shards(&self) -> &Shards;
     /// The commands.
     fn table(&self) -> &Table;
-    /// What it is.
+    /// The server and its process.
     fn server(&self) -> Server;
     /// Who is connected.
     fn clients(&self) -> Clients;
-    /// Where memory goes.
+    /// The use of memory.
     fn memory(&self) -> Memory;
-    /// What becomes of snapshots.
+    /// Snapshots and the journal.
     fn persistence(&self) -> Persistence;
-    /// What it is to its replicas.
+    /// The server's role in replication.
     fn replication(&self) -> Replication;
-    /// What has gone on for how long.
+    /// How long certain states have lasted.
     fn spans(&self) -> Spans;
-    /// Patterns to which clients have subscribed.
+    /// The number of patterns that have subscribers.
     fn pattern_count(&self) -> usize;
-    /// The processor's time: that of the process, that of its children, that of this thread.
+    /// The processor time of the process, of its children, and of this thread.
     fn cpu(&self) -> [CpuTime; 3];
-    /// Which percentiles of the commands' durations are shown.
+    /// The percentiles to show for commands' durations.
     fn latency_percents(&self) -> Vec<f64>;
 }
 
-/// What a server knows of the primary that it follows.
+/// What a replica knows about its primary.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
-    /// Where the primary is.
+    /// The host of the primary.
     pub host: String,
-    /// See there.
+    /// The port of the primary.
     pub port: u16,
-    /// Whether the stream flows, and since something last came.
+    /// Whether the stream is being received.
     pub is_up: bool,
-    /// See there.
+    /// How many seconds ago something was last received.
     pub silent_seconds: u64,
-    /// Of the snapshot that is being received: bytes in all, 0 if that is not known, and those that have come.
+    /// The snapshot that is being received: its size in bytes (0: unknown), and the bytes received.
     pub snapshot: Option<(u64, u64)>,
-    /// How long the stream has not flowed.
+    /// For how many seconds no stream has been received.
     pub down_seconds: u64,
-    /// How much of the stream is applied; at first 1, as Redis has it.
+    /// The offset up to which the stream is applied. It begins at 1, as in Redis.
     pub offset: u64,
     /// `replica-priority`.
     pub priority: u64,
@@ -60,223 +60,223 @@ pub struct Followed {
     pub is_announced: bool,
 }
 
-/// What a server is to its replicas, and to its primary.
+/// The server's role in replication.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
-    /// The primary that it follows.
+    /// The primary, if the server is a replica.
     pub followed: Option<Followed>,
     /// The id of its stream.
     pub id: String,
-    /// The one that it had before, and up to which offset; empty: none.
+    /// The former id of its stream, and the offset up to which it is valid.
     pub former: Option<(String, u64)>,
-    /// Where the stream ends.
+    /// The offset at the end of the stream.
     pub offset: u64,
-    /// Where what is kept of it begins; `None`: it is off.
+    /// The offset at the beginning of the backlog; `None`: there is no backlog.
     pub first: Option<u64>,
-    /// So many bytes are kept at least.
+    /// The least size of the backlog.
     pub backlog_bytes: u64,
-    /// Each replica as a line of INFO has it.
+    /// The line of INFO about each replica.
     pub replicas: Vec<String>,
-    /// How many of them follow closely, if `min-replicas-to-write` asks for some.
+    /// How many replicas have little lag, if `min-replicas-to-write` is set.
     pub close_count: Option<u64>,
-    /// For how many of them replies may wait, if `repl-sync-replicas` has them wait for some.
+    /// For how many replicas replies may wait, if `repl-sync-replicas` is set.
     pub synced_count: Option<u64>,
-    /// Full and partial synchronisations, and those that could not be partial.
+    /// Full synchronisations, partial ones, and requests for partial ones that were denied.
     pub syncs: [u64; 3],
-    /// How far a failover is: `no-failover`, `waiting-for-sync` or `failover-in-progress`.
+    /// The state of a failover: `no-failover`, `waiting-for-sync` or `failover-in-progress`.
     pub failover: &'static str,
-    /// Commands of the primary's stream that failed here.
+    /// How many commands of the primary's stream failed here.
     pub error_count: u64,
-    /// Commands that were left out of what replicas got, as they do not know them.
+    /// How many commands were not sent to replicas that do not know them.
     pub unsupported_count: u64,
 }
 
-/// What a server is, and how it was started.
+/// The server and its process.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// The Redis version whose behaviour it has.
+    /// The version of Redis that it is compatible with.
     pub redis_version: &'static str,
-    /// Its own.
+    /// Its own version.
     pub darter_version: &'static str,
     /// The first digits of the commit that it was built from.
     pub git_sha: &'static str,
-    /// How many files differed from it.
+    /// How many files were changed since that commit.
     pub git_dirty: &'static str,
-    /// Tells builds apart.
+    /// Identifies the build.
     pub build_id: &'static str,
     /// `standalone` or `cluster`.
     pub mode: &'static str,
-    /// Whether it is emulating a cluster.
+    /// Whether it presents itself as a cluster of one node.
     pub is_cluster: bool,
     /// The operating system.
     pub os: String,
-    /// How it waits for its sockets.
+    /// How it waits for I/O.
     pub driver: &'static str,
-    /// Who looks after the process.
+    /// The service manager.
     pub supervisor: &'static str,
-    /// Forty digits that no other run has.
+    /// Forty random digits that identify this run.
     pub run_id: String,
-    /// Where it listens; 0: at no port.
+    /// The port; 0: none.
     pub port: u64,
-    /// What time it is, in microseconds since 1970.
+    /// The current time, in microseconds since 1970.
     pub now_us: u64,
-    /// The same in milliseconds, of the clock that does not jump.
+    /// The time of the monotonic clock, in milliseconds.
     pub steady_ms: u64,
-    /// For how long it has run.
+    /// For how many seconds it has run.
     pub uptime_seconds: u64,
-    /// The program's file.
+    /// The path of the program.
     pub executable: String,
-    /// The configuration's; empty: none.
+    /// The path of the configuration file; empty: none.
     pub config_file: String,
-    /// Its threads that serve clients.
+    /// The number of threads that serve clients.
     pub thread_count: usize,
     /// `home` or `roam`.
     pub shard_entry: &'static str,
-    /// Where it listens, each as `INFO` describes it.
+    /// The listeners, as `INFO` describes them.
     pub listeners: Vec<String>,
-    /// Its databases.
+    /// The number of databases.
     pub database_count: u32,
 }
 
-/// Who is connected.
+/// The connected clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clients {
-    /// Connections of clients.
+    /// The number of clients.
     pub connected: u64,
-    /// As many as there may be.
+    /// The most clients that may be connected.
     pub max: u64,
-    /// Those that track keys.
+    /// The number of clients that track keys.
     pub tracking: usize,
 }
 
-/// What becomes of snapshots and of the journal.
+/// Snapshots and the journal.
 #[derive(Clone, Debug, Default)]
 pub struct Persistence {
-    /// The load that is under way.
+    /// The current load, if there is one.
     pub loading: Option<Loading>,
-    /// The save that is under way.
+    /// The current save, if there is one.
     pub saving: Option<Saving>,
-    /// Changes that no snapshot has.
+    /// Changes that are in no snapshot.
     pub unsaved_changes: u64,
-    /// When the last save was done, in seconds since 1970.
+    /// The time of the last successful save, in seconds since 1970.
     pub last_save_seconds: u64,
-    /// The last one did not succeed.
+    /// Whether the last save failed.
     pub last_failed: bool,
-    /// How long it took; -1: there was none.
+    /// How long the last save took; -1: there was none.
     pub last_took_seconds: i64,
-    /// Saves since the start.
+    /// The number of saves since the start.
     pub save_count: u64,
-    /// The most memory that the last one took.
+    /// The most memory that the last save used.
     pub last_peak_bytes: u64,
-    /// Keys that had expired when the snapshot was loaded.
+    /// How many keys had expired when the snapshot was loaded.
     pub expired_key_count: u64,
-    /// Keys that were loaded.
+    /// How many keys were loaded.
     pub loaded_key_count: u64,
-    /// The checkpoints of the journal.
+    /// Checkpoints of the journal.
     pub checkpoints: Checkpoints,
-    /// Whether a journal is wanted.
+    /// Whether the settings ask for a journal.
     pub has_journal: bool,
     /// The journal, if it is on.
     pub journal: Option<Journal>,
-    /// What a crash at this moment would lose, in words.
+    /// What a crash now would lose, in words.
     pub at_risk: String,
 }
 
-/// What becomes of the checkpoints of the journal.
+/// Checkpoints of the journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checkpoints {
-    /// For how long the one that is under way has gone on.
+    /// For how long the current one has run, if there is one.
     pub current_seconds: Option<u64>,
-    /// One is to come as soon as possible.
+    /// Whether one is to begin as soon as possible.
     pub is_scheduled: bool,
     /// How long the last one took.
     pub last_took_seconds: Option<u64>,
-    /// Those since the start, failed ones included.
+    /// The number of checkpoints since the start, including failed ones.
     pub count: u64,
-    /// Those that failed since one did not.
+    /// How many have failed since the last successful one.
     pub failures: u64,
-    /// The most memory that the last one took.
+    /// The most memory that the last one used.
     pub last_peak_bytes: u64,
 }
 
-/// What becomes of the journal.
+/// The journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Journal {
-    /// Its base and all that came after it.
+    /// The size of the base and everything after it.
     pub size_bytes: u64,
-    /// Its base.
+    /// The size of the base.
     pub base_bytes: u64,
-    /// What was changed and waits to be written.
+    /// Changes that wait to be written.
     pub pending_bytes: u64,
-    /// Syncs that are under way.
+    /// The number of syncs in progress.
     pub syncs_pending: u64,
-    /// Syncs that took longer than they may.
+    /// The number of syncs that took longer than allowed.
     pub syncs_delayed: u64,
-    /// The last slice, and the last one that is durable.
+    /// The number of the last slice.
     pub slice: u64,
-    /// See there.
+    /// The number of the last durable slice.
     pub durable_slice: u64,
-    /// Where the stream of changes ends, in bytes.
+    /// The position at the end of the stream, in bytes.
     pub position: u64,
-    /// Writes, and what they took in microseconds.
+    /// The number of writes.
     pub write_count: u64,
-    /// See there.
+    /// How long all writes took, in microseconds.
     pub write_us: u64,
-    /// It cannot be written.
+    /// Whether the journal can no longer be written.
     pub has_failed: bool,
 }
 
-/// A save that is under way.
+/// A save in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Saving {
-    /// Keys that it has written.
+    /// How many keys are written.
     pub keys_done: u64,
-    /// All keys that it will write.
+    /// How many keys there are to write.
     pub key_count: u64,
-    /// For how long it has gone on.
+    /// For how many seconds it has run.
     pub seconds: u64,
 }
 
-/// A load that is under way.
+/// A load in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loading {
-    /// When it began, since 1970.
+    /// When it began, in seconds since 1970.
     pub started_seconds: u64,
-    /// How large the files are.
+    /// The size of the files.
     pub total_bytes: u64,
-    /// What the data took when they were saved.
+    /// The memory of the data when it was saved.
     pub used_bytes: u64,
-    /// How much of the files was read.
+    /// How much of the files is read.
     pub loaded_bytes: u64,
-    /// The same as a percentage.
+    /// How much of the files is read, in percent.
     pub percent: f64,
-    /// How long it may go on.
+    /// The estimated remaining time.
     pub seconds_left: u64,
 }
 
-/// For how long something has been so, and for how long in all, in milliseconds.
+/// How long a state has lasted, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
-    /// 0: it is not so now.
+    /// For how long it has lasted now; 0: it does not hold.
     pub current_ms: u64,
-    /// Since the start or the last reset.
+    /// For how long in all, since the start or the last reset.
     pub total_ms: u64,
 }
 
-/// What has gone on for how long.
+/// How long certain states have lasted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spans {
-    /// More memory was used than is allowed.
+    /// More memory is used than allowed.
     pub exceeded: Span,
-    /// Defragmentation was at work.
+    /// Defragmentation is running.
     pub fragmented: Span,
 }
 
-/// The processor's time, in seconds.
+/// Processor time, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuTime {
-    /// In the kernel.
+    /// Time in the kernel.
     pub system: f64,
-    /// Outside it.
+    /// Time in the program.
     pub user: f64,
 }

@@ -1,8 +1,9 @@
 //! The latency monitor: what took longer than `latency-monitor-threshold`, by the name of the event.
 //!
-//! Of each event the last [`SAMPLES`] are kept, one per second at most (the longest of that second), and the longest of
-//! all time. Events are `command`, `fast-command` (one that is declared to be fast) and `expire-cycle` (a round of a thread
-//! over the expired keys of its shards). Nothing is noted while the threshold is 0.
+//! It keeps the last [`SAMPLES`] of each event, at most one per second (the longest of that second), and the longest
+//! ever. Events are `command`, `fast-command` (a command declared as fast), `expire-cycle` (a round of a thread over
+//! the expired keys of its shards), `active-defrag-cycle`, and the writes and syncs of the journal. Nothing is recorded
+//! while the threshold is 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,49 +11,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proactor::Clock;
 
-/// Samples of an event that are kept.
+/// How many samples of an event are kept.
 const SAMPLES: usize = 160;
-/// A graph is so wide and so high.
+/// The width and height of a graph.
 const COLUMNS: usize = 80;
 const ROWS: usize = 4;
-/// From the lowest to the highest within a row.
+/// The characters for low, middle and high within a row.
 const FILLS: [char; 3] = ['_', 'o', '#'];
 
-/// All events that were slow.
+/// All slow events.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyMonitor(Mutex<BTreeMap<&'static str, Series>>);
 
-/// One event.
+/// The samples of one event.
 #[derive(Debug, Default)]
 pub(crate) struct Series {
-    /// The oldest first.
+    /// The samples, oldest first.
     pub(crate) samples: VecDeque<Sample>,
     pub(crate) longest_ms: u64,
 }
 
-/// One time that it was slow.
+/// One slow occurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sample {
     pub(crate) unix_seconds: u64,
     pub(crate) duration_ms: u64,
 }
 
-/// What `LATENCY DOCTOR` says of an event.
+/// What `LATENCY DOCTOR` computes for an event.
 pub(crate) struct Analysis {
     pub(crate) mean_ms: u64,
-    /// Of the samples from their mean.
+    /// The mean absolute deviation of the samples.
     pub(crate) mean_deviation_ms: u64,
-    /// Between two samples.
+    /// The mean time between two samples.
     pub(crate) period_seconds: f64,
 }
 
 impl LatencyMonitor {
-    /// The events. The lock is taken by what was slow and by those that look at it.
+    /// All events. Only slow events and LATENCY take the lock.
     pub(crate) fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes `event`, which took so long and is over now.
+    /// Adds `event`, which took so long and ends now.
     pub(crate) fn note(&self, event: &'static str, ns: u64, clock: &Clock) {
         self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms: ns / 1_000_000 });
     }
@@ -75,7 +76,7 @@ impl Series {
         self.samples.push_back(sample);
     }
 
-    /// The latest sample: there always is one.
+    /// The latest sample. There is always one.
     pub(crate) fn latest(&self) -> Sample {
         *self.samples.back().expect("an event is made with its first sample")
     }
@@ -93,7 +94,7 @@ impl Series {
         }
     }
 
-    /// A picture of the samples, each with its age below it.
+    /// A graph of the samples, with their ages below.
     pub(crate) fn graph(&self, event: &str, now_seconds: u64) -> String {
         let durations = self.samples.iter().map(|sample| sample.duration_ms);
         let (low, high) = (durations.clone().min().unwrap_or(0), durations.max().unwrap_or(0));
@@ -121,7 +122,7 @@ impl Series {
     }
 }
 
-/// Draws columns, each so many steps high, and their labels, which are read downwards.
+/// Draws columns of given heights, with their labels below, which are written downwards.
 fn draw(columns: &[(usize, String)], graph: &mut String) {
     for row in (0..ROWS).rev() {
         let cell = |step: usize| match step.checked_sub(row * FILLS.len()) {
@@ -138,7 +139,7 @@ fn draw(columns: &[(usize, String)], graph: &mut String) {
     }
 }
 
-/// A time span in its largest unit.
+/// A duration in its largest unit.
 fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

@@ -1,66 +1,66 @@
-//! Where memory goes: what INFO and MEMORY tell of it.
+//! How memory is used, for INFO and MEMORY.
 
-/// What INFO and MEMORY tell about memory.
+/// The use of memory, for INFO and MEMORY.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Bytes that are allocated.
+    /// Allocated bytes.
     pub used_bytes: u64,
-    /// The most that ever were.
+    /// The most bytes that were ever allocated.
     pub peak_bytes: u64,
-    /// Those that were before anything was stored.
+    /// Bytes that were allocated before any data was stored.
     pub startup_bytes: u64,
-    /// Physical memory of the process.
+    /// The physical memory of the process.
     pub rss_bytes: u64,
-    /// Bytes of slabs in which no block lies.
+    /// Bytes of slabs that are not used by blocks.
     pub unused_bytes: u64,
     /// Everything but keys and values.
     pub overhead_bytes: u64,
     /// Keys and values.
     pub dataset_bytes: u64,
-    /// Buffers and all else of the clients, added up every second.
+    /// Buffers and other memory of the clients, added up once a second.
     pub client_bytes: u64,
-    /// Large values and databases that are left to be freed.
+    /// The number of large values and databases that wait to be freed.
     pub garbage_count: u64,
-    /// Of cached scripts.
+    /// The memory of cached scripts.
     pub script_bytes: u64,
-    /// Those.
+    /// The number of cached scripts.
     pub script_count: usize,
-    /// Of libraries of functions: their codes and what is known of them.
+    /// The memory of libraries of functions.
     pub function_bytes: u64,
-    /// Libraries of functions.
+    /// The number of libraries.
     pub library_count: usize,
-    /// Their functions.
+    /// The number of functions.
     pub function_count: usize,
-    /// The Lua states of all threads, those for scripts and those for functions.
+    /// The memory of all threads' Lua states for scripts.
     pub script_state_bytes: u64,
-    /// See above.
+    /// The memory of all threads' Lua states for functions.
     pub function_state_bytes: u64,
-    /// Keys of all databases.
+    /// The number of keys in all databases.
     pub key_count: u64,
-    /// Of the tables of each database.
+    /// The memory of each database's tables.
     pub table_bytes: Vec<u64>,
-    /// What the machine has.
+    /// The memory of the machine.
     pub system_bytes: u64,
-    /// What may be used; 0: all of it.
+    /// The limit; 0: none.
     pub limit_bytes: u64,
-    /// What goes if that is not enough.
+    /// The eviction policy.
     pub policy: String,
-    /// What gives memory to the data.
+    /// The name of the allocator.
     pub allocator: &'static str,
 }
 
 impl Memory {
-    /// How much of what was allocated since the start is data.
+    /// The dataset's part of what was allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
         percent(self.dataset_bytes, self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
     }
 
-    /// How much of the peak is used now.
+    /// The used part of the peak, in percent.
     pub fn peak_percent(&self) -> f64 {
         percent(self.used_bytes, self.peak_bytes)
     }
 
-    /// Physical memory for each byte allocated.
+    /// Physical memory per allocated byte.
     pub fn fragmentation(&self) -> f64 {
         percent(self.rss_bytes, self.used_bytes) / 100.0
     }

@@ -1,8 +1,8 @@
-//! `MONITOR`: every command that clients call, shown to those who asked for it.
+//! `MONITOR`: shows every command that clients call to the clients that asked for it.
 //!
-//! The thread of the client makes the line when the command comes and sends it to the threads that have monitors: so
-//! the commands of one client are shown in their order, those of several clients by and large. Whether anybody
-//! monitors is one number that every command reads.
+//! The client's thread makes the line when the command arrives and sends it to the threads that have monitors. So the
+//! commands of one client are shown in order, and those of several clients approximately so. Whether there are any
+//! monitors is one number, which every command reads.
 //!
 //! Not here: how a line gets to another thread, and into the output of a connection.
 
@@ -14,7 +14,7 @@ use proactor::ConnId;
 use crate::observed::Observed;
 use crate::stats::ThreadStats;
 
-/// Connections of one thread that get a line for every command.
+/// The monitors of one thread: connections that are shown every command.
 #[derive(Debug)]
 pub struct Monitors {
     stats: &'static ThreadStats,
@@ -23,18 +23,18 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    /// None, on a thread with these counters.
+    /// For the thread with these counters.
     pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Monitors {
         Monitors { stats, observed, conns: Vec::new() }
     }
 
-    /// Whether anybody monitors, on any thread.
+    /// Whether any thread has monitors.
     #[inline]
     pub fn are_there(&self) -> bool {
         self.observed.monitor_count() > 0
     }
 
-    /// Whether this command is shown to anybody.
+    /// Whether monitors are shown this command.
     #[inline]
     pub fn see(&self, command: &Command) -> bool {
         self.are_there() && !command.has(Flag::Admin)
@@ -45,14 +45,14 @@ impl Monitors {
         (0..).zip(self.observed.threads()).filter(|(_, stats)| stats.monitors.get() > 0).map(|(id, _)| id)
     }
 
-    /// This connection becomes one of them.
+    /// Adds a monitor.
     pub fn add(&mut self, conn: ConnId) {
         self.conns.push(conn);
         self.stats.monitors.add(1);
         self.observed.add_monitor();
     }
 
-    /// If this one was one of them, it is none any more.
+    /// Removes a connection if it is a monitor.
     pub fn remove(&mut self, conn: ConnId) {
         if let Some(index) = self.conns.iter().position(|known| *known == conn) {
             self.conns.remove(index);
@@ -61,18 +61,18 @@ impl Monitors {
         }
     }
 
-    /// Those of this thread.
+    /// The monitors of this thread.
     pub fn conns(&self) -> &[ConnId] {
         &self.conns
     }
 }
 
-/// Where a command comes from.
+/// The source of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// A script.
     Script,
-    /// A client at a socket in the file system, which is this.
+    /// A client of this Unix socket.
     Unix(&'a str),
     /// A client at this address.
     Peer(&'a str),

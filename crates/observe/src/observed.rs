@@ -1,4 +1,4 @@
-//! What operators look at: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
+//! What operators see: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,31 +12,31 @@ use crate::settings::{Current, Settings};
 use crate::slow_log::SlowLog;
 use crate::stats::{Counter, ThreadStats};
 
-/// Samples over which a rate is taken, one every tenth of a second or so.
+/// How many samples a rate is computed from. There is one about every tenth of a second.
 const SAMPLES: usize = 16;
 
-/// Shown by `INFO`, `SLOWLOG` and `LATENCY`.
+/// Statistics of all threads, for `INFO`, `SLOWLOG` and `LATENCY`.
 #[derive(Debug)]
 pub struct Observed {
-    /// What is noted.
+    /// Settings about what is recorded.
     pub(crate) settings: Current,
-    /// Connections that get a line for every command.
+    /// The number of monitors on all threads.
     monitor_count: AtomicUsize,
-    /// What each thread counts.
+    /// Counters of each thread.
     threads: Box<[ThreadStats]>,
-    /// Sums at the last `CONFIG RESETSTAT`; nobody counts in it.
+    /// The sums at the last `CONFIG RESETSTAT`. No thread counts here.
     reset: ThreadStats,
-    /// The same of the shards.
+    /// The shards' sums at the last `CONFIG RESETSTAT`.
     reset_shards: Figures,
     peak_bytes: AtomicU64,
-    /// What was allocated when the server began to serve.
+    /// The allocated bytes when the server began to serve.
     startup_bytes: AtomicU64,
     rates: Mutex<Rates>,
     slow_log: Mutex<SlowLog>,
     pub(crate) latency: LatencyMonitor,
 }
 
-/// How much happens in a second.
+/// Samples for the rates.
 #[derive(Debug, Default)]
 struct Rates {
     last_ms: u64,
@@ -45,19 +45,19 @@ struct Rates {
     next: usize,
 }
 
-/// Per second: commands, bytes in, bytes out.
+/// Rates per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rate {
     /// Commands that ran.
     pub commands: u64,
-    /// What clients sent.
+    /// Bytes received from clients.
     pub input_bytes: u64,
-    /// What was answered.
+    /// Bytes sent to clients.
     pub output_bytes: u64,
 }
 
 impl Observed {
-    /// Nothing seen yet of so many threads, which run so many commands.
+    /// For so many threads, and a table of so many commands.
     pub fn new(thread_count: usize, command_count: usize, settings: Settings) -> Observed {
         Observed {
             settings: Current::new(settings),
@@ -73,17 +73,17 @@ impl Observed {
         }
     }
 
-    /// The settings have changed to what `read` returns; it is called while no other change is under way.
+    /// Replaces the settings by those that `read` returns. `read` is called under a lock, so that changes do not mix.
     pub fn configure(&self, read: impl FnOnce() -> Settings) {
         self.settings.change(read);
     }
 
-    /// The counters of each thread, in the order of their numbers.
+    /// The counters of each thread, by its number.
     pub fn threads(&self) -> &[ThreadStats] {
         &self.threads
     }
 
-    /// Connections that get a line for every command.
+    /// The number of monitors on all threads.
     #[inline]
     pub(crate) fn monitor_count(&self) -> usize {
         self.monitor_count.load(Ordering::Relaxed)
@@ -97,50 +97,50 @@ impl Observed {
         self.monitor_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The slow log. The lock is taken by commands that were slow and by those that look at them.
+    /// The slow log. Only slow commands and SLOWLOG take the lock.
     pub(crate) fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many commands the slow log has, and of the newest its number and how many microseconds it took.
+    /// The length of the slow log; and the number and duration in microseconds of its newest entry.
     pub fn slowest(&self) -> (usize, Option<(u64, u64)>) {
         let log = self.slow_log();
         (log.entries.len(), log.entries.front().map(|newest| (newest.id, newest.duration_us)))
     }
 
-    /// Of each event of the latency monitor its last sample: seconds since 1970, and milliseconds that it took.
+    /// The last sample of each event of the latency monitor: seconds since 1970, and its duration in milliseconds.
     pub fn latency_spikes(&self) -> Vec<(&'static str, u64, u64)> {
         let events = self.latency.events();
         let latest = events.iter().map(|(name, series)| (*name, series.latest()));
         latest.map(|(name, sample)| (name, sample.unix_seconds, sample.duration_ms)).collect()
     }
 
-    /// The most bytes that were allocated at any time looked at.
+    /// The most allocated bytes in any sample.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed).max(heap::allocated_bytes())
     }
 
-    /// Notes how much was allocated before anything was stored.
+    /// Records the bytes that are allocated before any data is stored.
     pub fn note_startup(&self) {
         self.startup_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
     }
 
-    /// What was allocated before anything was stored.
+    /// The bytes that were allocated before any data was stored.
     pub fn startup_bytes(&self) -> u64 {
         self.startup_bytes.load(Ordering::Relaxed)
     }
 
-    /// The sum of a counter over all threads since the start or the last reset.
+    /// The sum of a counter over all threads, since the start or the last reset.
     pub fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.now(&counter).wrapping_sub(counter(&self.reset).get())
     }
 
-    /// The sum of a counter over all threads, resets or not: for what is no sum since the start.
+    /// The sum of a counter over all threads, whatever was reset: for counters of a current state.
     pub fn now(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.threads.iter().map(|stats| counter(stats).get()).sum()
     }
 
-    /// The largest of all threads.
+    /// The largest value of a counter among all threads.
     pub fn largest(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.threads.iter().map(|stats| counter(stats).get()).max().unwrap_or(0)
     }
@@ -150,13 +150,13 @@ impl Observed {
         self.now(|stats| &stats.client_bytes)
     }
 
-    /// The sum of a figure over all shards, since the start or, where it counts, the last reset.
+    /// The sum of a figure over all shards. A figure that counts events is counted since the start or the last reset.
     pub fn over_shards(&self, shards: &Shards, figure: impl Fn(&Figures) -> &Figure) -> u64 {
         let total: u64 = shards.figures().map(|figures| figure(figures).get()).sum();
         total.wrapping_sub(figure(&self.reset_shards).get())
     }
 
-    /// Error replies by code word, sorted.
+    /// The numbers of error replies by code, sorted by code.
     pub fn errors(&self) -> Vec<(String, u64)> {
         let mut sums = std::collections::BTreeMap::<String, u64>::new();
         for (code, count) in self.threads.iter().flat_map(|stats| stats.errors.iter()) {
@@ -168,7 +168,7 @@ impl Observed {
         sums.into_iter().filter(|(_, sum)| *sum > 0).collect()
     }
 
-    /// Starts the counters of threads and shards again from 0, as their readers see it.
+    /// Resets the counters of threads and shards. They go on, but readers subtract their present values.
     pub fn reset(&self, shards: &Shards) {
         // Held to the end, so that two resets do not mix.
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +190,7 @@ impl Observed {
         self.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
     }
 
-    /// Takes a sample for the rates and the peak; one thread does so about ten times a second.
+    /// Takes a sample for the rates and the peak. One thread calls this about ten times a second.
     pub fn sample(&self, now_ms: u64) {
         self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed);
         let now = [
@@ -210,7 +210,7 @@ impl Observed {
         rates.last = now;
     }
 
-    /// How much happened per second in the last one and a half seconds.
+    /// The rates over the last one and a half seconds.
     pub fn rate(&self) -> Rate {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let mean = |i: usize| rates.samples.iter().map(|sample| sample[i]).sum::<u64>() / SAMPLES as u64;

@@ -1,17 +1,17 @@
 //! The largest buffers of clients in the last seconds, as `INFO` shows them.
 
-/// Seconds that count as recent.
+/// How many seconds count as recent.
 const RECENT_SECONDS: u64 = 8;
 
 /// The largest input and output buffers of the last seconds.
 #[derive(Debug, Default)]
 pub struct RecentPeaks {
-    /// The second of each, counted from 1, and what was the largest in it.
+    /// The largest buffers in a second, and its number, counted from 1.
     slots: [(u64, [usize; 2]); RECENT_SECONDS as usize],
 }
 
 impl RecentPeaks {
-    /// Notes the largest just now; returns the largest of the last seconds.
+    /// Adds the largest buffers at this moment; returns the largest of the last seconds.
     pub fn note(&mut self, second: u64, bytes: [usize; 2]) -> [usize; 2] {
         let second = second + 1;
         let slot = &mut self.slots[(second % RECENT_SECONDS) as usize];

@@ -1,43 +1,43 @@
-//! What is noted, as the settings say, and how every command reads it without a look at any of them.
+//! The settings that say what is logged, in a form that costs each command one comparison.
 //!
-//! A command compares how long it took with one number, the lower of both thresholds. Only what reaches it looks which of
-//! the two it was.
+//! A command compares its duration with one number, the lower of both thresholds. Only a command that reaches it checks
+//! which of the two applies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the settings say of what is noted.
+/// Settings about what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Commands that take so long are put into the slow log; `None`: none are.
+    /// The least duration for the slow log; `None`: it is off.
     pub slow_us: Option<u64>,
-    /// Commands that the slow log keeps.
+    /// The most entries of the slow log.
     pub slow_log_len_max: usize,
-    /// Events that take so long are noted by the latency monitor; `None`: none are.
+    /// The least duration for the latency monitor; `None`: it is off.
     pub latency_threshold_ms: Option<u64>,
-    /// Commands are counted by duration.
+    /// Whether calls are counted by duration.
     pub tracks_durations: bool,
 }
 
 impl Settings {
-    /// Whether a command that ran for so long belongs into the slow log.
+    /// Whether a command that took so long is added to the slow log.
     pub(crate) fn is_slow_command(&self, ns: u64) -> bool {
         self.slow_us.is_some_and(|slow_us| ns >= slow_us.saturating_mul(1000))
     }
 
-    /// Whether an event that took so long is for the latency monitor.
+    /// Whether an event that took so long is added to the latency monitor.
     pub(crate) fn is_slow_event(&self, ns: u64) -> bool {
         self.latency_threshold_ms.is_some_and(|threshold_ms| ns / 1_000_000 >= threshold_ms)
     }
 
-    /// What takes less is not noted at all.
+    /// The least duration for the slow log or the latency monitor.
     fn noteworthy_ns(&self) -> u64 {
         let slow_ns = self.slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
         slow_ns.min(self.latency_threshold_ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000)))
     }
 }
 
-/// The settings as they are now.
+/// The current settings.
 #[derive(Debug)]
 pub(crate) struct Current {
     noteworthy_ns: AtomicU64,
@@ -54,7 +54,7 @@ impl Current {
         }
     }
 
-    /// They are what `read` returns, which is called when no other change is under way.
+    /// Replaces the settings by those that `read` returns. `read` is called under a lock, so that changes do not mix.
     pub(crate) fn change(&self, read: impl FnOnce() -> Settings) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = read();
@@ -62,18 +62,18 @@ impl Current {
         self.tracks_durations.store(settings.tracks_durations, Ordering::Relaxed);
     }
 
-    /// All of them: for what takes its time.
+    /// All settings. Takes a lock.
     pub(crate) fn all(&self) -> Settings {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What takes less than this is not noted.
+    /// The least duration for the slow log or the latency monitor.
     #[inline]
     pub(crate) fn noteworthy_ns(&self) -> u64 {
         self.noteworthy_ns.load(Ordering::Relaxed)
     }
 
-    /// Whether commands are counted by duration.
+    /// Whether calls are counted by duration.
     #[inline]
     pub(crate) fn tracks_durations(&self) -> bool {
         self.tracks_durations.load(Ordering::Relaxed)

@@ -6,32 +6,32 @@ use std::collections::VecDeque;
 
 use crate::accounting::Caller;
 
-/// Commands that took long, newest first, bounded by `slowlog-max-len`.
+/// Slow commands, newest first, at most `slowlog-max-len`.
 #[derive(Debug, Default)]
 pub(crate) struct SlowLog {
     pub(crate) entries: VecDeque<SlowCommand>,
     next_id: u64,
 }
 
-/// A command that took long.
+/// A slow command.
 #[derive(Debug)]
 pub(crate) struct SlowCommand {
     pub(crate) id: u64,
-    /// When it was done, in seconds since 1970.
+    /// When it ended, in seconds since 1970.
     pub(crate) unix_seconds: u64,
     pub(crate) duration_us: u64,
-    /// Shortened.
+    /// The arguments, shortened.
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) caller: Caller,
 }
 
-/// Arguments of a slow command that are kept.
+/// How many arguments are kept.
 const SLOW_ARGS_MAX: usize = 32;
-/// Bytes of an argument that are kept.
+/// How many bytes of an argument are kept.
 const SLOW_ARG_BYTES_MAX: usize = 128;
 
 impl SlowLog {
-    /// Adds a command; the oldest go beyond `len_max`.
+    /// Adds a command, and removes the oldest ones beyond `len_max`.
     pub(crate) fn add(&mut self, command: SlowCommand, len_max: usize) {
         let id = self.next_id;
         self.next_id += 1;
@@ -40,7 +40,7 @@ impl SlowLog {
     }
 }
 
-/// Arguments as the slow log keeps them, shortened as Redis does.
+/// Arguments for the slow log, shortened as in Redis.
 pub(crate) fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
     let mut short: Vec<Vec<u8>> = args[..kept]

@@ -1,4 +1,4 @@
-//! Counters of one thread, written by it alone and read by whoever asks `INFO`.
+//! Counters of one thread, written by that thread alone and read by any thread that answers `INFO`.
 //!
 //! Every counter is an atomic that only its own thread writes, so adding is a plain load and store, and each
 //! thread's counters have cache lines of their own. `CONFIG RESETSTAT` does not touch them: it notes the sums of all
@@ -9,54 +9,54 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use command::CommandId;
 
-/// A number that one thread writes.
+/// A number that one thread writes and all threads read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; only the owning thread may.
+    /// Adds. Only the owning thread may call this.
     #[inline]
     pub fn add(&self, number: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
     }
 
-    /// Subtracts; only the owning thread may.
+    /// Subtracts. Only the owning thread may call this.
     #[inline]
     pub fn sub(&self, number: u64) {
         self.add(number.wrapping_neg());
     }
 
-    /// Makes it a number that is none of whole ones.
+    /// Stores a floating-point number.
     pub fn set_f64(&self, number: f64) {
         self.set(number.to_bits());
     }
 
-    /// What [`set_f64`](Self::set_f64) made it.
+    /// The number that [`set_f64`](Self::set_f64) stored.
     pub fn get_f64(&self) -> f64 {
         f64::from_bits(self.get())
     }
 
-    /// What it is now.
+    /// The current number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Makes it another number.
+    /// Stores a number.
     pub fn set(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
     }
 }
 
-/// How a command came to its shards.
+/// How a command entered its shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryType {
-    /// It needed none.
+    /// It needed no shard.
     None,
-    /// Entered by the home thread.
+    /// One shard, entered by its home thread.
     Inline,
-    /// Entered by another thread.
+    /// One shard, entered by another thread.
     Quick,
-    /// Delegated, or sent to the home thread.
+    /// One shard; the command was delegated or sent to the home thread.
     Hop,
     /// Several shards.
     Wide,
@@ -65,7 +65,7 @@ pub enum EntryType {
 }
 
 impl EntryType {
-    /// All of them, with the words by which they are told.
+    /// All types, with their names in figures.
     pub const NAMED: [(&'static str, EntryType); 6] = [
         ("inline", EntryType::Inline),
         ("quick", EntryType::Quick),
@@ -76,28 +76,29 @@ impl EntryType {
     ];
 }
 
-/// What a client was not allowed to do.
+/// What a client was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denial {
-    /// To say who it is.
+    /// Authentication.
     Auth,
-    /// To run a command.
+    /// A command.
     Command,
-    /// To use a key.
+    /// Access to a key.
     Key,
-    /// To use a channel.
+    /// Access to a channel.
     Channel,
 }
 
-/// Widths that the histogram tells apart: 1, 2, 3–4, 5–8 … shards.
+/// The number of buckets of widths: 1, 2, 3–4, 5–8 … shards.
 pub const WIDTH_BUCKETS: usize = 13;
 
-/// Each doubling of a duration has 2 to this power of buckets: a percentile is off by 6 % at most.
+/// Binary logarithm of the number of buckets for each doubling of a duration. With 16 buckets a percentile is off by at
+/// most 6 %.
 const STEPS_LOG2: u32 = 4;
-/// The first bucket ends at 2 to this power, the last begins at 2 to that: 64 ns and more than two minutes.
+/// Binary logarithms of the end of the first bucket and the beginning of the last one: 64 ns and more than two minutes.
 const SHORTEST_NS_LOG2: u32 = 6;
 const LONGEST_NS_LOG2: u32 = 37;
-/// Durations that the histogram tells apart.
+/// The number of buckets of durations.
 pub(crate) const DURATION_BUCKETS: usize =
     (((LONGEST_NS_LOG2 - SHORTEST_NS_LOG2) << STEPS_LOG2) + 2) as usize;
 
@@ -125,15 +126,15 @@ pub(crate) fn bucket_start_ns(bucket: usize) -> u64 {
 /// Counters of one command.
 #[derive(Debug, Default)]
 pub struct CommandStats {
-    /// Those that ran, failed ones included.
+    /// How often it ran, failures included.
     pub calls: Counter,
-    /// What they took in all.
+    /// How long all calls took.
     pub ns: Counter,
-    /// Those that were refused before they ran.
+    /// How often it was rejected before it ran.
     pub rejected: Counter,
-    /// Those that answered an error.
+    /// How often it returned an error.
     pub failed: Counter,
-    /// Calls by duration, made with the first: most commands are never called.
+    /// Calls by duration. Allocated at the first call, since most commands are never called.
     durations: OnceLock<Box<Histogram>>,
 }
 
@@ -141,7 +142,7 @@ pub struct CommandStats {
 type Histogram = [Counter; DURATION_BUCKETS];
 
 impl CommandStats {
-    /// The counter of calls of such a duration; only the owning thread may call this.
+    /// The counter for calls of this duration. Only the owning thread may call this.
     #[inline]
     pub fn duration_of(&self, ns: u64) -> &Counter {
         let histogram = match self.durations.get() {
@@ -156,7 +157,7 @@ impl CommandStats {
         self.durations.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())))
     }
 
-    /// The number of calls in a bucket of durations, to be read only.
+    /// The number of calls in a bucket. To be read only.
     pub(crate) fn calls_in(&self, bucket: usize) -> &Counter {
         static NONE: Counter = Counter(AtomicU64::new(0));
         self.durations.get().map_or(&NONE, |histogram| &histogram[bucket])
@@ -170,7 +171,7 @@ impl CommandStats {
         }
     }
 
-    /// Has it hold the sums of `all`.
+    /// Replaces the number in each bucket by the sum over `all`.
     pub(crate) fn set_durations(&self, all: &[&CommandStats]) {
         if all.iter().all(|stats| stats.durations.get().is_none()) {
             return;
@@ -181,10 +182,10 @@ impl CommandStats {
     }
 }
 
-/// Code words of errors that are told apart; further ones are not counted one by one.
+/// How many error codes are counted separately. Further ones are only part of the total.
 const ERROR_CODES_MAX: usize = 128;
 
-/// Error replies by their code word.
+/// Error replies by code.
 #[derive(Debug)]
 pub struct ErrorCounts {
     len: AtomicUsize,
@@ -203,14 +204,14 @@ impl Default for ErrorCounts {
 }
 
 impl ErrorCounts {
-    /// Adds; only the owning thread may.
+    /// Adds to the counter of a code. Only the owning thread may call this.
     pub fn add(&self, code: &str, number: u64) {
         if let Some(counter) = self.counter(code) {
             counter.add(number);
         }
     }
 
-    /// The counter of a code word, made if there is room; only the owning thread may call this.
+    /// The counter of a code. It is created if there is room. Only the owning thread may call this.
     fn counter(&self, code: &str) -> Option<&Counter> {
         let len = self.len.load(Ordering::Relaxed);
         let known =
@@ -223,7 +224,7 @@ impl ErrorCounts {
         self.counts.get(index)
     }
 
-    /// Every code word with its number.
+    /// All codes with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         let len = self.len.load(Ordering::Acquire);
         let counts = self.codes[..len].iter().zip(&self.counts);
@@ -239,87 +240,87 @@ pub struct ThreadStats {
     pub entries: [Counter; 6],
     /// Commands that ran.
     pub commands_processed: Counter,
-    /// Entries by the number of their shards.
+    /// Entries by the number of shards.
     pub widths: [Counter; WIDTH_BUCKETS],
     /// Commands that ran here for clients of other threads.
     pub delegated: Counter,
-    /// Transactions that could not have their shards.
+    /// Attempts to enter the shards of a transaction that failed and were repeated.
     pub retries: Counter,
     /// Shards that scripts lent to others while they waited.
     pub lent: Counter,
     /// Commands held back because a snapshot was being saved.
     pub held_back: Counter,
-    /// Turns that began with a shard kept from before, because its backlog was long.
+    /// Turns that began with a shard kept from the last turn, because it had a long backlog.
     pub kept: Counter,
-    /// Connections that get a line for every command, just now.
+    /// The current number of monitors.
     pub monitors: Counter,
-    /// How many there are just now: this and what is of the Lua states are no sums since the start.
+    /// The current number of blocked clients. This and the memory of the Lua states are not counted since the start.
     pub blocked_clients: Counter,
-    /// Those of them whose wait ends by itself.
+    /// Blocked clients whose wait has a timeout.
     pub clients_with_timeout: Counter,
-    /// Connections that it has just now.
+    /// The current number of connections.
     pub connections: Counter,
-    /// How busy it was in the last round, in thousandths.
+    /// The load in the last round, in thousandths.
     pub busy: Counter,
-    /// When that round ended, on the monotonic clock.
+    /// When that round ended, by the monotonic clock.
     pub looked_ms: Counter,
-    /// Of all threads the first one says how many serve connections just now.
+    /// How many threads serve connections now. Only the first thread sets this.
     pub threads_in_use: Counter,
-    /// Connections that it has sent to other threads.
+    /// Connections that moved to other threads.
     pub connections_moved: Counter,
-    /// The largest buffers that a client had in the last seconds.
+    /// The largest input buffer of a client in the last seconds.
     pub recent_input_bytes_max: Counter,
-    /// The same of what is sent.
+    /// The largest output buffer of a client in the last seconds.
     pub recent_output_bytes_max: Counter,
-    /// Of the keys with an expiry that background expiry looks at: how many had expired, and how many there were. Both
-    /// are `f64`s, which forget what was long ago.
+    /// How many of the keys that background expiry looked at had expired. This and the next one are `f64`s in which old
+    /// samples lose weight.
     pub stale_keys: Counter,
-    /// See above.
+    /// How many keys background expiry looked at.
     pub sampled_keys: Counter,
-    /// As it is now: large values and databases that are left to be freed.
+    /// The current number of large values and databases that wait to be freed.
     pub garbage: Counter,
-    /// The same: what its clients take, and the largest of them.
+    /// The current memory of the thread's clients.
     pub client_bytes: Counter,
-    /// See above.
+    /// The current memory of its largest client.
     pub largest_client_bytes: Counter,
-    /// Clients that were closed to make room.
+    /// Clients that were disconnected to free memory.
     pub evicted_clients: Counter,
-    /// Large values, and keys of flushed databases, that were freed later than they went.
+    /// Large values, and keys of flushed databases, that were freed in the background.
     pub lazily_freed: Counter,
-    /// The part of its time, in percent, that defragmentation gets just now: no sum either.
+    /// The share of its time that defragmentation may use now, in percent.
     pub defrag_percent: Counter,
-    /// Blocks of memory that defragmentation moved and did not, and keys with such blocks and without.
+    /// Blocks of memory that defragmentation moved.
     pub defrag_hits: Counter,
-    /// See above.
+    /// Blocks that it did not move.
     pub defrag_misses: Counter,
-    /// See above.
+    /// Keys of which it moved blocks.
     pub defrag_key_hits: Counter,
-    /// See above.
+    /// Keys of which it moved none.
     pub defrag_key_misses: Counter,
-    /// Connections that were taken.
+    /// Connections that were accepted.
     pub connections_received: Counter,
-    /// Connections that were sent away.
+    /// Connections that were rejected.
     pub rejected_connections: Counter,
-    /// What clients sent.
+    /// Bytes received from clients.
     pub net_input_bytes: Counter,
-    /// What was answered.
+    /// Bytes sent to clients.
     pub net_output_bytes: Counter,
-    /// Times that something came.
+    /// Times that input was received.
     pub reads_processed: Counter,
-    /// Times that something was sent.
+    /// Times that output was sent.
     pub writes_processed: Counter,
     /// All error replies.
     pub error_replies: Counter,
-    /// The same by their code words.
+    /// Error replies by code.
     pub errors: ErrorCounts,
-    /// What clients were not allowed to do, by [`Denial`]; never reset.
+    /// Denials by [`Denial`]; never reset.
     pub denied: [Counter; 4],
-    /// Of each command, by its number.
+    /// Counters of each command, by its number.
     pub commands: Box<[CommandStats]>,
 }
 
 impl ThreadStats {
-    /// All zero, for a table of `command_count` commands.
+    /// Counters for a table of `command_count` commands.
     pub fn new(command_count: usize) -> Self {
         ThreadStats {
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
@@ -327,7 +328,7 @@ impl ThreadStats {
         }
     }
 
-    /// Counts an entry of `width` shards.
+    /// Counts a command that entered `width` shards.
     #[inline]
     pub fn count_entry(&self, entry_type: EntryType, width: usize) {
         self.entries[entry_type as usize].add(1);
@@ -336,7 +337,7 @@ impl ThreadStats {
         }
     }
 
-    /// Counts what was read from a client and written to it.
+    /// Counts bytes received from a client and sent to it.
     #[inline]
     pub fn count_io(&self, input_bytes: usize, output_bytes: usize) {
         self.reads_processed.add(1);
@@ -344,12 +345,12 @@ impl ThreadStats {
         self.net_output_bytes.add(output_bytes as u64);
     }
 
-    /// Counts an error reply by its code word.
+    /// Counts an error reply.
     pub fn count_error(&self, code: &str) {
         self.count_errors(code, 1);
     }
 
-    /// Counts so many error replies with this code word.
+    /// Counts several error replies with the same code.
     pub fn count_errors(&self, code: &str, count: u64) {
         self.error_replies.add(count);
         self.errors.add(code, count);
@@ -361,7 +362,7 @@ impl ThreadStats {
         &self.commands[usize::from(id.0)]
     }
 
-    /// Every counter that `CONFIG RESETSTAT` starts anew, errors by code and durations left out, always in the same order.
+    /// All counters that `CONFIG RESETSTAT` resets, except errors by code and durations, always in the same order.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         let single = [
             &self.commands_processed,

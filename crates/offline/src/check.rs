@@ -1,7 +1,7 @@
-//! `--check-journal`, with `--journal-repair truncate` or without.
+//! `--check-journal`, with or without `--journal-repair truncate`.
 //!
-//! The exit status is 0 if a server starts from what is there, torn tail or not, 2 if a start is refused because something is damaged, and 1, as for everything
-//! else that fails, if the folder cannot be checked.
+//! The exit status is 0 if a server would start from the folder, with or without a torn tail; 2 if a start would be
+//! refused because something is damaged; and 1, as for all other errors, if the folder cannot be checked.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,16 +14,16 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::say;
 
-/// The exit status if a start would be refused.
+/// The exit status if the server would refuse to start.
 const DAMAGED: u8 = 2;
-/// Effects that take all keys away, and are told.
+/// Effects that delete all keys, which are reported.
 const FLUSHES: &[&[u8]] = &[b"*1\r\n$8\r\nFLUSHALL\r\n", b"*1\r\n$7\r\nFLUSHDB\r\n"];
-/// By slice, what it was, and when.
+/// The name and time of each flush, by its slice.
 type Flushes = BTreeMap<u64, (&'static str, u64)>;
-/// So many of the last ones are told.
+/// How many of the last flushes are reported.
 const FLUSHES_MAX: usize = 10;
 
-/// Tells what is in the folder, and what a start would do.
+/// Reports what the folder contains, and what a start would do.
 pub(crate) fn check(folder: &Folder) -> Result<ExitCode, Error> {
     let mut flushes = Flushes::new();
     let mut meter = Meter::new();
@@ -51,7 +51,8 @@ pub(crate) fn check(folder: &Folder) -> Result<ExitCode, Error> {
     }
 }
 
-/// Tells the last flushes, and how to come back before them: what the base has cannot be undone.
+/// Reports the last flushes, and how to recover the state before them. Flushes that are part of the base cannot be
+/// undone.
 fn say_flushes(flushes: Flushes, base_slice: u64) -> Result<(), Error> {
     let skipped = flushes.len().saturating_sub(FLUSHES_MAX);
     for (slice, (what, unix_ms)) in flushes.into_iter().skip(skipped) {
@@ -65,7 +66,7 @@ fn say_flushes(flushes: Flushes, base_slice: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes that a slice takes all keys away. (A value that looks like that is told, too.)
+/// Records a slice that deletes all keys. (A value with the same bytes is reported too.)
 fn note_flush(scanned: &Scanned, flushes: &mut Flushes) {
     for (pattern, what) in FLUSHES.iter().zip(["FLUSHALL", "FLUSHDB"]) {
         if memchr::memmem::find(&scanned.slice.payload, pattern).is_some() {
@@ -74,7 +75,7 @@ fn note_flush(scanned: &Scanned, flushes: &mut Flushes) {
     }
 }
 
-/// Goes over the base; a line that says what it has, or what is wrong with it.
+/// Reads the base; returns a line about its content, or about what is wrong with it.
 fn check_base(
     folder: &Folder,
     report: &Report,
@@ -101,7 +102,7 @@ fn is_replaced(folder: &Folder, base: &str) -> bool {
     now.is_ok_and(|now| now.is_some_and(|now| now.base.file.as_deref() != Some(base)))
 }
 
-/// Gives up what comes behind damage, and tells what there is then.
+/// Drops what follows the damage, and reports what is left.
 pub(crate) fn repair(folder: &Folder) -> Result<ExitCode, Error> {
     // No folder is made by a lock where nothing is to be repaired.
     folder.journal()?;

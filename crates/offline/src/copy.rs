@@ -1,4 +1,4 @@
-//! `--copy-journal`: a copy that a server starts from, up to a time if one is given.
+//! `--copy-journal`: makes a copy from which a server can start, up to a given time or to the end.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::{check, in_new_folder, say};
 
-/// Makes the copy, and tells what is in it.
+/// Makes the copy, and reports its content.
 pub(crate) fn copy(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     from.journal()?;
     let id = random_id()?;

@@ -1,9 +1,9 @@
-//! `--export-aof`: an append-only file from which redis-server 7.0 and later start.
+//! `--export-aof`: writes an append-only file from which redis-server 7.0 and later start.
 //!
-//! The journal is recovered as a start would do it, into databases that nobody serves, and these are saved as the base of an
-//! append-only file: a snapshot in the format of Redis 7.0. The file of what comes after the base is empty. So whatever the journal holds, commands and formats that
-//! Redis 7.0 does not know among it, Redis gets the data that a start of Darter would have, except what it cannot keep: that is
-//! counted and told. It takes the memory that the data take.
+//! The journal is recovered as by a start, into databases that nobody serves, and these are saved as the base of an
+//! append-only file: a snapshot in the format of Redis 7.0. The incremental file is empty. So Redis gets the data that
+//! a start of Darter would have, whatever commands and encodings the journal contains. What Redis 7.0 cannot store is
+//! counted and reported. Exporting takes as much memory as the data.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use crate::{Program, in_new_folder, say};
 const MANIFEST: &str = "appendonly.aof.manifest";
 const BASE: &str = "appendonly.aof.1.base.rdb";
 const INCREMENT: &str = "appendonly.aof.1.incr.aof";
-/// What all versions of Redis from 7.0 on read.
+/// A format that all versions of Redis from 7.0 on read.
 const STYLE: Style = Style { compresses: true, version: rdb::VERSION, expires_fields: false };
-/// Into so many shards it is loaded.
+/// The number of shards while the data is loaded.
 const SHARDS: u16 = 64;
-/// How many databases redis-server has unless it is told otherwise.
+/// The default number of databases of redis-server.
 const DATABASES_OF_REDIS: u32 = 16;
-/// Tries until the journal keeps its base for as long as reading it takes.
+/// How often reading is tried again because the journal got another base meanwhile.
 const TRIES_MAX: usize = 5;
-/// How often it is looked how far loading is.
+/// How often progress is reported.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a start would have.
+/// The data that a start would load.
 struct Data {
     loaded: Loaded,
     libraries: Vec<Vec<u8>>,
@@ -52,14 +52,14 @@ struct Data {
     rest: Rest,
 }
 
-/// What Redis cannot keep.
+/// What Redis cannot store.
 #[derive(Default)]
 struct Lost {
     expiring_fields: u64,
     marked_keys: u64,
 }
 
-/// Writes the files, and tells what is in them.
+/// Writes the files, and reports their content.
 pub(crate) fn export(from: &Folder, export: &Export, program: &Program) -> Result<ExitCode, Error> {
     from.journal()?;
     let (data, bytes) = in_new_folder(from, export, |folder| {
@@ -82,7 +82,7 @@ pub(crate) fn export(from: &Folder, export: &Export, program: &Program) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// Recovers the journal. If it gets another base meanwhile, from that one.
+/// Recovers the journal. If it gets another base meanwhile, starts again from that one.
 fn load(from: &Folder, until_unix_ms: Option<u64>, clock: &Clock, table: &Table) -> Result<Data, Error> {
     let mut tries = 1..TRIES_MAX;
     loop {
@@ -141,7 +141,7 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     Ok(Data { loaded, libraries, databases: manifest.databases, end, rest })
 }
 
-/// Does some loading, and shows how far it is.
+/// Runs `load`, and shows its progress.
 fn watched<R>(progress: &Progress, clock: &Clock, load: impl FnOnce() -> R) -> R {
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
@@ -160,7 +160,7 @@ fn watched<R>(progress: &Progress, clock: &Clock, load: impl FnOnce() -> R) -> R
     })
 }
 
-/// Saves the base; its length.
+/// Saves the base; returns its length.
 fn save(data: &Data, names: &Names, clock: &Clock, redis_version: &str) -> std::io::Result<u64> {
     let now_ms = clock.now_ms();
     let mut about = Encoder::of_chunks(STYLE);

@@ -1,7 +1,7 @@
 //! Work on a journal's folder without running a server.
 //!
-//! `check.rs` reports and repairs, `copy.rs` makes a copy, `export.rs` makes files for Redis. A server may be using the
-//! folder, unless something is changed.
+//! `check.rs` reports and repairs, `copy.rs` makes a copy, `export.rs` writes files for Redis. A server may be using
+//! the folder, except when something is changed.
 
 #![forbid(unsafe_code)]
 
@@ -24,18 +24,18 @@ pub use crate::error::Error;
 
 /// The journal's folder if `appenddirname` is not set.
 const FOLDER: &str = "appendonlydir";
-/// What lies in one.
+/// The file that a journal's folder contains.
 const MANIFEST: &str = "journal.manifest";
 
-/// What files say of the program that made them, and which commands it knows.
+/// The program that reads and writes the files.
 pub struct Program<'p> {
-    /// All its commands, by the names that they were declared with.
+    /// Its commands, by their original names.
     pub table: &'p Table,
-    /// The version of Redis whose behaviour it has.
+    /// The version of Redis that it is compatible with.
     pub redis_version: &'p str,
 }
 
-/// Does it. The exit status says what was found, if that is something else than an error.
+/// Runs a task. Its exit status says what was found.
 pub fn run(task: &FolderTask, program: &Program) -> Result<ExitCode, Error> {
     let disk = Disk::real();
     match task {
@@ -48,7 +48,7 @@ pub fn run(task: &FolderTask, program: &Program) -> Result<ExitCode, Error> {
     }
 }
 
-/// The journal's folder: this one, or the one in it.
+/// The journal's folder: `folder`, or the one in it.
 fn find(disk: &Disk, folder: &Path) -> Folder {
     let has_journal = |path: &PathBuf| disk.is_file(&path.join(MANIFEST));
     let mut inner: Vec<PathBuf> =
@@ -61,8 +61,8 @@ fn find(disk: &Disk, folder: &Path) -> Folder {
     Folder::new(disk.clone(), &found.unwrap_or_else(otherwise))
 }
 
-/// Does `work` in a folder for files of a journal or of Redis that is made in the target, in which nothing is and which is no part of what
-/// is read. If it fails the folder goes.
+/// Runs `work` in a new folder in the target. The target must be empty, and must not lie in the folder that is read. If
+/// `work` fails, the new folder is removed.
 fn in_new_folder<R>(
     from: &Folder,
     export: &Export,
@@ -88,7 +88,7 @@ fn in_new_folder<R>(
     })
 }
 
-/// Where a path leads that need not be there yet, as far as can be said.
+/// The absolute path without symbolic links, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
@@ -99,13 +99,13 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// A line for whoever runs the program.
+/// Prints a line.
 fn say(line: &str) -> Result<(), Error> {
     let printed = std::io::stdout().write_all(format!("{line}\n").as_bytes());
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
 }
 
-/// The part of the help about what can be done with the folder of a journal: `dir`, or `appenddirname` in it.
+/// The part of the help about work on the folder of a journal: `dir`, or `appenddirname` in it.
 pub const FOLDER_TASKS: &str = "
 The folder of a journal (appendonly yes)
   --check-journal DIR          Show what is in it, and what a start would do; a server may be running. Exit status: 0: a server

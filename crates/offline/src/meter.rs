@@ -1,13 +1,14 @@
-//! How far long work is, on a terminal.
+//! Shows the progress of long work on a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 
 use proactor::Clock;
 
-/// Between two updates.
+/// The time between two updates.
 const UPDATE_MS: u64 = 1000;
 
-/// Updates one line of the terminal, from the second second on. Where standard error is no terminal it does nothing.
+/// Shows progress in one line of the terminal, after the first second. Does nothing if standard error is not a
+/// terminal.
 pub(crate) struct Meter {
     clock: Clock,
     is_terminal: bool,
@@ -22,7 +23,7 @@ impl Meter {
         Meter { clock, is_terminal: stderr().is_terminal(), next_ms, has_line: false }
     }
 
-    /// Shows how far it is, if that is due.
+    /// Shows the progress, if an update is due.
     pub(crate) fn show(&mut self, what: impl FnOnce() -> String) {
         if !self.is_terminal {
             return;
@@ -36,7 +37,7 @@ impl Meter {
         }
     }
 
-    /// The line goes.
+    /// Clears the line.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.has_line) {
             let _ = write!(stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! What the settings say of snapshots: where they are, how they are saved, and what is loaded at the start.
+//! The settings of snapshots: where they are, how they are saved, and what is loaded at the start.
 
 use std::sync::atomic::Ordering;
 
@@ -16,15 +16,15 @@ use crate::names::Names;
 use crate::purpose::Purpose;
 use crate::snapshots::Snapshots;
 
-/// Where snapshots are, and how they are called.
+/// Where snapshots are, and their names.
 pub fn names(settings: &Settings, disk: &Disk) -> Names {
     Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))
 }
 
-/// Looks on `disk` what there is to be loaded, and decides whether the snapshot or append-only files of Redis count.
+/// Checks what is on `disk`, and decides whether the snapshot or append-only files of Redis are loaded.
 ///
 /// # Errors
-/// If both are there and nothing says which one counts, or one cannot be read.
+/// If both exist and nothing says which one counts, or if one cannot be read.
 pub fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
     let wanted = match settings.number(IMPORT_AOF) {
         IMPORT_ASK => Wanted::Ask,
@@ -42,7 +42,7 @@ pub fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
     Choice::at_start(&names(settings, disk), &wish)
 }
 
-/// What the settings say of a save that begins now.
+/// The settings of a save that begins now.
 pub fn save_settings(settings: &Settings, disk: &Disk) -> crate::Settings {
     crate::Settings {
         purpose: Purpose::Snapshot,

@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// What to do about a slice that checks out and cannot be applied.
+/// What to do about a slice that is intact but cannot be applied.
 const WAY_OUT: &str = "start the version that wrote it; or darter --copy-journal DIR --to NEW --journal-until MS makes a journal that ends \
     before it: darter --check-journal DIR tells the times";
 
-/// What is on the disk cannot be loaded, or is not to be.
+/// The files on the disk cannot be loaded, or must not be.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A snapshot that cannot be loaded.
@@ -40,7 +40,7 @@ pub enum Error {
         /// A part of a sentence.
         why: String,
     },
-    /// An append-only file with a part that is not as it should be.
+    /// An append-only file with a part that is missing or wrong.
     #[error("cannot load {name}: {why}")]
     AppendOnlyFiles {
         /// The path of the file or the folder.
@@ -79,7 +79,7 @@ pub enum Error {
     /// The journal cannot be read.
     #[error("{0}")]
     Journal(String),
-    /// There are an append-only file and a snapshot, and a person has to say which counts.
+    /// There are an append-only file and a snapshot, and a person has to decide which counts.
     #[error("{0}")]
     Undecided(String),
     /// Reading failed.

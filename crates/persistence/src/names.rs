@@ -1,4 +1,4 @@
-//! Names of files, and the directory they are in: the snapshot, and what becomes one.
+//! The names of the snapshot's files and of its temporary files, and their directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use proactor::{Disk, DiskReader};
 
 use ds::calendar::date;
 
-/// In the name of the snapshot: the time of the save.
+/// The place of the save's time in the name of a snapshot.
 const TIMESTAMP: &str = "{timestamp}";
-/// How a timestamp is written: digits are 0 here. In the order of time such texts are in the order of the alphabet.
+/// The form of a timestamp, with 0 for each digit. Such texts sort by time.
 const PATTERN: &str = "0000-00-00T00-00-00";
 
-/// Where snapshots are, and how they are called: as the settings say at some moment.
+/// Where snapshots are, and their names, as the settings were at some moment.
 #[derive(Clone, Debug)]
 pub struct Names {
     disk: Disk,
@@ -22,14 +22,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// Snapshots in `directory`, the working directory if it is empty, that are called `name`, in which `{timestamp}` stands for
-    /// the time of the save.
+    /// Snapshots in `directory` (the working directory if it is empty) with this `name`, in which `{timestamp}`
+    /// represents the time of the save.
     pub fn new(disk: &Disk, directory: &str, name: &str) -> Names {
         let directory = PathBuf::from(if directory.is_empty() { "." } else { directory });
         Names { disk: disk.clone(), directory, name: name.to_owned() }
     }
 
-    /// Where all of them are.
+    /// The disk that they are on.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -39,7 +39,7 @@ impl Names {
         self.disk.reader(&self.path(name))
     }
 
-    /// How snapshots are called, with or without the time of the save.
+    /// The name of snapshots, possibly with `{timestamp}`.
     pub fn pattern(&self) -> &str {
         &self.name
     }
@@ -54,7 +54,7 @@ impl Names {
         self.name.replace(TIMESTAMP, &timestamp(now_ms / 1000))
     }
 
-    /// The name of the snapshot to be loaded: the newest, where names have timestamps.
+    /// The name of the snapshot to load: the newest one, if names have timestamps.
     pub fn name_to_load(&self) -> String {
         let Some((before, after)) = self.name.split_once(TIMESTAMP) else { return self.name.clone() };
         let is_one = |file: &String| {
@@ -64,13 +64,14 @@ impl Names {
         self.present().filter(is_one).max().unwrap_or_else(|| self.name.clone())
     }
 
-    /// The names of all files that are there.
+    /// The names of all existing files.
     fn present(&self) -> impl Iterator<Item = String> {
         let entries = self.disk.list(&self.directory).unwrap_or_default();
         entries.into_iter().filter_map(|name| name.into_string().ok())
     }
 
-    /// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
+    /// The path of a temporary file that will become the snapshot or a part of it; saves in the background have other
+    /// names.
     pub fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
         let process = std::process::id();
         self.path(&match (is_background, file) {
@@ -80,7 +81,7 @@ impl Names {
         })
     }
 
-    /// An id that no snapshot has, for one that is saved at `now_ms`.
+    /// A new id for a snapshot saved at `now_ms`.
     pub fn new_id(&self, now_ms: u64) -> u64 {
         let taken: Vec<u64> = self.present().filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
         let mut id = now_ms;
@@ -90,7 +91,7 @@ impl Names {
         id
     }
 
-    /// Removes the parts of the snapshot `name` but those with the id `kept`.
+    /// Removes the parts of the snapshot `name`, except those with the id `kept`.
     pub fn remove_parts(&self, name: &str, kept: Option<u64>) {
         for file in self.present() {
             if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
@@ -100,7 +101,7 @@ impl Names {
         }
     }
 
-    /// Removes what servers that are gone have left of saves that came to no end.
+    /// Removes what earlier servers have left behind of unfinished saves.
     pub fn remove_leftovers(&self) {
         for name in self.present() {
             let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
@@ -115,7 +116,7 @@ impl Names {
         }
     }
 
-    /// Makes `temporary`, all of which is durable, the file `name` beside it.
+    /// Renames `temporary`, which is durable, to `name` beside it.
     pub fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
         self.disk.put_in_place(temporary, &self.path(name))
     }
@@ -135,7 +136,7 @@ pub fn part_name(name: &str, id: u64, number: u32) -> String {
     format!("{name}.{id:016x}.{number:04}")
 }
 
-/// Of which snapshot the file is a part, and the id, if it is one.
+/// The snapshot that a file is a part of, with its id, if it is one.
 fn part_of(file: &str) -> Option<(&str, u64)> {
     let (rest, number) = file.rsplit_once('.')?;
     let (name, id) = rest.rsplit_once('.')?;
@@ -143,7 +144,7 @@ fn part_of(file: &str) -> Option<(&str, u64)> {
     (file == part_name(name, id, number.parse().ok()?)).then_some((name, id))
 }
 
-/// A point in time for people.
+/// A time for people.
 pub fn moment(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let text = timestamp(seconds);
@@ -151,7 +152,7 @@ pub fn moment(time: SystemTime) -> String {
     format!("{day} {} UTC", time.replace('-', ":"))
 }
 
-/// A point in time in UTC, in seconds since 1970.
+/// A time in UTC, from seconds since 1970.
 fn timestamp(seconds: u64) -> String {
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);

@@ -1,13 +1,14 @@
 //! The files of a snapshot while it is written, and how they become the snapshot.
 //!
-//! * In Redis' format there is one file; what large values wrote to others is put behind it at the end.
-//! * In Darter's own there is a part for each thread, with the keys of the shards at home there, and some for large values. They
-//!   get their names when all of them are durable, and belong to the snapshot when the manifest that names them gets its own.
+//! * In Redis' format there is one file; at the end, large values are appended to it from files of their own.
+//! * In Darter's format there is a part for each thread, with the keys of its home shards, and further parts for large
+//!   values. They are renamed when all of them are durable, and belong to the snapshot when the manifest that names
+//!   them has been renamed.
 //!
-//! Until then all have names of their own, and whatever goes wrong leaves the old snapshot.
+//! Until then all files have temporary names, and any failure leaves the old snapshot.
 //!
-//! What replicas read is written as in Redis' format, and nothing of it is made durable. Its files lose their names as soon as they are open, so
-//! that they go with the last one who has them open, however the process ends.
+//! A snapshot for replicas is written in Redis' format, and is never synced. Its files are unlinked as soon as they are
+//! open, so that they disappear with the last process or thread that has them open, however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,26 +23,26 @@ use crate::scribe::{LANES, Saving};
 use crate::snapshots::{Settings, Snapshots};
 use crate::spool::{Spool, SpoolState};
 
-/// So much is written to a file before the system is told to begin with the writing to disk.
+/// After this many bytes the system is told to begin writing a file to the disk.
 const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
-/// So much at most is written before those who read it meanwhile are told.
+/// At most this many bytes are written before readers of the file are told.
 const SPOOLED_BYTES: usize = 256 * 1024;
 /// The number of the file that becomes the manifest.
 const MANIFEST: u16 = u16::MAX;
 
-/// In which form a snapshot is written.
+/// The form of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     /// How values are encoded.
     pub style: Style,
-    /// In Darter's own format: the id of the snapshot. None in Redis'.
+    /// In Darter's own format: the id of the snapshot. `None` in Redis' format.
     id: Option<u64>,
-    /// Files that hold more than one large value after the other: they have the first numbers.
+    /// The number of files that contain more than one large value; these have the first numbers.
     main_count: u16,
 }
 
 impl Form {
-    /// That which the settings ask for, of a snapshot that is saved at `now_ms` by a server with so many threads.
+    /// The form that the settings ask for, for a snapshot saved at `now_ms` by a server with this many threads.
     pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
         let style = settings.style;
         let numbers = 1..MANIFEST - u16::from(LANES);
@@ -57,14 +58,14 @@ impl Form {
         self.id.is_some()
     }
 
-    /// The file for the keys of the shards that are at home on this thread.
+    /// The file for the keys of this thread's home shards.
     pub(crate) fn file_of(self, thread: u16) -> u16 {
         let file = if self.id.is_some() { thread } else { 0 };
         assert!(file < self.main_count, "thread {thread} would write among large values");
         file
     }
 
-    /// The file for the large values of this lane, which are numbered from 1 on.
+    /// The file for the large values of this lane; lanes are numbered from 1.
     pub(crate) fn file_of_lane(self, lane: u8) -> u16 {
         assert!((1..=LANES).contains(&lane), "lane {lane} is for no large value");
         self.main_count + u16::from(lane) - 1
@@ -74,14 +75,14 @@ impl Form {
 /// See the head of this file.
 pub(crate) struct Output<'a> {
     snapshots: &'a Snapshots,
-    /// As they were when the save began.
+    /// The settings at the beginning of the save.
     settings: Settings,
     pub(crate) form: Form,
     is_background: bool,
     files: BTreeMap<u16, Encoder<Sink>>,
-    /// Parts that have their names.
+    /// Parts that have been renamed.
     named: Vec<PathBuf>,
-    /// Who reads the main file while it is written, if that is what it is for.
+    /// The spool from which the main file is read while it is written, if it is for replicas.
     spool: Option<Weak<Spool>>,
 }
 
@@ -96,12 +97,12 @@ impl<'a> Output<'a> {
         Output { snapshots, settings, form, is_background, files: BTreeMap::new(), named: Vec::new(), spool }
     }
 
-    /// Whether it is written for readers, and all of them have gone.
+    /// Whether it is for readers, and all of them have gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.strong_count() == 0)
     }
 
-    /// Tells those who read it, if there are any, that this is all: it is complete, or comes to nothing.
+    /// Tells its readers, if there are any, that this is all: it is complete, or has failed.
     pub(crate) fn end_spool(&mut self, is_complete: bool) {
         let Some(spool) = &self.spool else { return };
         self.files.clear();
@@ -110,7 +111,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What goes wrong with the files, for the log.
+    /// An error of the files, for the log.
     pub(crate) fn trouble(&self, error: &io::Error) -> String {
         match self.spool {
             None => error.to_string(),
@@ -130,7 +131,7 @@ impl<'a> Output<'a> {
         self.names().temporary_path(self.is_background, file)
     }
 
-    /// What writes to the file of this number.
+    /// The encoder that writes to the file of this number.
     pub(crate) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
         if !self.files.contains_key(&number) {
             let mut file = DiskWriter::new(self.open(number)?);
@@ -163,7 +164,7 @@ impl<'a> Output<'a> {
         Ok(file)
     }
 
-    /// Makes the files the snapshot, unless `saving` was given up: its length and name.
+    /// Makes the files the snapshot, unless `saving` was cancelled; returns its length and name.
     pub(crate) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
         if self.spool.is_some() {
@@ -184,7 +185,7 @@ impl<'a> Output<'a> {
         Ok((bytes, name))
     }
 
-    /// What did not become the snapshot goes.
+    /// Removes files that did not become the snapshot.
     pub(crate) fn discard(&mut self) {
         self.files.clear();
         if self.spool.is_some() {
@@ -197,7 +198,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Makes one file of all, durable if it becomes the snapshot; its length.
+    /// Joins all files into one, durably if it becomes the snapshot; returns its length.
     fn put_together(&mut self) -> io::Result<u64> {
         let mut files = std::mem::take(&mut self.files).into_values();
         let mut main = files.next().expect("it was just asked for");
@@ -215,7 +216,7 @@ impl<'a> Output<'a> {
         Ok(bytes)
     }
 
-    /// Makes the parts durable, gives them their names, and writes the manifest; the length of all.
+    /// Makes the parts durable, renames them, and writes the manifest; returns their total length.
     fn name_parts(&mut self, id: u64, name: &str) -> io::Result<u64> {
         let mut parts = Vec::new();
         for (number, encoder) in std::mem::take(&mut self.files) {
@@ -243,15 +244,15 @@ impl Drop for Output<'_> {
     }
 }
 
-/// Where an encoder writes to.
+/// The destination of an encoder.
 pub(crate) struct Sink {
     file: DiskWriter,
     is_framed: bool,
-    /// The disk begins before the end, so that the end need not wait for all of it.
+    /// The disk begins to write early, so that the final sync need not wait for everything.
     begins_early: bool,
-    /// How many bytes the disk has begun with.
+    /// How many bytes the disk has begun to write.
     begun: u64,
-    /// Who reads it meanwhile.
+    /// The spool through which it is read meanwhile.
     spool: Option<Weak<Spool>>,
 }
 

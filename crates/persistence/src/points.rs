@@ -1,12 +1,12 @@
-//! When snapshots are saved unasked: `save` points, `snapshot-cron`, and what `BGSAVE` put off.
+//! When snapshots are saved unasked: at `save` points, by `snapshot-cron`, and after a `BGSAVE` that was postponed.
 
 use std::sync::atomic::Ordering;
 
-use crate::purpose::RETRY_SECONDS;
+use crate::purpose::may_try;
 use crate::snapshots::Snapshots;
 use config::Schedule;
 
-/// Whether one of the save points is reached: so many seconds since the last save and so many changes.
+/// Whether a save point is reached: this many seconds since the last save, with this many changes.
 fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Option<(u64, u64)> {
     let numbers: Vec<u64> = points.split(' ').filter_map(|word| word.parse().ok()).collect();
     let due: Vec<&[u64]> = numbers.chunks_exact(2).filter(|point| seconds > point[0]).collect();
@@ -17,7 +17,7 @@ fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Opti
     due.iter().find(|point| changes >= point[1]).map(|point| (changes, point[0]))
 }
 
-/// When snapshots are saved unasked, as the settings of these names say it.
+/// The settings that say when snapshots are saved unasked.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// `save`: seconds and changes, in pairs.
@@ -26,7 +26,7 @@ pub struct Plan<'a> {
     pub cron: &'a str,
 }
 
-/// Whether it is time to save in the background, at `now_seconds`; from then on it is until that was begun.
+/// Whether a background save is due at `now_seconds`; it stays due until one was begun.
 pub fn is_due(
     snapshots: &Snapshots,
     plan: Plan<'_>,
@@ -43,8 +43,7 @@ pub fn is_due(
         return false;
     }
     let last_try_seconds = snapshots.last_try_seconds.load(Ordering::Relaxed);
-    let since_try = now_seconds.saturating_sub(last_try_seconds);
-    let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
+    let may_try = may_try(&snapshots.last_try_seconds, &snapshots.last_failed, now_seconds);
     let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
     let reached = is_reached(plan.points, since_save, || snapshots.changes_since(changes()));
     let is_due = if let Some((changes, seconds)) = reached.filter(|_| may_try) {
@@ -64,6 +63,7 @@ mod tests {
     use proactor::Clock;
 
     use super::*;
+    use crate::purpose::RETRY_SECONDS;
     use crate::tuning::Tuning;
 
     /// Whether it is time after so many seconds and changes, with these save points.

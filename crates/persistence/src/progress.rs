@@ -1,4 +1,4 @@
-//! How far the loading is with which a server begins.
+//! How far the loading at the start is.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,30 +6,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Default, Debug)]
 pub struct Progress {
     is_loading: AtomicBool,
-    /// Since 1970.
+    /// When it began, in seconds since 1970.
     started_seconds: AtomicU64,
-    /// Of the file that is being read.
+    /// The size of the file that is being read.
     pub total_bytes: AtomicU64,
-    /// What was read of it.
+    /// How much of it was read.
     pub loaded_bytes: AtomicU64,
-    /// The memory that whoever saved used, as the file says.
+    /// The memory in use when the file was saved, as the file says.
     pub used_bytes: AtomicU64,
 }
 
-/// What `INFO` tells of it.
+/// The figures that `INFO` shows.
 #[derive(Debug)]
 pub struct Figures {
     /// When it began, since 1970.
     pub started_seconds: u64,
-    /// Of the file.
+    /// The size of the file.
     pub total_bytes: u64,
-    /// The memory that whoever saved used.
+    /// The memory in use when the file was saved.
     pub used_bytes: u64,
-    /// What was read.
+    /// How much was read.
     pub loaded_bytes: u64,
     /// The same in percent.
     pub percent: f64,
-    /// An estimate.
+    /// An estimate of the remaining time.
     pub seconds_left: u64,
 }
 
@@ -46,18 +46,18 @@ impl Progress {
         self.loaded_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// The data are there.
+    /// The data are loaded.
     pub fn end(&self) {
         self.is_loading.store(false, Ordering::Release);
     }
 
-    /// Whether the data are not there yet.
+    /// Whether the data are still being loaded.
     #[inline]
     pub fn is_loading(&self) -> bool {
         self.is_loading.load(Ordering::Acquire)
     }
 
-    /// While it loads.
+    /// The figures, while it loads.
     pub fn figures(&self, now_ms: u64) -> Option<Figures> {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (total_bytes, loaded_bytes) = (get(&self.total_bytes), get(&self.loaded_bytes));

@@ -1,18 +1,24 @@
-//! What a save in the background is for, and what is known of checkpoints.
+//! The purposes of a background save, and the state of checkpoints.
 //!
-//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has figures and lines of the log of its own: it is not
-//! what `LASTSAVE` and `rdb_*` tell of, and does not count as saved what changed.
+//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has its own figures and log
+//! lines: `LASTSAVE` and `rdb_*` do not report it, and the changes in it do not count as saved.
 //!
-//! What replicas read becomes no file at all (`spool.rs`). As in Redis `rdb_*` tell that it is under way and how long it took, but not whether it
-//! succeeded, and it does not count as a save.
+//! A snapshot for replicas does not become a file at all (`spool.rs`). As in Redis, `rdb_*` report that it is running
+//! and how long it took, but not whether it succeeded, and it does not count as a save.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::snapshots::{Saved, lock};
 
-/// After one that failed the next one that nobody asked for comes at the earliest after so many seconds.
+/// After a failed save, the server waits longer than this many seconds before it saves again unasked.
 pub(crate) const RETRY_SECONDS: u64 = 5;
+
+/// Whether the server may save again unasked: the last save has not failed, or began long enough ago.
+pub(crate) fn may_try(last_try_seconds: &AtomicU64, last_failed: &AtomicBool, now_seconds: u64) -> bool {
+    let since_try = now_seconds.saturating_sub(last_try_seconds.load(Ordering::Relaxed));
+    since_try > RETRY_SECONDS || !last_failed.load(Ordering::Relaxed)
+}
 
 /// See the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +32,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What goes on in the background, in the words of Redis' log.
+    /// The activity in the words of Redis' log.
     pub fn activity(self) -> &'static str {
         match self {
             Purpose::Snapshot => "saving",
@@ -36,21 +42,21 @@ impl Purpose {
     }
 }
 
-/// Why a checkpoint came to nothing.
+/// Why a checkpoint failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoCheckpoint {
     /// A sentence.
     pub why: String,
-    /// Nothing went wrong: somebody gave it up.
+    /// It did not fail: it was cancelled.
     pub is_given_up: bool,
 }
 
-/// What is known of checkpoints.
+/// The state of checkpoints.
 #[derive(Debug)]
 pub struct Checkpoints {
-    /// Those that succeeded.
+    /// The number that succeeded.
     pub count: AtomicU64,
-    /// Those that failed since the last that did not.
+    /// The number that failed since the last success.
     pub consecutive_failures: AtomicU64,
     /// Whether the last one failed.
     pub last_failed: AtomicBool,
@@ -60,7 +66,7 @@ pub struct Checkpoints {
     pub last_took_seconds: AtomicI64,
     /// The most that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
-    /// How the one that ended last did, until somebody has taken note.
+    /// The outcome of the last one, until it is taken.
     ended: Mutex<Option<Result<Saved, NoCheckpoint>>>,
 }
 
@@ -79,18 +85,18 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// How the one that ended did, once: its files are durable and have their names, or are gone. Whoever began it asks when it is told.
+    /// Takes the outcome of the last one: its files are durable and renamed, or removed. For whoever began it, when it
+    /// is told of the end.
     pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
         lock(&self.ended).take()
     }
 
-    /// Whether another one may begin by itself: the last one did not fail, or began a while ago.
+    /// Whether another one may begin unasked: the last one did not fail, or began long enough ago.
     pub fn may_try(&self, now_seconds: u64) -> bool {
-        let since_try = now_seconds.saturating_sub(self.last_try_seconds.load(Ordering::Relaxed));
-        since_try > RETRY_SECONDS || !self.last_failed.load(Ordering::Relaxed)
+        may_try(&self.last_try_seconds, &self.last_failed, now_seconds)
     }
 
-    /// One could not be begun, or what was to be done with its files failed.
+    /// A checkpoint could not be begun, or a later step with its files failed.
     pub fn note_failure(&self, why: &str) {
         tracing::warn!("Background append only file rewriting error: {why}");
         self.last_failed.store(true, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! What becomes of each command that stands in an append-only file of Redis or in a journal.
+//! How loading treats each command of an append-only file or a journal.
 
 use command::{Command, CommandId, Entry, Route, Rule, Table};
 
-/// What becomes of a command in a stream that is loaded.
+/// How a command in a stream is treated on loading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It is about data, and runs.
+    /// It changes data, and runs.
     Data,
     /// Its argument is the database of the commands after it.
     Select,
@@ -15,13 +15,13 @@ pub enum Role {
     End,
     /// It changes the libraries of functions.
     Libraries,
-    /// It leaves nothing behind that is kept.
+    /// It leaves no state behind, and is skipped.
     Nothing,
     /// It cannot be run, for this reason.
     Refused(&'static str),
 }
 
-/// What becomes of each command of a table, by its number.
+/// The role of each command of a table, by its number.
 #[derive(Clone, Copy)]
 pub(crate) struct Roles<'a>(pub(crate) &'a [Role]);
 
@@ -31,8 +31,8 @@ impl Roles<'_> {
     }
 }
 
-/// The roles of all commands of `table`, by their numbers. The entries `of_data` are on data, and `changes_libraries` knows the full names of
-/// those that change libraries of functions.
+/// The roles of all commands of `table`, by their numbers. The entries in `of_data` change data, and
+/// `changes_libraries` says by its full name whether a command changes libraries of functions.
 pub fn roles(table: &Table, of_data: &[&[Entry]], changes_libraries: impl Fn(&str) -> bool) -> Vec<Role> {
     table.all().iter().map(|command| role_of(command, of_data, &changes_libraries)).collect()
 }

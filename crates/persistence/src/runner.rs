@@ -1,8 +1,8 @@
-//! Running a stream of commands that says what was done to data: an append-only file of Redis, or the slices of a journal.
+//! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a journal.
 //!
-//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands like those of clients. But nothing
-//! expires meanwhile, nothing is evicted, nobody is served, and nothing is recorded: what had gone was deleted by a command of its own.
-//! A command that fails ends the loading: the data would not be those that there were.
+//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands, like those of clients.
+//! But nothing expires or is evicted, no waiters are served, and nothing is recorded: each deletion was recorded as a
+//! command of its own. A command that fails ends the loading, because the data would not be the original ones.
 //!
 //! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
 
@@ -16,7 +16,7 @@ use crate::load::Target;
 /// Why a database cannot be selected.
 pub(crate) const NO_SUCH_DB: &str = "more databases than the setting databases allows";
 
-/// The database that `SELECT` names, if there are so many.
+/// The database that `SELECT` names, if it exists.
 pub(crate) fn selected(arg: &[u8], db_count: u32) -> Result<u32, &'static str> {
     let number = ds::num::parse_i64(arg).and_then(|number| u32::try_from(number).ok());
     number.filter(|number| *number < db_count).ok_or(NO_SUCH_DB)
@@ -29,7 +29,7 @@ pub(crate) fn shown_name(args: &[&[u8]]) -> String {
     name[..name.len().min(SHOWN_BYTES_MAX)].escape_ascii().to_string()
 }
 
-/// Shards on which commands run before there is a server that has them.
+/// Shards on which commands run before a server has them.
 pub(crate) struct Stage<'a> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) shards: Shards,
@@ -43,7 +43,8 @@ impl<'a> Stage<'a> {
         Stage { target, shards, config }
     }
 
-    /// Exchanges the databases of these shards with those of the target, while no runner has them; how many keys these had.
+    /// Exchanges the databases of these shards with those of the target, while no runner has them; returns the number
+    /// of their keys.
     pub(crate) fn exchange(&self) -> u64 {
         let mut hold = Hold::new(&self.shards);
         let mut key_count = 0;
@@ -63,7 +64,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Runs commands on some of the shards of a stage, which it has entered.
+/// Runs commands on some shards of a stage, which it has entered.
 pub(crate) struct Runner<'s> {
     tx: Tx<'s>,
     client: Client,
@@ -71,7 +72,7 @@ pub(crate) struct Runner<'s> {
 }
 
 impl<'s> Runner<'s> {
-    /// One that has entered the shards for which `is_own` is true.
+    /// A runner that has entered the shards for which `is_own` is true.
     pub(crate) fn new(stage: &'s Stage<'_>, table: &'s Table, is_own: impl Fn(ShardId) -> bool) -> Self {
         let hold = Hold::new(&stage.shards);
         let mut tx = Tx::new(hold, table, &stage.config, stage.now());
@@ -95,13 +96,13 @@ impl<'s> Runner<'s> {
         leave(&mut self.tx.hold, is_left);
     }
 
-    /// Takes a break between commands.
+    /// Called between commands: updates the time and lets the heap settle.
     pub(crate) fn settle(&mut self, stage: &Stage<'_>) {
         self.tx.now = stage.now();
         heap::settle();
     }
 
-    /// What is run from here on was done at this time, in milliseconds since 1970.
+    /// Commands from here on were originally run at this time, in milliseconds since 1970.
     #[inline]
     pub(crate) fn set_steady(&mut self, unix_ms: u64) {
         self.tx.steady = unix_ms as i64;
@@ -113,19 +114,19 @@ impl<'s> Runner<'s> {
         ids.flat_map(|id| &self.tx.hold.shard(*id).dbs).map(|db: &Db| db.len() as u64).sum()
     }
 
-    /// Asks for the memory where the record with this hash is found, soon.
+    /// Prefetches the table entry for this hash.
     #[inline]
     pub(crate) fn prefetch_place(&self, db: u32, (shard, hash): (ShardId, u64)) {
         self.tx.hold.shard(shard).dbs[db as usize].prefetch_place(hash);
     }
 
-    /// The same for the record itself, whose place is there by now.
+    /// Prefetches the record itself; its table entry is in the cache by now.
     #[inline]
     pub(crate) fn prefetch_record(&self, db: u32, (shard, hash): (ShardId, u64)) {
         self.tx.hold.shard(shard).dbs[db as usize].prefetch_record(hash);
     }
 
-    /// Runs a command, of which `located` says where its only key lies. The error is a part of a sentence.
+    /// Runs a command; `located` says where its only key is. The error is a part of a sentence.
     pub(crate) fn run(
         &mut self,
         command: &'s Command,

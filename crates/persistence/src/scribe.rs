@@ -1,15 +1,15 @@
-//! A snapshot being saved in the background: what threads and writer share, and what becomes of a record.
+//! A snapshot that is being saved in the background: what threads and writer share, and how a record is captured.
 //!
 //! ```text
 //!  shard ── cut (keyspace) ──▶ Scribe ── Chunk ──▶ ▒▒▒▒ at most `waiting_bytes_max` ──▶ Writer ──▶ file
 //!  shard ── cut ─────────────▶ Scribe ── Chunk ──▶ ▒▒▒▒
 //! ```
 //!
-//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, the number of their database
-//! before them. So chunks of all threads come one after the other into one file in any order. A large value comes in many
-//! chunks: these have a *lane* for themselves, which is a file of its own.
+//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, preceded by the number
+//! of their database. So chunks of all threads can be written to one file in any order. A large value takes many
+//! chunks: these have a *lane*, which is a file of its own.
 //!
-//! A large string is not copied: the chunk holds a share of it, and the writer encodes it.
+//! A large string is not copied: the chunk holds a reference to it, and the writer encodes it.
 
 use std::cell::RefCell;
 use std::io;
@@ -26,19 +26,19 @@ use crate::output::Form;
 use crate::purpose::Purpose;
 use crate::tuning::Tuning;
 
-/// Values of more bytes are taken in parts.
+/// Larger values are captured in parts.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Large values that are under way at the same time. Lane 0 is for all others.
+/// Large values that are captured at the same time. Lane 0 is for all other values.
 pub(crate) const LANES: u8 = 16;
 /// All lanes for large values, each a bit.
 const ALL_LANES: u64 = ((1 << LANES) - 1) << 1;
 
-/// What is saved of how much a key is used: as much as the policy of eviction wants to know.
+/// What is saved about the use of keys: what the eviction policy needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// For how long nobody has used it.
+    /// Whether the idle time is saved.
     pub is_idle_wanted: bool,
-    /// How often it is used, as these figures have it.
+    /// The LFU settings, if the frequency of use is saved.
     pub lfu: Option<Lfu>,
     /// The time of the save.
     pub now: UnixMs,
@@ -55,7 +55,7 @@ impl Usage {
     }
 }
 
-/// Writes everything of a record but the value.
+/// Writes everything of a record except the value.
 fn write_record_head<W: io::Write>(
     record: RecordRef<'_>,
     value_type: ValueType,
@@ -89,46 +89,46 @@ pub(crate) fn write_record<W: io::Write>(
     encoded::write(record.value(), encoder)
 }
 
-/// Something for the writer.
+/// An item for the writer.
 pub(crate) enum Chunk {
     /// Encoded entries, or a part of one, for this file.
     Bytes { file: u16, bytes: Vec<u8> },
-    /// A string that is still to be encoded, behind its key, for this file.
+    /// A string that has yet to be encoded, preceded by its key, for this file.
     Text { file: u16, head: Vec<u8>, text: Arc<Vec<u8>> },
     /// Everything was sent.
     End,
-    /// Nothing more will come: the server ends.
+    /// Nothing more will come, because the server ends.
     Abandoned,
-    /// It was given up, and somebody waits for its room on the disk: until the writer drops this.
+    /// The save was cancelled, and somebody waits until its disk space is free, that is, until the writer drops this.
     GivenUp(Sender<()>),
 }
 
 /// A snapshot being saved.
 pub struct Saving {
     to_writer: Sender<Chunk>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// In milliseconds since 1970.
     pub started_ms: u64,
-    /// How many changes there had been at the cut.
+    /// The number of changes at the cut.
     pub changes: u64,
     /// Keys at the cut.
     pub key_count: u64,
-    /// Of these, so many were saved.
+    /// The number of these that were saved.
     pub keys_done: AtomicU64,
     pub(crate) form: Form,
     usage: Usage,
     tuning: Tuning,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
-    /// The most that ever waited.
+    /// The most that ever waited, in bytes.
     pub peak_bytes: AtomicUsize,
-    /// Why it comes to nothing: what comes from now on is thrown away.
+    /// Why it has failed: anything captured from now on is discarded.
     failure: Mutex<Option<String>>,
     has_failed: AtomicBool,
-    /// Somebody did not want it any more.
+    /// It was cancelled.
     is_given_up: AtomicBool,
-    /// Scribes that have not ended, and whoever begins it.
+    /// Scribes that have not ended, and the thread that begins the save.
     open_count: AtomicUsize,
     /// Free lanes, each a bit.
     free_lanes: AtomicU64,
@@ -165,13 +165,13 @@ impl Saving {
         }
     }
 
-    /// Whether so much waits to be written that only what must comes on top.
+    /// Whether so much waits to be written that only what cannot wait may be added.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) >= self.waiting_bytes_max && !self.has_failed()
     }
 
-    /// So many bytes were written; true if just now there is room again.
+    /// This many bytes were written; true if there has just become room again.
     pub(crate) fn note_written(&self, bytes: usize) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(bytes <= before, "{bytes} bytes were written, and only {before} waited");
@@ -183,7 +183,7 @@ impl Saving {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// It comes to nothing; the first reason counts.
+    /// The save has failed; the first reason counts.
     pub(crate) fn fail(&self, why: String, is_given_up: bool) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
@@ -193,12 +193,12 @@ impl Saving {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Why it came to nothing, if it did.
+    /// Why it failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The end has come, and it is about to become the snapshot: nothing is missing.
+    /// Asserts that nothing is missing, before it becomes the snapshot.
     pub(crate) fn assert_complete(&self) {
         let (done, waiting) =
             (self.keys_done.load(Ordering::Relaxed), self.waiting_bytes.load(Ordering::Relaxed));
@@ -223,12 +223,12 @@ impl Saving {
         let _ = self.to_writer.send(chunk);
     }
 
-    /// Nothing more will come.
+    /// Nothing more will be captured.
     pub(crate) fn abandon(&self) {
         self.send(Chunk::Abandoned);
     }
 
-    /// A scribe, or whoever began it, is done.
+    /// A scribe, or the thread that began the save, is done.
     pub fn close_one(&self) {
         let before = self.open_count.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "a save was closed by more than have opened it");
@@ -250,7 +250,7 @@ impl Saving {
 }
 
 impl Chunk {
-    /// Bytes that wait in memory with it.
+    /// Bytes that this item keeps in memory.
     pub(crate) fn waiting_bytes(&self) -> usize {
         match self {
             Chunk::Bytes { bytes, .. } => bytes.len(),
@@ -260,18 +260,18 @@ impl Chunk {
     }
 }
 
-/// A large value of which a part was taken.
+/// A large value of which a part was captured.
 struct Amid {
     key: Box<[u8]>,
     value: InParts,
     lane: u8,
 }
 
-/// Writes down the records of one database of one shard.
+/// Encodes the records of one database of one shard.
 pub struct Scribe {
     saving: Arc<Saving>,
     db: u32,
-    /// Where it writes, but for large values.
+    /// The file for all values except large ones.
     file: u16,
     chunk: Vec<u8>,
     /// Keys whose ends are in the chunk.
@@ -280,11 +280,11 @@ pub struct Scribe {
 }
 
 thread_local! {
-    /// What encoding needs beside the chunk is large enough to be shared by all scribes of a thread.
+    /// The encoder's memory is so large that all scribes of a thread share it.
     static ENCODER: RefCell<Option<Encoder<Vec<u8>>>> = const { RefCell::new(None) };
 }
 
-/// Adds to `chunk` what `encode` encodes.
+/// Appends to `chunk` what `encode` encodes.
 fn encode<R>(
     style: Style,
     chunk: &mut Vec<u8>,
@@ -300,7 +300,7 @@ fn encode<R>(
 }
 
 impl Scribe {
-    /// For this database of a shard that is at home on `thread`.
+    /// For this database of a shard whose home is `thread`.
     pub fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
         let open_count = saving.open_count.fetch_add(1, Ordering::Relaxed);
         assert!(open_count > 0, "a scribe comes after the end of its snapshot was sent");
@@ -316,7 +316,7 @@ impl Scribe {
         }
     }
 
-    /// Takes all of a record.
+    /// Captures a whole record.
     fn take_whole(&mut self, record: RecordRef<'_>) {
         let (db, usage, is_first) = (self.db, self.saving.usage, self.chunk.is_empty());
         if is_first {
@@ -344,7 +344,7 @@ impl Scribe {
         }
     }
 
-    /// Takes the next part of a record, or, `at_once`, the rest of it.
+    /// Captures the next part of a record or, `at_once`, the rest of it.
     fn take_part(&mut self, record: RecordRef<'_>, at_once: bool, is_first: bool) -> Taken {
         let (db, usage) = (self.db, self.saving.usage);
         let until = if at_once { u64::MAX } else { self.saving.tuning.part_bytes };

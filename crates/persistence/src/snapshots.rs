@@ -1,4 +1,4 @@
-//! What is known of the snapshots of a server, and how one is saved.
+//! The state of a server's snapshots, and how one is saved.
 
 use std::io;
 use std::path::Path;
@@ -22,39 +22,39 @@ use crate::superseded;
 use crate::tuning::Tuning;
 use crate::writer::{Tell, Writer};
 
-/// How long a save waits for the room of one that it overtakes.
+/// How long a save waits until a cancelled one has freed its disk space.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the settings say of a save, as it begins, whatever they say later.
+/// The settings of a save, fixed when it begins.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// Where it goes, and its name.
+    /// Its directory and name.
     pub names: Names,
     /// How values are encoded.
     pub style: Style,
-    /// In Darter's own format, in several files; in Redis' otherwise.
+    /// Whether it is in Darter's own format, in several files, rather than in Redis'.
     pub has_own_format: bool,
-    /// A file of Redis' format ends with its checksum.
+    /// Whether a file in Redis' format ends with its checksum.
     pub has_checksum: bool,
-    /// The disk begins to write before the end.
+    /// Whether the disk begins to write before the end.
     pub begins_early: bool,
 }
 
-/// What is to be saved.
+/// The content of a snapshot.
 pub struct Content<'a> {
-    /// The databases of each shard, and the thread at which it is at home.
+    /// The databases of each shard, with its home thread.
     pub shards: Vec<(u16, &'a [Db])>,
     /// How many threads there are.
     pub thread_count: u16,
-    /// What is to be saved of how much keys are used.
+    /// What is saved about the use of keys.
     pub usage: Usage,
-    /// What stands before the keys, encoded: what is said of the snapshot, and libraries.
+    /// What comes before the keys, encoded: fields about the snapshot, and libraries.
     pub about: Vec<u8>,
 }
 
-/// A snapshot that was saved.
+/// A completed snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Saved {
     /// Its length.
@@ -74,7 +74,7 @@ impl Content<'_> {
         self.shards.iter().flat_map(|(_, dbs)| *dbs).map(|db| db.len() as u64).sum()
     }
 
-    /// What a snapshot begins with: the header, what is said of it, and how many keys there are.
+    /// The beginning of a snapshot: the header, fields about it, and the number of keys.
     fn head(&self, form: Form) -> io::Result<Vec<u8>> {
         let count = self.database_count();
         assert!(
@@ -98,55 +98,55 @@ impl Content<'_> {
     }
 }
 
-/// What is known of snapshots.
+/// The state of a server's snapshots.
 pub struct Snapshots {
     pub(crate) clock: Clock,
-    /// In seconds since 1970: of the last save, or of the start.
+    /// When the last save was made, or the server started, in seconds since 1970.
     last_save_seconds: AtomicU64,
-    /// How many changes there had been at the last save, or when the snapshot was loaded.
+    /// The number of changes at the last save, or when the snapshot was loaded.
     changes_saved: AtomicU64,
-    /// Saves that succeeded.
+    /// The number of successful saves.
     pub save_count: AtomicU64,
-    /// Whether the last save did not.
+    /// Whether the last save failed.
     pub last_failed: AtomicBool,
-    /// Of the snapshot that was loaded last.
+    /// The number of keys in the snapshot that was loaded last.
     pub loaded_key_count: AtomicU64,
-    /// Keys that it had and that were due.
+    /// Expired keys in it.
     pub expired_key_count: AtomicU64,
-    /// Of the loading at the start.
+    /// The progress of loading at the start.
     pub progress: Progress,
-    /// Keys that a save while all wait has written, and all there are; 0 of 0 if there is no such save.
+    /// Keys that a save for which all wait has written, and all keys; 0 of 0 if there is no such save.
     keys_written: AtomicU64,
     keys_to_write: AtomicU64,
-    /// The one that is being saved in the background.
+    /// The current background save.
     current: Mutex<Option<Arc<Saving>>>,
     is_cutting: AtomicBool,
-    /// The thread of the writer that was started last.
+    /// The thread of the latest writer.
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Writers do not get threads, but are taken by the simulation, which lets them run.
+    /// Writers do not get threads; the simulation takes and steps them.
     is_simulated: bool,
     tuning: Tuning,
     simulated_writer: Mutex<Option<Writer>>,
     /// The state of the append-only file that snapshots supersede.
     superseded_aof: Mutex<Option<String>>,
-    /// Held while a file becomes the snapshot, so that none does that was given up.
+    /// Held while a file becomes the snapshot, so that a cancelled save never does.
     renaming: Mutex<()>,
-    /// Somebody wants a save in the background as soon as possible.
+    /// A background save was requested as soon as possible.
     pub is_scheduled: AtomicBool,
     /// When the last one began, in seconds since 1970.
     pub last_try_seconds: AtomicU64,
-    /// When it was last looked whether one is due, in seconds since 1970.
+    /// When it was last checked whether a save is due, in seconds since 1970.
     pub looked_at_seconds: AtomicU64,
     /// How long the last one took; -1 if there was none.
     pub last_took_seconds: AtomicI64,
     /// The most that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
-    /// What is known of those that are bases of a journal, which count nowhere else.
+    /// The state of checkpoints, which count nowhere else.
     pub checkpoints: Checkpoints,
 }
 
 impl Snapshots {
-    /// None so far.
+    /// The state of a server without snapshots.
     pub fn new(clock: Clock, is_simulated: bool, tuning: Tuning) -> Snapshots {
         Snapshots {
             last_save_seconds: AtomicU64::new(clock.now_ms() / 1000),
@@ -176,8 +176,9 @@ impl Snapshots {
         }
     }
 
-    /// Saves a snapshot; all shards are entered, and `changes` is how many there were. The snapshot that is being saved in the background
-    /// is given up: it is older. A checkpoint goes on. `is_aborted` says whether it is not wanted any more.
+    /// Saves a snapshot; all shards are entered, and `changes` is the number of changes so far. A background save for a
+    /// snapshot is cancelled, because it is older. A checkpoint continues. `is_aborted` says whether this save is no
+    /// longer wanted.
     pub fn save(
         &self,
         settings: Settings,
@@ -232,8 +233,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Prepares to save in the background what is there now: all shards are entered, and no other save is under way. The writer is to be
-    /// run ([`run_writer`](Self::run_writer)), each database that has keys needs a scribe, and then [`began`](Self::began) is called.
+    /// Prepares a background save of the current data: all shards are entered, and no other save is running. The caller
+    /// then runs the writer ([`run_writer`](Self::run_writer)), creates a scribe for each database that has keys, and
+    /// calls [`began`](Self::began).
     pub fn begin(
         &'static self,
         settings: Settings,
@@ -245,7 +247,8 @@ impl Snapshots {
         self.prepare(settings, content, changes, tell, None)
     }
 
-    /// The same for what replicas read while it is written. If nobody has the spool any more, it is given up.
+    /// The same for a snapshot that replicas read while it is written. It is cancelled when nobody holds the spool any
+    /// more.
     pub fn begin_spool(
         &'static self,
         settings: Settings,
@@ -289,27 +292,27 @@ impl Snapshots {
         Ok((saving, writer))
     }
 
-    /// All databases that have keys have their scribes. Whoever calls ends with [`Saving::close_one`].
+    /// All databases with keys have their scribes. The caller ends with [`Saving::close_one`].
     pub fn began(&self, saving: &Arc<Saving>) {
         self.set_current(Some(Arc::clone(saving)));
     }
 
-    /// The one that is being saved in the background.
+    /// The current background save.
     pub fn current(&self) -> Option<Arc<Saving>> {
         lock(&self.current).clone()
     }
 
-    /// The same if it is to be the snapshot, not a checkpoint.
+    /// The same, if it is for the snapshot rather than a checkpoint.
     pub fn saving_snapshot(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose == Purpose::Snapshot)
     }
 
-    /// The same if Redis would have a process that writes an RDB: if it is to be the snapshot, or for replicas.
+    /// The same, if Redis would have a process that writes an RDB: if it is for the snapshot, or for replicas.
     pub fn saving_rdb(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose != Purpose::Checkpoint)
     }
 
-    /// The same if it is a checkpoint.
+    /// The same, if it is a checkpoint.
     pub fn saving_checkpoint(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose == Purpose::Checkpoint)
     }
@@ -319,7 +322,7 @@ impl Snapshots {
         *lock(&self.current) = saving;
     }
 
-    /// Whether there may be a record that has to be saved before it changes. Who holds a shard knows it for certain.
+    /// Whether a record might have to be saved before it changes. Certain for a caller that holds a shard.
     #[inline]
     pub fn is_cutting(&self) -> bool {
         self.is_cutting.load(Ordering::Relaxed)
@@ -345,7 +348,8 @@ impl Snapshots {
         lock(&self.simulated_writer).take()
     }
 
-    /// Has the snapshot stay as it is for so long. That may be long: somebody may be writing to the disk.
+    /// Keeps the snapshot as it is while the guard is held. Getting it may take long, because somebody may be writing
+    /// to the disk.
     fn lock_renaming(&self) -> MutexGuard<'_, ()> {
         loop {
             match self.renaming.try_lock() {
@@ -358,7 +362,7 @@ impl Snapshots {
         }
     }
 
-    /// Makes `temporary` the snapshot of this name, unless `saving` was given up.
+    /// Makes `temporary` the snapshot of this name, unless `saving` was cancelled.
     pub(crate) fn make_snapshot(
         &self,
         names: &Names,
@@ -378,14 +382,14 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Notes beside the snapshot that an append-only file is superseded, if there is one: what took its place is durable.
+    /// Records beside the snapshot that an append-only file is superseded, if there is one: its replacement is durable.
     pub fn note_superseded(&self, names: &Names) {
         if let Some(state) = self.superseded_aof() {
             superseded::note(names, &state);
         }
     }
 
-    /// A save in the background is over: its length and name, or why it came to nothing.
+    /// A background save has ended: its length and name, or why it failed.
     pub(crate) fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
         let current = self.current();
         assert!(
@@ -431,13 +435,13 @@ impl Snapshots {
         self.last_failed.store(false, Ordering::Relaxed);
     }
 
-    /// The last save in the background failed, for this reason.
+    /// The last background save has failed, for this reason.
     pub fn note_failure(&self, why: &str) {
         tracing::warn!("Background saving error: {why}");
         self.last_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Gives up what is being saved in the background: from here on it does not become the snapshot.
+    /// Cancels the background save: from here on it cannot become the snapshot.
     pub fn give_up(&self, why: &str) {
         let _nobody_renames = self.lock_renaming();
         if let Some(saving) = self.current() {
@@ -445,7 +449,7 @@ impl Snapshots {
         }
     }
 
-    /// Gives up what replicas read, if that is what is being saved, so that its room is there for what matters more.
+    /// Cancels the background save if it is for replicas, so that its disk space is free for something more important.
     pub fn give_up_spool(&self, why: &str) {
         if self.current().is_some_and(|saving| saving.purpose == Purpose::Replicas) {
             self.give_up(why);
@@ -455,7 +459,7 @@ impl Snapshots {
         }
     }
 
-    /// Waits, though not for ever, until what was given up takes no room on the disk any more.
+    /// Waits for a limited time until a cancelled save takes no disk space any more.
     fn await_room(&self) {
         if let Some(saving) = self.current() {
             let (waiting, is_gone) = channel();
@@ -485,29 +489,29 @@ impl Snapshots {
         *lock(&self.superseded_aof) = state;
     }
 
-    /// When the last save was done, in seconds since 1970; when the server started before there was one.
+    /// When the last save was made, in seconds since 1970, or the server started if there was none.
     pub fn last_save_seconds(&self) -> u64 {
         self.last_save_seconds.load(Ordering::Relaxed)
     }
 
-    /// How many of `changes` in all came after the last save, or none if they were counted before it.
+    /// How many of `changes` came after the last save; none if they were counted before it.
     pub fn changes_since(&self, changes: u64) -> u64 {
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
     }
 
-    /// Takes note that all of `changes` are on disk.
+    /// All of `changes` are on the disk.
     pub fn note_saved(&self, changes: u64) {
         self.changes_saved.store(changes, Ordering::Relaxed);
     }
 
-    /// How many percent of the keys a save while all wait has written, if there is one.
+    /// What percentage of the keys a save for which all wait has written, if there is one.
     pub fn save_percent(&self) -> Option<f64> {
         let all = self.keys_to_write.load(Ordering::Relaxed);
         (all > 0).then(|| self.keys_written.load(Ordering::Relaxed) as f64 * 100.0 / all as f64)
     }
 }
 
-/// What replicas read is complete, or came to nothing: that refuses nobody, they ask again.
+/// A snapshot for replicas is complete, or has failed. A failure causes no refusal: the replicas ask again.
 fn note_spool(saving: &Saving, saved: Result<Saved, String>) {
     match saved {
         Ok(Saved { bytes, took_ms, .. }) => {

@@ -6,15 +6,18 @@
 //!               stopped      slow             keeps up         readers, each at its own position
 //! ```
 //!
-//! It goes through a file so that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time, and any number of
-//! them share one snapshot. The file holds what a snapshot in Redis' format would, from the header to the checksum, and is never synced.
+//! The file means that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time,
+//! and any number of them share one snapshot. The file contains what a snapshot in Redis' format would, from the header
+//! to the checksum, and is never synced.
 //!
-//! The writer tells how far it is, then wakes. A reader asks to be woken, then looks: so it misses nothing.
+//! The writer publishes its progress and then wakes readers. A reader asks to be woken and then checks the progress, so
+//! it misses nothing.
 //!
-//! * While there is a reader it is written to the end. When all have dropped theirs, the writer notices at its next write and gives it up.
-//! * The file has lost its name (`output.rs`), and its room is free again when the last reader and the writer have closed it.
+//! * While there is a reader, the snapshot is written to its end. When all readers have dropped it, the writer notices
+//!   at its next write and cancels it.
+//! * The file is unlinked (`output.rs`), so its space is freed when the last reader and the writer have closed it.
 //!
-//! Not here: when one begins, the connections of replicas, and the stream that comes behind it.
+//! Not here: when one begins, the connections of replicas, and the stream that follows it.
 
 use std::fmt;
 use std::io;
@@ -23,27 +26,27 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use proactor::DiskFile;
 
-/// Readers are woken when at least so much more may be read.
+/// Readers are woken when at least this much more can be read.
 const WOKEN_BYTES: u64 = 64 * 1024;
-/// To close a longer file takes so long, as its blocks are freed, that a thread that serves must not do it.
+/// Closing a longer file takes so long, because its blocks are freed, that a serving thread must not do it.
 const CLOSED_AT_ONCE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What becomes of a spool.
+/// The state of a spool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum SpoolState {
-    /// More will come.
+    /// More will be written.
     Writing,
-    /// That is all.
+    /// Everything is written.
     Complete,
-    /// It stays incomplete, and there is no use in reading on. The log says why.
+    /// It remains incomplete, so there is no point in reading on. The log says why.
     Failed,
 }
 
-/// How far a spool is.
+/// The progress of a spool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpoolProgress {
-    /// So many may be read; if it is complete, that is its length.
+    /// How many bytes can be read; if it is complete, its length.
     pub bytes: u64,
     /// Whether more will come.
     pub state: SpoolState,
@@ -53,11 +56,11 @@ type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// See the head of this file.
 pub struct Spool {
-    /// There before there are bytes.
+    /// Set before there are bytes.
     file: OnceLock<DiskFile>,
     bytes: AtomicU64,
     state: AtomicU8,
-    /// When readers were woken last: a matter of the writer alone.
+    /// How much there was when readers were last woken; only the writer uses this.
     woken_bytes: AtomicU64,
     wakes: Mutex<Vec<Wake>>,
 }
@@ -92,8 +95,9 @@ impl Spool {
         SpoolProgress { bytes: self.bytes.load(Ordering::Acquire), state }
     }
 
-    /// Reads what there is at `position`: how many bytes, perhaps fewer than there are; 0 if none may be read yet. Does not wait for the disk:
-    /// `None` if it would have to. Then the disk was asked for the bytes, and it is worth trying again soon.
+    /// Reads at `position`; returns the number of bytes, possibly fewer than there are, and 0 if none can be read yet.
+    /// Does not wait for the disk: `None` if it would have to. Then the disk was asked for the bytes, and the caller
+    /// should try again soon.
     pub fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
         let left = self.progress().bytes.saturating_sub(position);
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
@@ -107,8 +111,8 @@ impl Spool {
         }
     }
 
-    /// Has `wake` called when more may be read, not for every byte but for every 64 KiB, and at the end; at once if that has come. Who wants to
-    /// miss nothing looks at the progress after this. It is called on the thread of the writer and must not wait.
+    /// Makes the writer call `wake` after every further 64 KiB, and at the end; at once if the end has come. To miss
+    /// nothing, check the progress after this call. `wake` runs on the writer's thread and must not wait.
     pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let wake: Wake = wake.into();
         self.wakes().push(Arc::clone(&wake));
@@ -127,7 +131,7 @@ impl Spool {
         wakes.iter().for_each(|wake| wake());
     }
 
-    /// What is written to its file is read from this.
+    /// Readers read from this file from now on.
     pub(crate) fn begin(&self, file: DiskFile) {
         assert!(self.file.set(file).is_ok(), "a spool has one file");
     }
@@ -141,7 +145,7 @@ impl Spool {
         }
     }
 
-    /// Nothing more will come; the first end counts.
+    /// Nothing more will be written; the first end counts.
     pub(crate) fn end(&self, state: SpoolState) {
         if self.progress().state == SpoolState::Writing {
             self.state.store(state as u8, Ordering::Release);

@@ -1,27 +1,27 @@
-//! Which append-only file of Redis snapshots supersede: its state stands in each of them ([`STATE_AUX`]), and beside them in
-//! a file that remains when Redis overwrites the snapshot.
+//! Which append-only file of Redis the snapshots supersede. Its state is in each snapshot ([`STATE_AUX`]), and in a
+//! file beside the snapshot, which remains when Redis overwrites the snapshot.
 
 use std::path::PathBuf;
 
 use crate::names::Names;
 
-/// The name of what a snapshot says about the append-only file that it supersedes.
+/// The field of a snapshot with the state of the append-only file that it supersedes.
 pub const STATE_AUX: &str = "darter-superseded-aof";
 
-/// The name of what a snapshot says about the Darter that wrote it.
+/// The field of a snapshot with the version of Darter that wrote it.
 pub const VERSION_AUX: &str = "darter-ver";
 
 fn state_path(names: &Names) -> PathBuf {
     names.path(&format!("{}.aof-state", names.pattern()))
 }
 
-/// The state that a snapshot of these names was ever noted to supersede.
+/// The state that a snapshot of these names was last recorded to supersede.
 pub fn superseded_before(names: &Names) -> Option<String> {
     let text = String::from_utf8(names.disk().read(&state_path(names)).ok()?).ok()?;
     text.lines().next().map(str::to_owned)
 }
 
-/// Notes beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
+/// Records beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
 pub(crate) fn note(names: &Names, state: &str) {
     let path = state_path(names);
     let text = format!(

@@ -1,7 +1,8 @@
-//! The one that writes a background snapshot to its files, on a thread of its own.
+//! Writes a background snapshot to its files, on a thread of its own.
 //!
-//! It writes chunks as they come, each to the file that it is for. The files become the snapshot when all of it is durable;
-//! whatever goes wrong before leaves the old one. What replicas read is theirs as it is written, and is given up when none of them is left.
+//! It writes chunks as they come, each to its file. The files become the snapshot when everything is durable; any
+//! failure before that leaves the old one. Replicas read their snapshot while it is written; it is cancelled when no
+//! reader is left.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -12,18 +13,18 @@ use crate::scribe::{Chunk, Saving};
 use crate::snapshots::{Settings, Snapshots};
 use crate::spool::Spool;
 
-/// What a writer has done that the simulation lets run.
+/// The outcome of a writer's step, for the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriterStep {
     /// It has written something.
     Wrote,
-    /// There is nothing to be written yet.
+    /// There is nothing to write yet.
     Waits,
     /// It is over.
     Ended,
 }
 
-/// Called when there is room again for what is to be written, and when it is over.
+/// Called when there is room again for captured data, and at the end.
 pub type Tell = Box<dyn Fn() + Send>;
 
 /// See the head of this file.
@@ -33,7 +34,7 @@ pub struct Writer {
     saving: Arc<Saving>,
     chunks: Receiver<Chunk>,
     output: Output<'static>,
-    /// What begins the first file, until it was written: the header, and how many keys there are.
+    /// The beginning of the first file, until it was written: the header, and the number of keys.
     head: Vec<u8>,
 }
 
@@ -50,7 +51,7 @@ impl Writer {
         Writer { snapshots, tell, saving, chunks, output, head }
     }
 
-    /// Writes everything that comes, to the end.
+    /// Writes everything, to the end.
     pub fn run(mut self) {
         loop {
             let chunk = self.chunks.recv().unwrap_or(Chunk::Abandoned);
@@ -60,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// Writes the next chunk, if it has come.
+    /// Writes the next chunk, if there is one.
     pub fn step(&mut self) -> WriterStep {
         let chunk = match self.chunks.try_recv() {
             Ok(chunk) => chunk,
@@ -70,7 +71,7 @@ impl Writer {
         if self.take(chunk) { WriterStep::Ended } else { WriterStep::Wrote }
     }
 
-    /// Takes a chunk; true if it was the last one.
+    /// Handles a chunk; true if it was the last one.
     fn take(&mut self, chunk: Chunk) -> bool {
         if let Chunk::GivenUp(_waiting) = chunk {
             assert!(self.saving.has_failed(), "files go of a save that may still become the snapshot");
@@ -97,7 +98,7 @@ impl Writer {
         is_last
     }
 
-    /// The files cannot be written, or nobody wants what was to be read of them.
+    /// The files cannot be written, or nobody reads them any more.
     fn fail(&self, error: &io::Error) {
         if self.output.is_abandoned() {
             self.saving.fail("no replica reads it any more".to_owned(), true);
@@ -124,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// The files become the snapshot, or are complete for those who read them, or go.
+    /// Completes the files: they become the snapshot, or are complete for their readers, or are removed.
     fn finish(&mut self) {
         let mut written = None;
         if !self.saving.has_failed() {

@@ -1,10 +1,11 @@
-//! When a driver may accept, and what it does when the process has no descriptors left.
+//! When a driver may accept connections, and what it does when the process has no descriptors left.
 //!
-//! Running out of descriptors is logged once per spell, and accepting pauses for a tenth of a second, because a listener
-//! with a waiting connection would otherwise report itself for ever. The waiting connections stay in the kernel's backlog.
+//! Running out of descriptors is logged once per episode, and accepting pauses for a tenth of a second, because a
+//! listener with a waiting connection would otherwise report itself forever. The waiting connections stay in the
+//! kernel's backlog.
 //!
-//! A listener that was stopped ([`Stop`](crate::Stop)) by whoever has that says so when it is next asked: then it is dropped, and
-//! its number may be another one's.
+//! A listener that was stopped from another thread ([`Stop`](crate::Stop)) reports that at the next accept: then it is
+//! dropped, and its number may be reused.
 
 use std::io;
 
@@ -19,12 +20,12 @@ pub(crate) struct Acceptor {
     listeners: Vec<Option<Listener>>,
     paused_until_ns: Option<u64>,
     is_reported: bool,
-    /// Listeners whose standing order to accept has ended.
+    /// Listeners whose multishot accept has ended.
     stopped: Vec<usize>,
 }
 
 impl Acceptor {
-    /// Adds a listener; its number.
+    /// Adds a listener; returns its number.
     pub(crate) fn add(&mut self, listener: Listener) -> usize {
         match self.listeners.iter().position(Option::is_none) {
             Some(free) => {
@@ -43,12 +44,12 @@ impl Acceptor {
         self.listeners.get(number)?.as_ref()
     }
 
-    /// The numbers of all.
+    /// The numbers of all listeners.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         (0..self.listeners.len()).filter(|number| self.listeners[*number].is_some())
     }
 
-    /// Drops a listener if this error says that it was stopped.
+    /// Drops a listener if this error means that it was stopped.
     pub(crate) fn has_ended(&mut self, number: usize, error: &io::Error) -> bool {
         let has_ended = error.raw_os_error() == Some(libc::EINVAL);
         if has_ended && let Some(place) = self.listeners.get_mut(number) {
@@ -57,7 +58,7 @@ impl Acceptor {
         has_ended
     }
 
-    /// When accepting may go on, if it is paused.
+    /// When accepting may resume, if it is paused.
     pub(crate) fn paused_until_ns(&self) -> Option<u64> {
         self.paused_until_ns
     }
@@ -67,7 +68,7 @@ impl Acceptor {
         self.is_reported = false;
     }
 
-    /// Accepting failed: true if it has to pause, false if only that one connection is lost.
+    /// Accepting failed: true if accepting has to pause, false if only that one connection is lost.
     pub(crate) fn failed(&mut self, error: &io::Error, now_ns: u64) -> bool {
         let is_exhausted =
             matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM));
@@ -82,12 +83,12 @@ impl Acceptor {
         true
     }
 
-    /// Accepting at one listener has to be started again after the pause.
+    /// Accepting has to be started again at this listener after the pause.
     pub(crate) fn stopped(&mut self, number: usize) {
         self.stopped.push(number);
     }
 
-    /// A listener to start accepting at again.
+    /// A listener at which accepting has to be started again.
     pub(crate) fn take_stopped(&mut self) -> Option<usize> {
         self.stopped.pop()
     }

@@ -1,22 +1,23 @@
-//! Which processors threads run on, and how many of them this process gets.
+//! On which processors threads may run, and how many of them this process gets.
 //!
-//! The set of allowed processors is what `taskset` or a container's CPU set left over. A CPU quota of a control group
-//! (cgroup v1 and v2) takes no processor away, but time: more threads than it pays for only get in each other's way. The
-//! standard library knows both.
+//! The set of allowed processors is what `taskset` or a container's CPU set left. A CPU quota of a control group
+//! (cgroup v1 and v2) takes away time rather than processors: more threads than it pays for only get in each other's
+//! way. The standard library knows both.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
 
-/// The unit of times in `/proc`, on every machine that Linux runs on today.
+/// The unit of times in `/proc`, on all of today's Linux machines.
 const USER_HZ: u64 = 100;
 
 /// Processors, by number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuSet(Vec<usize>);
 
-/// The processors that this process may use. Found out once: a thread that is confined to some of them sees only those.
+/// The processors that this process may use. Determined once: a thread that is confined to some of them would see only
+/// those.
 pub fn allowed_cpus() -> &'static CpuSet {
     static ALLOWED: OnceLock<CpuSet> = OnceLock::new();
     ALLOWED.get_or_init(|| {
@@ -25,8 +26,8 @@ pub fn allowed_cpus() -> &'static CpuSet {
     })
 }
 
-/// For how many processors this process gets time: as many as it may use, or fewer if its control groups limit the time.
-/// At least 1; found out once.
+/// The number of processors for which this process gets time: all that it may use, or fewer if its control groups limit
+/// the time. At least 1; determined once.
 pub fn cpu_quota() -> usize {
     static QUOTA: OnceLock<usize> = OnceLock::new();
     *QUOTA.get_or_init(|| {
@@ -36,7 +37,8 @@ pub fn cpu_quota() -> usize {
 }
 
 impl CpuSet {
-    /// The processors of a list as Redis has it: numbers and ranges with commas between; `a-b:n` is every n-th of a range.
+    /// The processors in a list in Redis' form: numbers and ranges separated by commas; `a-b:n` is every n-th of a
+    /// range.
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut cpus = Vec::new();
         for item in list.split(',') {
@@ -64,25 +66,26 @@ impl CpuSet {
         self.0.len()
     }
 
-    /// Those that are in `other` as well.
+    /// The processors that are in `other` as well.
     pub fn and(&self, other: &CpuSet) -> CpuSet {
         CpuSet(self.0.iter().copied().filter(|cpu| other.0.contains(cpu)).collect())
     }
 
-    /// The one for the `thread_index`-th thread when threads are dealt over them in turn.
+    /// The processor of the `thread_index`-th thread when threads are assigned round-robin.
     pub fn dealt(&self, thread_index: usize) -> CpuSet {
         let cpu = thread_index.checked_rem(self.0.len()).map(|index| self.0[index]);
         CpuSet(cpu.into_iter().collect())
     }
 
-    /// How long these have had nothing to do since the machine started, added up; None where the system does not tell.
+    /// The total time for which these have been idle since the machine started; `None` if the system does not report
+    /// it.
     pub fn idle_ns(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         Some(self.idle_ticks(&text)? * (1_000_000_000 / USER_HZ))
     }
 
-    /// The same as the system tells it: for each processor a line with its name, and how long it was in each state. What runs at low
-    /// priority gives way.
+    /// The same from the system's text: a line for each processor, with its name and the time in each state.
+    /// Low-priority work counts as idle, because it gives way.
     fn idle_ticks(&self, stat: &str) -> Option<u64> {
         let mut ticks = None;
         for line in stat.lines() {
@@ -96,10 +99,10 @@ impl CpuSet {
         ticks
     }
 
-    /// Lets the calling thread, and those that it starts, run on these only.
+    /// Confines the calling thread, and threads that it starts, to these.
     ///
     /// # Errors
-    /// The system's, if none of them is there or may be used.
+    /// The system's, if none of them exists or may be used.
     pub fn confine(&self) -> std::io::Result<()> {
         let mut mask = Mask::new();
         self.0.iter().for_each(|cpu| mask.set(*cpu));

@@ -1,7 +1,8 @@
 //! The only clock.
 //!
-//! Real time comes from the operating system (wall clock) and from the processor's counter (durations); simulated time
-//! from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be simulated.
+//! Real time comes from the operating system (wall clock) and from the processor's counter (durations). Simulated time
+//! comes from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be
+//! simulated.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +24,8 @@ enum Source {
 const SIMULATED_START_UNIX_MS: u64 = 1_704_067_200_000;
 
 impl Clock {
-    /// The machine's clock: all of a process agree. The first one measures the processor's counter and may take some milliseconds.
+    /// The machine's clock, the same for the whole process. The first call measures the processor's counter and may
+    /// take some milliseconds.
     pub fn real() -> Clock {
         static FIRST: OnceLock<Clock> = OnceLock::new();
         let first = || {
@@ -35,15 +37,15 @@ impl Clock {
         FIRST.get_or_init(first).clone()
     }
 
-    /// A clock that shows this many nanoseconds since its beginning: whoever has the other end moves it.
+    /// A clock that shows this many nanoseconds since its beginning; whoever holds the other end moves it.
     pub fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
         Clock(Source::Simulated { now_ns, set_ahead_ms: Arc::default() })
     }
 
-    /// Somebody sets the machine's clock so far ahead, or back: that of all clones of a simulated one.
+    /// Sets the wall clock ahead, or back, for all clones of a simulated clock.
     ///
     /// # Panics
-    /// If it is the real one, which nobody sets from here.
+    /// If it is the real clock, which cannot be set from here.
     pub fn set_ahead(&self, ms: i64) {
         match &self.0 {
             Source::Real { .. } => panic!("the machine's clock is not ours"),
@@ -56,7 +58,8 @@ impl Clock {
         self.now_us() / 1_000
     }
 
-    /// Milliseconds since 1970 if nobody had set the machine's clock since this one began; never jumps or runs backwards.
+    /// Milliseconds since 1970, as if nobody had set the machine's clock since this one was created; never jumps or
+    /// runs backwards.
     pub fn steady_ms(&self) -> u64 {
         match &self.0 {
             Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
@@ -79,7 +82,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since some moment before; never runs backwards.
+    /// Nanoseconds since some moment in the past; never runs backwards.
     pub fn monotonic_ns(&self) -> u64 {
         match &self.0 {
             Source::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
@@ -87,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// Processor time that the calling thread has taken; 0 in a simulation, where there is none.
+    /// Processor time that the calling thread has used; 0 in a simulation.
     pub fn thread_cpu_ns(&self) -> u64 {
         match &self.0 {
             Source::Real { .. } => sys::thread_cpu_ns(),
@@ -100,8 +103,8 @@ impl Clock {
         self.monotonic_ns() / 1_000_000
     }
 
-    /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns) makes
-    /// differences of it readable.
+    /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns) converts
+    /// differences.
     pub fn ticks(&self) -> u64 {
         match &self.0 {
             Source::Real { counter, .. } => counter.raw(),
@@ -109,7 +112,7 @@ impl Clock {
         }
     }
 
-    /// How many [`ticks`](Clock::ticks) make so many nanoseconds, about.
+    /// About how many [`ticks`](Clock::ticks) there are in this many nanoseconds.
     pub fn ns_to_ticks(&self, ns: u64) -> u64 {
         const MANY: u64 = 1 << 30;
         let ns_of_many = self.ticks_to_ns(0, MANY).max(1);

@@ -1,4 +1,4 @@
-//! What a connection's bytes pass on their way in and out: nothing, or a codec such as TLS.
+//! Transforms a connection's bytes on their way in and out, for example for TLS.
 //!
 //! A [`Codec`] does no I/O. The connection hands it what came from the socket, and asks it for what to put there:
 //!
@@ -13,11 +13,12 @@
 //! rustls fits as it is: `receive` is `read_tls`, `process_new_packets` and the reader; `send` is the writer and `write_tls`;
 //! `finish` is `send_close_notify`.
 //!
-//! Bounds: plain bytes become wire bytes only as far as they may be under way to the socket (`SEND_BYTES_MAX`, one piece
-//! more), so a slow reader has plain output waiting, which may be shared, and limits count it. A peer gets
-//! [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of what came, and says how much memory it has.
+//! Bounds: plain bytes are encoded only as far as they may be on their way to the socket (`SEND_BYTES_MAX`, plus one
+//! piece). So a slow reader has plain output waiting, which may be shared, and which limits count. A peer gets
+//! [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of received bytes, and reports how much
+//! memory it has.
 //!
-//! A connection without a codec knows nothing of all this, see `connection`.
+//! A connection without a codec has no cost from all this, see `connection`.
 
 use std::fmt::Debug;
 use std::io;
@@ -28,40 +29,40 @@ use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
 
-/// How many plain bytes a codec gets at a time: a record of TLS.
+/// Plain bytes that a codec gets at a time: a record of TLS.
 pub const PLAIN_BYTES_MAX: usize = 16 * 1024;
-/// How many bytes a peer may send before its handshake is done.
+/// Bytes that a peer may send before its handshake is complete.
 pub const HANDSHAKE_BYTES_MAX: usize = 256 * 1024;
 
-/// Between a connection's plain bytes and those on its wire. See the head of this file.
+/// Converts between a connection's plain bytes and those on the wire. See the head of this file.
 pub trait Codec: Debug + Send {
-    /// Reads what came from the wire, all of it, and appends the plain bytes in it to `plain`.
+    /// Decodes all bytes in `wire`, and appends the plain bytes to `plain`.
     ///
     /// # Errors
-    /// If the peer does not keep to the rules. What `send` then still gives is sent as the last there is.
+    /// If the peer violates the protocol. What `send` then still returns is the last thing that is sent.
     fn receive(&mut self, wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, io::ErrorKind>;
 
-    /// Whether plain bytes can be sent: the handshake is done.
+    /// Whether plain bytes can be sent, because the handshake is complete.
     fn is_ready(&self) -> bool;
 
-    /// Whether it has something to say itself: a step of the handshake, an alert.
+    /// Whether it has something of its own to send: a step of the handshake, an alert.
     fn has_words(&self) -> bool;
 
-    /// Appends to `wire` what it has to say itself, then `plain`, which are at most [`PLAIN_BYTES_MAX`] and none unless it is
-    /// ready. Keeps nothing.
+    /// Appends to `wire` what it has to send itself, then the encoded `plain`, which has at most [`PLAIN_BYTES_MAX`]
+    /// bytes, and none unless it is ready. Keeps nothing.
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>);
 
-    /// Appends a goodbye to `wire`: nothing is sent after that.
+    /// Appends a goodbye to `wire`; nothing is sent after that.
     fn finish(&mut self, wire: &mut Vec<u8>);
 
-    /// What it means that the peer's bytes end without its goodbye: an error, or nothing.
+    /// The error if the peer's bytes end without its goodbye; `None` if that is no error.
     fn truncation(&self) -> Option<io::ErrorKind>;
 
-    /// The memory it holds, its own size included.
+    /// The memory that it uses, including itself.
     fn memory_bytes(&self) -> usize;
 }
 
-/// What a codec has heard.
+/// The outcome of decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// There may be more to come.
@@ -70,11 +71,11 @@ pub enum Heard {
     Goodbye,
 }
 
-/// A connection's codec and how far it is.
+/// A connection's codec and its state.
 #[derive(Debug)]
 pub(crate) struct Coded {
     codec: Box<dyn Codec>,
-    /// What came before it was ready.
+    /// Bytes received before it was ready.
     handshake_bytes: usize,
     has_failed: bool,
     has_finished: bool,
@@ -100,7 +101,7 @@ impl Coded {
         heard
     }
 
-    /// Moves output into `sending` through the codec, and the goodbye behind it if the connection closes.
+    /// Moves output through the codec into `sending`, with the goodbye behind it if the connection closes.
     pub(crate) fn fill(
         &mut self,
         sending: &mut Sending,
@@ -121,7 +122,7 @@ impl Coded {
         }
     }
 
-    /// Appends the next pieces to `wire`, until it is worth sending.
+    /// Appends further pieces to `wire`, until it is worth sending.
     fn fill_chunk(
         &mut self,
         wire: &mut Vec<u8>,
@@ -164,12 +165,12 @@ impl Coded {
         self.has_failed
     }
 
-    /// Whether nothing but the goodbye is missing.
+    /// Whether only the goodbye is missing.
     pub(crate) fn owes_goodbye(&self) -> bool {
         !self.has_finished && (self.has_failed || self.codec.is_ready())
     }
 
-    /// Whether everything that is ever sent has been handed over.
+    /// Whether everything has been handed over for sending.
     pub(crate) fn has_finished(&self) -> bool {
         self.has_finished
     }

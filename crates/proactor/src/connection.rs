@@ -1,12 +1,13 @@
-//! One connection: everything about it that does not depend on how bytes are moved. The table of them is in `connections`.
+//! One connection: everything about it that does not depend on how bytes are moved. `connections` has the table of
+//! them.
 //!
 //! ```text
 //!   kernel ──▶ (codec) ──▶ input ──▶ server ──▶ output ──▶ (codec) ──▶ sending ──▶ kernel
 //!                                               holds in it ▲ stop what may not leave yet
 //! ```
 //!
-//! What is out of the ordinary about a connection is one byte, [`Care`], so that the usual one asks once on its way in and
-//! once on its way out, and a codec costs nothing where there is none.
+//! Everything unusual about a connection is one byte, [`Care`]. So an ordinary connection tests it once on its way in
+//! and once on its way out, and a codec costs nothing where there is none.
 
 use std::io;
 
@@ -20,22 +21,22 @@ use crate::sending::Sending;
 /// What the server takes out while it runs a connection's commands.
 #[derive(Debug, Default)]
 pub struct Io {
-    /// Bytes received; what is left when it is put back is kept.
+    /// Received bytes; what is left when it is put back is kept.
     pub input: InputBuffer,
     /// Replies to send.
     pub output: Output,
 }
 
-/// What a connection's input and output take.
+/// The sizes of a connection's input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Received and not yet consumed.
     pub input_bytes: usize,
     /// Memory for that.
     pub input_capacity_bytes: usize,
-    /// Queued, held or not, or on their way into the socket.
+    /// Queued, whether held or not, or on its way into the socket.
     pub output_bytes: usize,
-    /// Memory for that, and of the codec.
+    /// Memory for that, including the codec.
     pub output_capacity_bytes: usize,
 }
 
@@ -45,25 +46,25 @@ pub(crate) enum State {
     Open,
     /// Closed by the server; output is still being sent.
     Flushing,
-    /// All is sent and the peer has been told; its goodbye is awaited and what it still says thrown away.
+    /// All is sent and the peer has been told; its goodbye is awaited, and what it still sends is discarded.
     Draining,
     /// Nothing is sent or received; the slot is freed once the kernel lets go.
     Dead,
 }
 
 bitflags::bitflags! {
-    /// What is not as usual.
+    /// What is unusual about a connection.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Care: u8 {
         /// Input is not reported.
         const PAUSED = 1;
         /// The peer is gone, not just finished: nothing is sent.
         const BROKEN = 1 << 1;
-        /// Bytes pass a codec.
+        /// Bytes pass through a codec.
         const CODED = 1 << 2;
         /// When some of its output is sent, the turn reports that.
         const AWAITED = 1 << 3;
-        /// It is to be taken out: input is not reported, and no more is asked for.
+        /// It is being detached: input is not reported, and no more is requested.
         const DETACHING = 1 << 4;
     }
 }
@@ -79,13 +80,13 @@ pub(crate) struct Connection<L> {
     pub(crate) coded: Option<Box<Coded>>,
     /// The peer has finished or is gone: nothing more is received.
     pub(crate) has_ended: bool,
-    /// It is among those whose output waits for a slice.
+    /// It is in the list of connections whose output waits for a slice.
     pub(crate) is_holding: bool,
-    /// It has held output since it was last asked for its time to close.
+    /// It has held output since its deadline for closing was last checked.
     pub(crate) is_excused: bool,
     pub(crate) is_dirty: bool,
     pub(crate) has_unreported_input: bool,
-    /// `output` owns no memory worth keeping, so it may be given some.
+    /// `output` has no memory worth keeping, so it may be given some.
     pub(crate) is_output_bare: bool,
     pub(crate) reported_turn: u64,
 }
@@ -110,7 +111,7 @@ impl<L> Connection<L> {
         }
     }
 
-    /// The same connection with another driver's part, and this driver's.
+    /// The same connection with another driver's part; returns this driver's part as well.
     pub(crate) fn relink<M>(self, link: M) -> (Connection<M>, L) {
         let connection = Connection {
             link,
@@ -141,7 +142,7 @@ impl<L> Connection<L> {
         self.state == State::Open && !self.is_dirty && !self.is_holding && !has_output
     }
 
-    /// Whether it closes, and all its output has been sent.
+    /// Whether it is closing and all its output has been sent.
     pub(crate) fn has_flushed(&self) -> bool {
         self.state == State::Flushing
             && self.sending.is_empty()
@@ -149,7 +150,7 @@ impl<L> Connection<L> {
             && self.coded.as_ref().is_none_or(|coded| coded.has_finished())
     }
 
-    /// Whether it closes, all its output has been sent, and its codec can say goodbye.
+    /// Whether it is closing, all its output has been sent, and its codec can send its goodbye.
     pub(crate) fn owes_goodbye(&self) -> bool {
         self.state == State::Flushing
             && self.sending.is_empty()
@@ -157,7 +158,7 @@ impl<L> Connection<L> {
             && self.coded.as_ref().is_some_and(|coded| coded.owes_goodbye())
     }
 
-    /// Whether it closes, and nothing is left to wait for.
+    /// Whether it is closing and nothing is left to wait for.
     pub(crate) fn is_over(&self) -> bool {
         match self.state {
             State::Open | State::Dead => false,
@@ -170,7 +171,7 @@ impl<L> Connection<L> {
         }
     }
 
-    /// Gives the input memory, if it has none.
+    /// Gives its input memory, if it has none.
     #[inline]
     pub(crate) fn lend_input(&mut self, pool: &mut BufferPool) {
         if self.input.capacity() == 0 {
@@ -178,7 +179,7 @@ impl<L> Connection<L> {
         }
     }
 
-    /// Adds to its input.
+    /// Appends to its input.
     #[inline]
     pub(crate) fn receive(&mut self, bytes: &[u8], pool: &mut BufferPool) {
         if !self.input.has_room(bytes.len()) {
@@ -187,7 +188,7 @@ impl<L> Connection<L> {
         self.input.append(bytes);
     }
 
-    /// Moves output into `sending`, as much as may be under way.
+    /// Moves output into `sending`, as much as may be in progress.
     #[inline]
     pub(crate) fn fill(&mut self, pool: &mut BufferPool) {
         if self.care.intersects(Care::BROKEN.union(Care::CODED)) {
@@ -207,7 +208,7 @@ impl<L> Connection<L> {
         }
     }
 
-    /// Moves output into `sending`, whether or not anybody will get it.
+    /// Moves all output into `sending`, whether or not it can be delivered.
     pub(crate) fn fill_to_the_last(&mut self, pool: &mut BufferPool) {
         let is_closing = self.state != State::Open;
         match &mut self.coded {
@@ -218,7 +219,7 @@ impl<L> Connection<L> {
 
     // What only a connection with a codec does.
 
-    /// Has the codec read what came.
+    /// Decodes received bytes.
     pub(crate) fn decode(&mut self, wire: &[u8]) -> Result<Heard, io::ErrorKind> {
         match &mut self.coded {
             Some(coded) if !self.has_ended && self.state != State::Draining => {
@@ -228,14 +229,14 @@ impl<L> Connection<L> {
         }
     }
 
-    /// Whether something can be sent that could not before bytes came: words of the codec, or output that waited for the end
-    /// of its handshake.
+    /// Whether something can be sent now that could not before these bytes arrived: output of the codec, or output that
+    /// waited for the end of the handshake.
     pub(crate) fn has_to_answer(&self) -> bool {
         let has_output = !self.output.is_empty() || self.state == State::Flushing;
         self.coded.as_ref().is_some_and(|coded| coded.has_to_answer(has_output))
     }
 
-    /// What it means that the bytes end here.
+    /// The error if the bytes end here; `None` if that is no error.
     pub(crate) fn truncation(&self) -> Option<io::ErrorKind> {
         self.coded.as_ref().filter(|_| !self.has_ended).and_then(|coded| coded.truncation())
     }

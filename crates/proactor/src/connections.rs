@@ -1,17 +1,17 @@
 //! The table of one driver's connections: everything about them that does not depend on how bytes are moved.
 //!
-//! Slots are dense and reused; a name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in two
-//! steps: when the server closes it, its name stops working; when the driver has nothing of it left in the kernel, the slot
-//! is freed and the generation moves on. `L` is the driver's own part (a descriptor, what is armed).
+//! Slots are dense and reused. A name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in
+//! two steps: when the server closes it, its name stops working; when nothing of it is left in the kernel, the slot is
+//! freed and the generation increases. `L` is the driver's own part (a descriptor, what is armed).
 //!
 //! ```text
 //!   kernel ──▶ input ──take_io──▶ server ──put_io──▶ output ──▶ sending ──▶ kernel
 //!                                 output_mut ────────▲ (marks dirty; flushed when the next turn begins)
 //! ```
 //!
-//! Invariants: a dirty connection's slot is in `dirty` (it may be there for an earlier occupant too: flushing a clean
-//! connection does nothing); `Data` is reported at most once per connection
-//! and turn, `Closed` once; an input that nobody may look at (closing) stays empty.
+//! Invariants: a dirty connection's slot is in `dirty` (it may also be there for an earlier occupant: flushing a clean
+//! connection does nothing); `Data` is reported at most once per connection and turn, `Closed` once; the input of a
+//! closing connection stays empty.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,12 +26,13 @@ use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 
-/// Memory that a connection without output keeps: one that waits, as a blocked client does, was lent some in vain.
+/// Memory that the output of an idle connection keeps. A connection that waits, such as a blocked client's, did not
+/// need the memory that it was lent.
 const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
 /// Its input is not reported.
 const UNREPORTED: Care = Care::PAUSED.union(Care::DETACHING);
-/// Its input does not go the usual way.
+/// Its input needs special handling.
 const UNUSUAL_INPUT: Care = UNREPORTED.union(Care::CODED);
 
 #[derive(Debug)]
@@ -55,17 +56,17 @@ pub(crate) struct Connections<L> {
     /// The last turn's `dirty`, kept for its memory.
     flushing: Vec<u32>,
     resumed: Vec<ConnId>,
-    /// Those to be taken out of which something is still in the kernel, or was a turn ago.
+    /// Connections that are being detached and of which something is in the kernel, or was a turn ago.
     detaching: Vec<ConnId>,
     /// Deadlines of closing connections, earliest first, because all get the same time.
     closing: VecDeque<(u64, ConnId)>,
     /// Held output may be sent up to this slice.
     released: u64,
-    /// But not what waits for one of these, ever.
+    /// But output that waits for one of these slices is never sent.
     lost: RangeInclusive<u64>,
-    /// Who has output that waits for a slice, and for which.
+    /// Connections whose output waits for a slice, with that slice.
     holding: Vec<(u64, ConnId)>,
-    /// Somebody has come to those in this turn: whoever waits for slices is to know before the thread sleeps.
+    /// The list above has grown in this turn: the server has to know which slices are awaited before the thread sleeps.
     pub(crate) is_held_anew: bool,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
@@ -118,7 +119,7 @@ impl<L> Connections<L> {
         ConnId { slot, generation: place.generation }
     }
 
-    /// The occupant, in whatever state.
+    /// The occupant of a slot, in any state.
     pub(crate) fn occupant(&mut self, slot: u32) -> Option<&mut Connection<L>> {
         self.slots.get_mut(slot as usize)?.occupant.as_mut()
     }
@@ -128,7 +129,7 @@ impl<L> Connections<L> {
         Some((self.slots.get_mut(slot as usize)?.occupant.as_mut()?, &mut self.pool))
     }
 
-    /// The occupant if it is still the one meant, in whatever state.
+    /// The occupant, in any state, if it still has this name.
     pub(crate) fn occupant_named(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
         let place = self.slots.get_mut(id.slot as usize)?;
         if place.generation == id.generation { place.occupant.as_mut() } else { None }
@@ -148,7 +149,7 @@ impl<L> Connections<L> {
         ConnId { slot, generation: self.slots[slot as usize].generation }
     }
 
-    /// Empties the slot. The caller has made sure that the kernel holds nothing of it.
+    /// Frees the slot. The caller has made sure that nothing of it is in the kernel.
     pub(crate) fn free(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = place.occupant.take() else { return };
@@ -159,7 +160,7 @@ impl<L> Connections<L> {
 
     // A connection goes to another driver.
 
-    /// Has no more input reported, and begins to take the connection out; false if the name does not work.
+    /// Stops reporting input, and begins to detach the connection; false if the name does not work.
     pub(crate) fn begin_detaching(&mut self, id: ConnId) -> bool {
         let Some(connection) = self.open(id) else { return false };
         if !connection.care.contains(Care::DETACHING) {
@@ -169,7 +170,7 @@ impl<L> Connections<L> {
         true
     }
 
-    /// The connection stays after all: what arrived meanwhile is reported.
+    /// The connection stays after all: input that arrived meanwhile is reported.
     pub(crate) fn end_detaching(&mut self, id: ConnId) {
         if let Some(connection) = self.open(id)
             && connection.care.contains(Care::DETACHING)
@@ -180,7 +181,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Whether one of those to be taken out is to be reported: nothing of it is on its way, and `is_free` says that of its slot.
+    /// Whether a detaching connection can be reported, because nothing of it is on its way; `is_free` says that about
+    /// its link.
     #[inline]
     pub(crate) fn has_detached(&mut self, is_free: impl Fn(&L) -> bool) -> bool {
         !self.detaching.is_empty() && self.find_detached(&is_free).is_some()
@@ -197,14 +199,14 @@ impl<L> Connections<L> {
         })
     }
 
-    /// Reports those.
+    /// Reports those connections.
     pub(crate) fn report_detached(&mut self, is_free: impl Fn(&L) -> bool, events: &mut Vec<Event>) {
         while let Some(index) = self.find_detached(&is_free) {
             events.push(Event::Detached { conn: self.detaching.swap_remove(index) });
         }
     }
 
-    /// Takes a connection out that was reported as detached, if that still holds: its name stops working.
+    /// Takes out a connection that was reported as detached, if it still is: its name stops working.
     pub(crate) fn take(&mut self, id: ConnId, is_free: impl Fn(&L) -> bool) -> Option<Connection<L>> {
         self.open(id).filter(|connection| {
             connection.care.contains(Care::DETACHING) && connection.is_quiet() && is_free(&connection.link)
@@ -216,7 +218,7 @@ impl<L> Connections<L> {
         connection
     }
 
-    /// Makes a connection of another driver one of this. What it has received is reported in the next turn.
+    /// Adds a connection of another driver. Its received input is reported in the next turn.
     pub(crate) fn attach(&mut self, mut connection: Connection<L>) -> ConnId {
         connection.care.remove(Care::DETACHING);
         connection.reported_turn = 0;
@@ -228,7 +230,7 @@ impl<L> Connections<L> {
 
     // What the server does.
 
-    /// Has the connection's bytes pass `codec` from now on. Nothing has been received or sent yet.
+    /// Passes the connection's bytes through `codec` from now on. Nothing has been received or sent yet.
     pub(crate) fn encode(&mut self, id: ConnId, codec: Box<dyn Codec>) {
         let Some(connection) = self.open(id) else { return };
         connection.care.insert(Care::CODED);
@@ -237,7 +239,7 @@ impl<L> Connections<L> {
         self.mark_dirty(id.slot);
     }
 
-    /// Lets held output go up to `slice`, when the next turn begins.
+    /// Lets output that is held up to `slice` be sent when the next turn begins.
     pub(crate) fn release(&mut self, slice: u64) {
         self.released = slice;
         let mut holding = std::mem::take(&mut self.holding);
@@ -268,12 +270,12 @@ impl<L> Connections<L> {
         self.holding.iter().map(|&(slice, _)| slice).min()
     }
 
-    /// From now on nothing goes that waits for one of these slices.
+    /// From now on output that waits for one of these slices is never sent.
     pub(crate) fn lose(&mut self, slices: RangeInclusive<u64>) {
         self.lost = slices;
     }
 
-    /// The connections whose output waits for what was lost.
+    /// The connections whose output waits for a lost slice.
     pub(crate) fn losers(&self) -> Vec<ConnId> {
         if self.lost.is_empty() {
             return Vec::new();
@@ -321,7 +323,7 @@ impl<L> Connections<L> {
         self.open_with_memory(id).map(|connection| &mut connection.output)
     }
 
-    /// The connection, its output provided with spare memory.
+    /// The connection, with spare memory for its output.
     fn open_with_memory(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
         self.open(id)?;
         let (connection, pool) = self.occupant_and_pool(id.slot)?;
@@ -368,7 +370,7 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Begins to close after the output; false if the name does not work.
+    /// Begins to close a connection after its output; false if the name does not work.
     pub(crate) fn begin_close(&mut self, id: ConnId, now_ns: u64) -> bool {
         let Some(connection) = self.open(id) else { return false };
         connection.state = State::Flushing;
@@ -399,7 +401,7 @@ impl<L> Connections<L> {
         !self.dirty.is_empty()
     }
 
-    /// The connections to flush now; those marked meanwhile are for the next turn.
+    /// The connections to flush now; those marked from here on are for the next turn.
     pub(crate) fn take_dirty(&mut self) -> Vec<u32> {
         let mut dirty = std::mem::take(&mut self.flushing);
         std::mem::swap(&mut dirty, &mut self.dirty);
@@ -411,7 +413,7 @@ impl<L> Connections<L> {
         dirty
     }
 
-    /// Gives back the list from [`take_dirty`](Connections::take_dirty).
+    /// Returns the list from [`take_dirty`](Connections::take_dirty).
     pub(crate) fn flushed(&mut self, mut dirty: Vec<u32>) {
         dirty.clear();
         self.flushing = dirty;
@@ -434,7 +436,7 @@ impl<L> Connections<L> {
         is_done
     }
 
-    /// Takes what it can of output of which nothing could be sent, because it is held or a codec does not take it yet; true if
+    /// Processes output of which nothing could be sent, because it is held or the codec does not accept it yet; true if
     /// there is something to send now.
     #[cold]
     pub(crate) fn is_freed(&mut self, slot: u32) -> bool {
@@ -456,8 +458,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Appends received bytes and reports them; false if the driver should ask again what to read: a paused connection has
-    /// enough, or the peer has ended.
+    /// Appends received bytes and reports them. False if the driver should check again whether to read: a paused
+    /// connection has enough, or the peer has ended.
     #[inline]
     pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
@@ -475,7 +477,7 @@ impl<L> Connections<L> {
         true
     }
 
-    /// The same for a connection that is paused, closes, or has a codec.
+    /// The same for a connection that is paused or closing, or has a codec.
     #[cold]
     fn received_with_care(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
@@ -520,7 +522,7 @@ impl<L> Connections<L> {
         }
     }
 
-    /// The peer does not speak as the codec wants it: only what the codec has to say about that is still sent.
+    /// The peer violates the codec's protocol: only what the codec has to say about that is still sent.
     fn failed(&mut self, slot: u32, error: io::ErrorKind, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
@@ -531,12 +533,12 @@ impl<L> Connections<L> {
         self.mark_dirty(slot);
     }
 
-    /// Whether the codec has failed: then a close waits until its last words are sent.
+    /// Whether the codec has failed: then a close waits until its last output is sent.
     pub(crate) fn has_last_words(&mut self, id: ConnId) -> bool {
         self.open(id).is_some_and(|connection| connection.has_failed() && !connection.is_broken())
     }
 
-    /// Whether to read from the socket: not once the peer has ended, nor when a paused connection has enough.
+    /// Whether to read from the socket: not after the peer has ended, nor when a paused connection has enough.
     pub(crate) fn wants_input(&mut self, slot: u32) -> bool {
         let max = self.limits.paused_input_bytes_max;
         self.occupant(slot).is_some_and(|connection| {
@@ -561,8 +563,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Takes one connection that was resumed since the last turn and reports the input that arrived during its pause. The
-    /// driver sees to it that reading goes on.
+    /// Takes one connection that was resumed since the last turn and reports the input that arrived during its pause.
+    /// The driver resumes reading.
     pub(crate) fn take_resumed(&mut self, events: &mut Vec<Event>) -> Option<u32> {
         let turn = self.turn;
         while let Some(conn) = self.resumed.pop() {
@@ -578,7 +580,7 @@ impl<L> Connections<L> {
         None
     }
 
-    /// When the next closing connection runs out of time.
+    /// The next deadline of a closing connection.
     pub(crate) fn next_deadline_ns(&mut self) -> Option<u64> {
         while let Some(&(deadline_ns, id)) = self.closing.front() {
             if self.occupant_named(id).is_some() {
@@ -589,8 +591,8 @@ impl<L> Connections<L> {
         None
     }
 
-    /// A closing connection that has run out of time. What is held is not the peer's fault: it gets the whole time again,
-    /// also once it is released.
+    /// A closing connection whose deadline has passed. Held output is not the peer's fault: such a connection gets the
+    /// whole time again, also after the output is released.
     #[inline]
     pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Option<u32> {
         if self.closing.is_empty() { None } else { self.take_overdue_of(now_ns) }

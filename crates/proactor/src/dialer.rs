@@ -1,7 +1,7 @@
-//! Connections that are made from here: to another machine, or to another one of a simulated world.
+//! Makes connections to another machine, or to another one in a simulation.
 //!
-//! The call blocks until somebody answers, so it is for errands and other threads that may wait. In a simulated world it returns at once; what is sent
-//! over the connection still takes its time.
+//! The call blocks until somebody answers, so it is for errands and other threads that may wait. In a simulation it
+//! returns at once; what is sent over the connection still takes its time.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,7 +20,7 @@ enum Way {
 }
 
 impl Dialer {
-    /// That of the machine that this process runs on.
+    /// The dialer of the machine that this process runs on.
     pub fn real() -> Dialer {
         Dialer(Way::Tcp)
     }

@@ -1,4 +1,4 @@
-//! One thread's connections, whichever way bytes are moved.
+//! One thread's connections, however bytes are moved.
 //!
 //! The interface speaks of connections, not of operations: a turn sends what was queued, waits, and reports what came in.
 //! The server then takes a connection's [`Io`] out, runs its commands and puts it back:
@@ -43,11 +43,11 @@ pub enum Driver {
     Uring(Box<UringDriver>),
     /// Readiness: works everywhere.
     Epoll(Box<EpollDriver>),
-    /// A simulated network; see [`SimNet`](crate::SimNet).
+    /// A simulated network; see [`SimNet`].
     Sim(Box<SimDriver>),
 }
 
-/// A connection on its way from one driver to another: dropped, it closes.
+/// A connection on its way from one driver to another. Dropped, it closes.
 #[derive(Debug)]
 pub struct Detached {
     connection: Box<Connection<()>>,
@@ -57,7 +57,7 @@ pub struct Detached {
 /// What must not happen.
 const MIXED_UP: &str = "simulated sockets are for simulated drivers and real ones for real";
 
-/// Does the same with whichever driver it is.
+/// Does the same for each kind of driver.
 macro_rules! each {
     ($driver:expr, $inner:ident => $body:expr) => {
         match $driver {
@@ -101,7 +101,7 @@ impl Driver {
         }
     }
 
-    /// Accepts connections on `listener` from now on; returns the number that its events bear.
+    /// Accepts connections on `listener` from now on; returns the number that its events contain.
     pub fn listen(&mut self, listener: Listener) -> io::Result<usize> {
         each!(self, inner => inner.listen(listener))
     }
@@ -112,8 +112,8 @@ impl Driver {
     /// If one of the two is simulated and the other is not.
     pub fn adopt(&mut self, socket: Socket) -> ConnId {
         match (self, socket.link) {
-            (Driver::Uring(inner), Link::Kernel(fd)) => inner.adopt(fd),
-            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
+            (Driver::Uring(inner), Link::Kernel(socket)) => inner.adopt(socket),
+            (Driver::Epoll(inner), Link::Kernel(socket)) => inner.adopt(socket),
             (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.adopt(endpoint),
             (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
                 panic!("{MIXED_UP}")
@@ -121,7 +121,7 @@ impl Driver {
         }
     }
 
-    /// The same, with all its bytes passing `codec`, if there is one. What the server takes out and puts back is plain.
+    /// The same, passing all bytes through `codec`, if there is one. The server sees plain bytes.
     pub fn adopt_coded(&mut self, socket: Socket, codec: Option<Box<dyn Codec>>) -> ConnId {
         let conn = self.adopt(socket);
         if let Some(codec) = codec {
@@ -130,24 +130,28 @@ impl Driver {
         conn
     }
 
-    /// Begins to take a connection out, which goes to another driver: its input is no longer reported, and when all its output is sent
-    /// and the kernel has let go of it, a turn reports [`Event::Detached`]. What the peer sends meanwhile is kept for the other driver;
-    /// that it has ended is reported as ever.
+    /// Begins to detach a connection, to move it to another driver. Its input is no longer reported. When all its
+    /// output is sent and nothing of it is left in the kernel, a turn reports [`Event::Detached`]. What the peer sends
+    /// meanwhile is kept for the other driver; its end is reported as usual.
     pub fn detach(&mut self, conn: ConnId) {
         each!(self, inner => inner.detach(conn));
     }
 
-    /// The connection stays: it is as it was before [`detach`](Driver::detach).
+    /// Cancels [`detach`](Driver::detach): the connection stays.
     pub fn stop_detaching(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().end_detaching(conn));
     }
 
-    /// Takes a connection out that was reported as detached; its name stops working. None if it is gone, or there is output again:
-    /// then it is still to be detached, but nothing more will be reported.
+    /// Takes out a connection that was reported as detached; its name stops working. `None` if it is gone, or has
+    /// output again: then it is still being detached, but will not be reported again.
     pub fn take(&mut self, conn: ConnId) -> Option<Detached> {
         let (connection, link) = match self {
-            Driver::Uring(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
-            Driver::Epoll(inner) => inner.take(conn).map(|(connection, fd)| (connection, Link::Kernel(fd))),
+            Driver::Uring(inner) => {
+                inner.take(conn).map(|(connection, socket)| (connection, Link::Kernel(socket)))
+            }
+            Driver::Epoll(inner) => {
+                inner.take(conn).map(|(connection, socket)| (connection, Link::Kernel(socket)))
+            }
             Driver::Sim(inner) => {
                 inner.take(conn).map(|(connection, end)| (connection, Link::Simulated(end)))
             }
@@ -155,14 +159,14 @@ impl Driver {
         Some(Detached { connection: Box::new(connection), link })
     }
 
-    /// Makes a connection that was taken out of another driver one of this. The next turn begins with what it has received.
+    /// Adds a connection that was taken out of another driver. Its received input is reported in the next turn.
     ///
     /// # Panics
     /// If one of the two is simulated and the other is not.
     pub fn attach(&mut self, Detached { connection, link }: Detached) -> ConnId {
         match (self, link) {
-            (Driver::Uring(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
-            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.attach(*connection, fd),
+            (Driver::Uring(inner), Link::Kernel(socket)) => inner.attach(*connection, socket),
+            (Driver::Epoll(inner), Link::Kernel(socket)) => inner.attach(*connection, socket),
             (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.attach(*connection, endpoint),
             (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
                 panic!("{MIXED_UP}")
@@ -170,15 +174,15 @@ impl Driver {
         }
     }
 
-    /// For how long it has polled instead of sleeping.
+    /// How long it has polled instead of sleeping.
     pub fn polled_ns(&mut self) -> u64 {
         each!(self, inner => inner.thread().polled_ns)
     }
 
-    /// Sends what is queued, waits for something at most `timeout` (None: for ever; zero: not at all), and replaces
+    /// Sends what is queued, waits for events for at most `timeout` (`None`: forever; zero: not at all), and replaces
     /// `events` by what has happened. A driver that was just busy may poll for a moment before it sleeps.
     ///
-    /// Fails only if the driver itself is broken; what concerns one connection is an event.
+    /// Fails only if the driver itself is broken; errors of single connections are events.
     pub fn turn(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         match self {
             Driver::Uring(inner) => turn::run(&mut **inner, timeout, events),
@@ -192,8 +196,8 @@ impl Driver {
         each!(self, inner => inner.connections().take_io(conn))
     }
 
-    /// Puts back what [`take_io`](Driver::take_io) gave. Input that arrived meanwhile follows what is left, output that was
-    /// appended meanwhile follows what is put back. Dropped if the name no longer works.
+    /// Puts back what [`take_io`](Driver::take_io) returned. Input that arrived meanwhile follows the remaining input;
+    /// output that was appended meanwhile follows the output that is put back. Dropped if the name no longer works.
     pub fn put_io(&mut self, conn: ConnId, io: Io) {
         each!(self, inner => inner.connections().put_io(conn, io));
     }
@@ -203,44 +207,48 @@ impl Driver {
         each!(self, inner => inner.connections().output_mut(conn))
     }
 
-    /// Lets output go that is held for slices up to this one, when the next turn begins; see [`Output::hold_from`]. Before the
-    /// first call everything that is held stays. A closing connection waits for what is held, too.
+    /// Lets output that is held for slices up to this one be sent when the next turn begins; see [`Output::hold_from`].
+    /// Before the first call all held output stays. A closing connection also waits for its held output.
     pub fn release(&mut self, slice: u64) {
         each!(self, inner => inner.connections().release(slice));
     }
 
-    /// Whether a turn that is over left output unsent because it is held.
+    /// Whether an earlier turn left output unsent because it is held.
     #[inline]
     pub fn is_holding(&mut self) -> bool {
         each!(self, inner => inner.connections().is_holding())
     }
 
-    /// The lowest slice for which a turn that is over left output unsent. A turn that finds more of it does not sleep.
+    /// The lowest slice for which an earlier turn left output unsent. A turn that finds more held output does not
+    /// sleep.
     pub fn held_for(&mut self) -> Option<u64> {
         each!(self, inner => inner.connections().held_for())
     }
 
-    /// From now on nothing goes that waits for one of these slices, whatever is [released](Driver::release): what it tells of is undone.
+    /// From now on output that waits for one of these slices is never sent, whatever is [released](Driver::release),
+    /// because what it reports is undone.
     pub fn lose(&mut self, slices: RangeInclusive<u64>) {
         each!(self, inner => inner.connections().lose(slices));
     }
 
-    /// From now on nothing is lost.
+    /// Ends that: from now on no slice is lost.
     pub fn lose_nothing(&mut self) {
         self.lose(RangeInclusive::new(1, 0));
     }
 
-    /// The connections of which a turn that is over left output unsent because it waits for what was [lost](Driver::lose): they are to be closed.
+    /// The connections with output that an earlier turn left unsent and that waits for a [lost](Driver::lose) slice:
+    /// they have to be closed.
     pub fn losers(&mut self) -> Vec<ConnId> {
         each!(self, inner => inner.connections().losers())
     }
 
-    /// Bytes of output queued, held or not, and on their way into the socket.
+    /// Bytes of output that are queued, whether held or not, or on their way into the socket.
     pub fn output_pending_bytes(&mut self, conn: ConnId) -> usize {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
     }
 
-    /// The next time the socket takes output of the connection, the turn reports [`Event::Wake`]: for who writes no more than so much ahead of it.
+    /// The next time the socket takes output of the connection, the turn reports [`Event::Wake`]: for callers that
+    /// write only a limited amount ahead of the socket.
     pub fn await_sending(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().await_sending(conn));
     }
@@ -250,13 +258,13 @@ impl Driver {
         each!(self, inner => inner.connections().send_count)
     }
 
-    /// What the connection's input and output take; nothing while they are out.
+    /// The sizes of the connection's input and output; nothing while they are taken out.
     pub fn usage(&mut self, conn: ConnId) -> Usage {
         each!(self, inner => inner.connections().usage(conn))
     }
 
-    /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; then the socket is left alone but
-    /// for a hang-up, which is reported at once.
+    /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; after that only a hang-up is
+    /// watched for, which is reported at once.
     pub fn pause_reading(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().pause_reading(conn));
     }

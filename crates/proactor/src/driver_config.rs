@@ -1,6 +1,6 @@
-//! What a driver can be told.
+//! The parameters of a driver.
 //!
-//! Everything that can grow has its bound here; the defaults are what was measured best (see `docs/`), not placeholders.
+//! Everything that can grow has its bound here. The defaults are measured optima, not placeholders.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub enum IoChoice {
 pub struct Config {
     /// Which driver to open.
     pub io: IoChoice,
-    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0 sleeps at once. It is a bound: a
-    /// thread stops polling when polling does not pay.
+    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0 sleeps at once. This is an
+    /// upper limit: a thread stops polling when it does not pay.
     pub poll_us: u32,
     /// How many input bytes of a paused connection are kept before reading from its socket stops.
     pub paused_input_bytes_max: usize,
-    /// How long a connection that closes after its output may take for it.
+    /// How long a connection that closes after its output may take to do so.
     pub close_timeout: Duration,
     /// How many buffers the kernel may fill between two turns (io_uring); a power of two.
     pub receive_buffers: u16,

@@ -5,10 +5,10 @@
 //! appended to the connection's input. Output is written when a turn begins; only a socket that is full is watched for room.
 //! The eventfd is watched for edges and never read.
 //!
-//! `epoll_event.u64` is the connection's name (generation above slot), with generation `u32::MAX` for what is not
-//! a connection: the listeners by number, and the bell. Stale events of a batch are recognised by their generation.
+//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for what is not a
+//! connection: the listeners, by number, and the bell. Stale events of a batch are recognized by their generation.
 //!
-//! Invariant: what the kernel watches for equals `Link::interest`; a broken connection is not watched at all, because
+//! Invariant: what the kernel watches for equals `Socket::interest`. A broken connection is not watched at all, because
 //! EPOLLHUP and EPOLLERR cannot be switched off.
 
 use std::io::{self, IoSlice};
@@ -20,6 +20,7 @@ use crate::connection::{Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
+use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 
@@ -40,10 +41,10 @@ const READ: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
 const HANG_UP: u32 = libc::EPOLLRDHUP as u32;
 const WRITE: u32 = libc::EPOLLOUT as u32;
 
-/// What this driver knows of a connection.
+/// This driver's part of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    kernel: KernelSocket,
     interest: Option<u32>,
     is_full: bool,
 }
@@ -104,8 +105,8 @@ impl EpollDriver {
         change(libc::EPOLL_CTL_MOD).or_else(|_| change(libc::EPOLL_CTL_ADD))
     }
 
-    pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
-        let id = self.connections.insert(Socket { fd, interest: None, is_full: false });
+    pub(crate) fn adopt(&mut self, kernel: KernelSocket) -> ConnId {
+        let id = self.connections.insert(Socket { kernel, interest: None, is_full: false });
         self.watch(id.slot);
         id
     }
@@ -116,17 +117,17 @@ impl EpollDriver {
         }
     }
 
-    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, OwnedFd)> {
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, KernelSocket)> {
         let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
         if link.interest.is_some() {
             // It can only fail if it was not watched.
-            let _ = control(self.epoll.as_fd(), libc::EPOLL_CTL_DEL, link.fd.as_raw_fd(), 0, id);
+            let _ = control(self.epoll.as_fd(), libc::EPOLL_CTL_DEL, link.kernel.fd.as_raw_fd(), 0, id);
         }
-        Some((connection, link.fd))
+        Some((connection, link.kernel))
     }
 
-    pub(crate) fn attach(&mut self, connection: Connection<()>, fd: OwnedFd) -> ConnId {
-        let link = Socket { fd, interest: None, is_full: false };
+    pub(crate) fn attach(&mut self, connection: Connection<()>, kernel: KernelSocket) -> ConnId {
+        let link = Socket { kernel, interest: None, is_full: false };
         let id = self.connections.attach(connection.relink(link).0);
         self.watch(id.slot);
         id
@@ -145,7 +146,7 @@ impl EpollDriver {
                 let Some(connection) = self.connections.open(id) else { return };
                 if mode == CloseMode::Reset {
                     // A socket that is gone already needs no reset.
-                    let _ = sys::reset_on_close(connection.link.fd.as_fd());
+                    let _ = sys::reset_on_close(connection.link.kernel.fd.as_fd());
                 }
                 self.connections.free(id.slot);
             }
@@ -158,7 +159,7 @@ impl EpollDriver {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let (has_ended, is_broken, is_full) =
             (connection.has_ended, connection.is_broken(), connection.link.is_full);
-        let (current, fd) = (connection.link.interest, connection.link.fd.as_raw_fd());
+        let (current, fd) = (connection.link.interest, connection.link.kernel.fd.as_raw_fd());
         let wanted = if is_broken {
             None
         } else {
@@ -187,7 +188,7 @@ impl EpollDriver {
             Err(error) => {
                 tracing::warn!(%error, "cannot watch a connection; it is closed");
                 if let Some(connection) = self.connections.occupant(slot) {
-                    let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Both);
+                    let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), std::net::Shutdown::Both);
                 }
             }
         }
@@ -211,7 +212,7 @@ impl EpollDriver {
             }
             let mut slices = [IoSlice::new(&[]); SEND_CHUNKS_MAX];
             let count = connection.sending.slices(&mut slices);
-            match sys::send(connection.link.fd.as_fd(), &slices[..count]) {
+            match sys::send(connection.link.kernel.fd.as_fd(), &slices[..count]) {
                 Ok(len) => {
                     written += len;
                     if self.connections.sent(slot, len, events) {
@@ -244,7 +245,7 @@ impl EpollDriver {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
             // It may be gone already; then the next read says so.
-            let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Write);
+            let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), std::net::Shutdown::Write);
             connection.state = State::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
@@ -272,7 +273,7 @@ impl EpollDriver {
 
     fn read(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        match sys::receive(connection.link.fd.as_fd(), &mut self.scratch) {
+        match sys::receive(connection.link.kernel.fd.as_fd(), &mut self.scratch) {
             Ok(0) => self.connections.ended(slot, None, events),
             Ok(len) => {
                 if self.connections.received(slot, &self.scratch[..len], events) {
@@ -287,12 +288,12 @@ impl EpollDriver {
         self.watch(slot);
     }
 
-    /// The connection broke, or both directions are finished.
+    /// The connection broke, or both directions have ended.
     fn cut(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let mut probe = [0];
         // Nothing is left that anyone waits for, so this tells why: an error, or zero for a proper end.
-        let error = match sys::receive(connection.link.fd.as_fd(), &mut probe) {
+        let error = match sys::receive(connection.link.kernel.fd.as_fd(), &mut probe) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => error.kind(),
             Ok(_) | Err(_) => io::ErrorKind::BrokenPipe,
         };

@@ -1,35 +1,35 @@
-//! Errands: what a server does beside its threads because it has to wait, for the disk or for others. Each has a thread of its own while it
-//! lasts; in a simulation its steps are taken one by one, between those of all others.
+//! Errands: work beside a server's threads that has to wait for the disk or for other machines. Each has a thread of
+//! its own while it lasts. In a simulation its steps are taken one by one, between those of all others.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a step of an errand has come to.
+/// The outcome of a step of an errand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrandStep {
     /// It has done something.
     Worked,
-    /// There is nothing to be done before others have done something. Only for one that may not wait.
+    /// It has nothing to do until others have done something. Only if it may not wait.
     Waits,
     /// It has ended.
     Ended,
 }
 
-/// Takes a step, and waits in it as long as it must, if it may.
+/// Takes a step. The argument says whether it may wait in it.
 pub type Work = Box<dyn FnMut(bool) -> ErrandStep + Send>;
 
-/// Has errands run; clones are the same.
+/// Runs errands; all clones are the same.
 #[derive(Clone, Default)]
 pub struct Errands(Option<Arc<Mutex<VecDeque<Work>>>>);
 
 impl Errands {
-    /// Those of a simulation, which [takes](Self::take) them.
+    /// The errands of a simulation, which [takes](Self::take) them.
     pub fn simulated() -> Errands {
         Errands(Some(Arc::default()))
     }
 
-    /// An errand begins, on a thread of this name.
+    /// Starts an errand, on a thread of this name.
     pub fn start(&self, name: &str, mut work: Work) -> io::Result<()> {
         match &self.0 {
             Some(waiting) => waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(work),
@@ -41,7 +41,7 @@ impl Errands {
         Ok(())
     }
 
-    /// In a simulation: an errand that is to begin.
+    /// In a simulation: an errand that was started.
     pub fn take(&self) -> Option<Work> {
         self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }

@@ -1,18 +1,18 @@
 //! What can go wrong between this crate and the operating system before a connection exists.
 //!
-//! Texts name the address or the path and what to do about it: they are what an operator sees when a server does not
-//! start. Errors of one connection are not here: they arrive as [`Event::Closed`](crate::Event::Closed).
+//! Texts name the address or the path and say what to do about it: operators see them when a server does not start.
+//! Errors of one connection are not here; they arrive as [`Event::Closed`](crate::Event::Closed).
 
 use std::io;
 use std::path::PathBuf;
 
-/// The world refused something.
+/// The operating system refused something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another process listens there.
     #[error("cannot listen on {address}: another process uses this port")]
     PortInUse {
-        /// As asked for, with the port.
+        /// As requested, with the port.
         address: String,
     },
     /// A privileged port, or a directory that cannot be written to.
@@ -24,17 +24,17 @@ pub enum Error {
     /// Not an address of this machine, or not an address.
     #[error("cannot listen on {address}: this machine has no such address")]
     NoSuchAddress {
-        /// As asked for, with the port.
+        /// As requested, with the port.
         address: String,
     },
-    /// The kernel's limit for the path of a Unix socket.
+    /// The path is longer than the kernel allows for a Unix socket.
     #[error("cannot listen on {path}: the path has {len} bytes, a Unix socket allows {len_max}")]
     UnixPathTooLong {
         /// The path.
         path: PathBuf,
-        /// Its bytes.
+        /// Its length in bytes.
         len: usize,
-        /// How many there may be.
+        /// The longest length.
         len_max: usize,
     },
     /// Another process answers on the path, or something there is not a socket.
@@ -53,13 +53,13 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// io_uring was asked for and is not to be had.
+    /// io_uring was requested but is not available.
     #[error("io_uring is not available: {why} (use --io=auto or --io=epoll)")]
     NoRing {
         /// Which step failed.
         why: String,
     },
-    /// The kernel refused what every driver needs.
+    /// The kernel refused something that every driver needs.
     #[error("cannot set up I/O: {what}: {source}")]
     Setup {
         /// Which step.

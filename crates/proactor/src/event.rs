@@ -1,10 +1,10 @@
-//! What a turn reports, and the names by which connections are known.
+//! What a turn reports, and the names that identify connections.
 
 use std::io;
 
 use crate::Socket;
 
-/// One connection of one driver. A name is never given out twice: the slot is, the generation is not.
+/// One connection of one driver. A name is never reused: the slot is, but with another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId {
     pub(crate) slot: u32,
@@ -12,22 +12,23 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// The place in the driver's table: dense from 0, reused by later connections. Good as an index beside the driver.
+    /// The slot in the driver's table: dense from 0, reused by later connections. Usable as an index of tables beside
+    /// the driver.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// Which of the connections that have had this slot.
+    /// Which of the connections that have had this slot it is.
     pub fn generation(self) -> u32 {
         self.generation
     }
 
-    /// The id as a number, to travel through code that knows nothing of connections.
+    /// The name as a number, for code that knows nothing about connections.
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    /// The id that [`ConnId::to_bits`] gave.
+    /// The name that [`ConnId::to_bits`] was called on.
     pub fn from_bits(bits: u64) -> ConnId {
         ConnId { slot: bits as u32, generation: (bits >> 32) as u32 }
     }
@@ -36,7 +37,8 @@ impl ConnId {
 /// What a turn reports.
 #[derive(Debug)]
 pub enum Event {
-    /// Someone connected. The socket is nobody's until a driver, here or on another thread, adopts it; dropped, it closes.
+    /// Someone connected. The socket belongs to no driver until one, here or on another thread, adopts it; dropped, it
+    /// closes.
     Accepted {
         /// The new socket.
         socket: Socket,
@@ -56,20 +58,21 @@ pub enum Event {
         /// How it broke.
         error: Option<io::ErrorKind>,
     },
-    /// Nothing of a connection that was to be [detached](crate::Driver::detach) is on its way: it can be
+    /// Nothing of a connection that is being [detached](crate::Driver::detach) is on its way: it can be
     /// [taken](crate::Driver::take).
     Detached {
         /// Which connection.
         conn: ConnId,
     },
-    /// Another thread left a notice: look at the inboxes. Or output was sent that was to be [reported](crate::Driver::await_sending).
+    /// Another thread left a notice: check the inboxes. Or output was sent for which [a report was
+    /// requested](crate::Driver::await_sending).
     Wake,
 }
 
 /// How to end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
-    /// Send what is queued, say goodbye, and wait for the peer to do so too; all this for at most
+    /// Send what is queued, say goodbye, and wait for the peer to do so too; all this takes at most
     /// [`Config::close_timeout`](crate::Config::close_timeout).
     AfterFlush,
     /// Drop what is queued and close.

@@ -1,26 +1,27 @@
 //! Whether to poll before going to sleep.
 //!
-//! To go to sleep and to be woken costs a thread some microseconds, and the request its latency; to poll costs what it takes. So a
-//! thread keeps an account of what polling saves: a poll that finds something soon earns what is left of the price of a sleep, one
-//! that takes longer than a sleep is worth costs the difference, and one in vain all that it took. Where a thread sleeps at once, the
-//! account goes on as if it had polled. It polls while the account is in credit: an idle thread never does, nor does one
-//! whose clients leave it waiting for longer than a sleep is worth.
+//! Going to sleep and being woken costs a thread some microseconds, and adds to the latency of the request; polling
+//! costs the time that it takes. So a thread keeps an account of what polling saves. A poll that soon finds something
+//! earns what is left of the price of a sleep; one that takes longer than a sleep is worth costs the difference; one
+//! that finds nothing costs all the time it took. When a thread sleeps at once, the account is updated as if it had
+//! polled. It polls while the account is in credit: an idle thread never does, nor does one whose clients keep it
+//! waiting for longer than a sleep is worth.
 
-/// What a sleep and the waking up cost a thread.
+/// What it costs a thread to sleep and to be woken.
 const SLEEP_NS: i64 = 4_000;
-/// From an event to the end of the sleep that it ends.
+/// The time from an event to the end of the sleep that it ends.
 const WAKING_NS: i64 = 5_000;
-/// What an account may come to, either way: some ten moments like the last one change the mind.
+/// The limit of the account in either direction: about ten similar polls or sleeps change the decision.
 const CREDIT_MAX_NS: i64 = 40_000;
-/// Away from the core for so long, and it was not a client's turn but somebody's time slice.
+/// If the thread was off its core for this long, that was not a client's turn but another process's time slice.
 const SLICE_NS: u64 = 1_000_000;
-/// How long a thread does not poll then.
+/// How long a thread does not poll after that.
 const REST_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     poll_ns: u64,
-    /// What polling has saved lately.
+    /// What polling has saved recently.
     credit_ns: i64,
     /// No polling before this.
     rest_until_ns: u64,
@@ -31,29 +32,29 @@ impl IdlePolicy {
         IdlePolicy { poll_ns: u64::from(poll_us) * 1_000, credit_ns: -CREDIT_MAX_NS, rest_until_ns: 0 }
     }
 
-    /// How long to poll before sleeping; 0 is not at all.
+    /// How long to poll before sleeping; 0: not at all.
     pub(crate) fn poll_ns(&self, now_ns: u64) -> u64 {
         if self.credit_ns > 0 && now_ns >= self.rest_until_ns { self.poll_ns } else { 0 }
     }
 
-    /// The thread offered its core to others, and has it back after `away_ns`.
+    /// The thread yielded its core, and got it back after `away_ns`.
     pub(crate) fn yielded(&mut self, away_ns: u64, now_ns: u64) {
         if away_ns >= SLICE_NS {
             self.rest_until_ns = now_ns + REST_NS;
         }
     }
 
-    /// Something came after `polled_ns` of polling.
+    /// Something arrived after `polled_ns` of polling.
     pub(crate) fn poll_found(&mut self, polled_ns: u64) {
         self.account(SLEEP_NS - polled_ns as i64);
     }
 
-    /// Nothing came while polling.
+    /// Nothing arrived while polling.
     pub(crate) fn poll_was_in_vain(&mut self) {
         self.account(-(self.poll_ns as i64));
     }
 
-    /// A sleep without a poll before it ended after `slept_ns`, which includes the waking up.
+    /// A sleep without a poll before it ended after `slept_ns`, including the waking.
     pub(crate) fn slept(&mut self, slept_ns: u64) {
         let would_poll_ns = (slept_ns as i64 - WAKING_NS).max(0) as u64;
         if would_poll_ns <= self.poll_ns {

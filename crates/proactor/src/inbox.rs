@@ -9,20 +9,20 @@
 //! ```
 //!
 //! Nodes are boxes that belong to the caller: a request travels as a node, the answer is written into it, and the same
-//! box travels back, so a conversation between two threads allocates nothing. Unbounded by itself; a sender bounds what it
-//! has under way. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
+//! box travels back, so a conversation between two threads allocates nothing. The inbox itself has no bound; a sender
+//! bounds what it has in flight. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
 //!
-//! Where messages flow one way, their boxes would pile up at one end and be missing at the other: [`Spares`] is where threads leave and
-//! find them.
+//! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave surplus
+//! boxes in [`Spares`], and take them from there.
 //!
-//! Invariants: a node is in one inbox at most, because pushing takes the box; every node is given out once.
+//! Invariants: a node is in at most one inbox, because pushing takes the box; every node is returned once.
 
 use std::sync::Arc;
 
 use crate::Waker;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A message and the link that strings it into an inbox.
+/// A message, with its link in an inbox.
 #[derive(Debug)]
 pub struct Envelope<T> {
     next: AtomicPtr<Envelope<T>>,
@@ -37,7 +37,7 @@ impl<T> Envelope<T> {
     }
 }
 
-/// A stack of nodes that is pushed to by anybody and taken whole.
+/// A stack to which any thread pushes nodes, and which is taken as a whole.
 #[derive(Debug)]
 struct Stack<T> {
     head: AtomicPtr<Envelope<T>>,
@@ -65,7 +65,7 @@ impl<T> Stack<T> {
         }
     }
 
-    /// Takes everything, oldest first, and says how much that is.
+    /// Takes everything, oldest first, and returns the count.
     fn take_all(&self) -> (Mail<T>, usize) {
         if self.is_empty() {
             return (Mail { oldest: std::ptr::null_mut() }, 0);
@@ -94,7 +94,7 @@ impl<T> Drop for Stack<T> {
     }
 }
 
-/// Where many threads leave messages for the thread that owns `waker`.
+/// Messages of many threads for the thread that owns `waker`.
 #[derive(Debug)]
 pub struct Inbox<T> {
     stack: Stack<T>,
@@ -107,8 +107,8 @@ impl<T: Send> Inbox<T> {
         Inbox { stack: Stack::new(), waker }
     }
 
-    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring): at once, or once at the end
-    /// of its turn for everything it has sent.
+    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring), at once, or once at the
+    /// end of its turn for all messages that it has sent.
     #[must_use = "a sleeping receiver stays asleep until someone rings"]
     pub fn push(&self, node: Box<Envelope<T>>) -> bool {
         self.stack.push(node);
@@ -122,12 +122,12 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// Wakes the receiver after a [`push`](Inbox::push) that said so.
+    /// Wakes the receiver, after a [`push`](Inbox::push) that returned true.
     pub fn ring(&self) {
         self.waker.ring();
     }
 
-    /// Whether there was nothing in it a moment ago.
+    /// Whether it was empty a moment ago.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }
@@ -138,17 +138,17 @@ impl<T: Send> Inbox<T> {
     }
 }
 
-/// Nodes that some threads have left over, because they get more messages than they send, for those that send more.
+/// Surplus nodes of threads that get more messages than they send, for threads that send more.
 #[derive(Debug)]
 pub struct Spares<T> {
     stack: Stack<T>,
-    /// How many there are, those included that are about to be pushed or were just taken.
+    /// The number of nodes, including those that are about to be pushed or were just taken.
     count: AtomicUsize,
     count_max: usize,
 }
 
 impl<T: Send> Spares<T> {
-    /// None; there will be at most `count_max`.
+    /// No nodes yet; there will be at most `count_max`.
     pub fn new(count_max: usize) -> Spares<T> {
         Spares { stack: Stack::new(), count: AtomicUsize::new(0), count_max }
     }
@@ -162,7 +162,7 @@ impl<T: Send> Spares<T> {
         }
     }
 
-    /// Whether there was nothing a moment ago.
+    /// Whether it was empty a moment ago.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }
@@ -175,7 +175,7 @@ impl<T: Send> Spares<T> {
     }
 }
 
-/// The messages taken from an inbox, oldest first. What is not taken from it is dropped with it.
+/// The messages taken from an inbox, oldest first. Those that are not taken out are dropped with it.
 #[derive(Debug)]
 pub struct Mail<T> {
     oldest: *mut Envelope<T>,

@@ -1,12 +1,12 @@
 //! Bytes received and not yet consumed.
 //!
-//! A vector with a start: consuming moves the start, and only an append that lacks room moves bytes. An empty
-//! buffer starts at its beginning again.
+//! A vector with a start: consuming moves the start, and only an append that lacks space moves bytes. An empty buffer
+//! starts at its beginning again.
 
-/// What may come with one read.
+/// The most that one read may return.
 const READ_BYTES: usize = 64 * 1024;
-/// Buffers up to here double. Larger ones grow by a quarter, so that they take little more than what came; from 4 MiB on that copies nothing
-/// (`heap`).
+/// Buffers double up to this size. Larger ones grow by a quarter, so that they take little more than what arrived; from
+/// 4 MiB on this copies nothing (`heap`).
 const DOUBLED_BYTES_MAX: usize = 1 << 20;
 
 /// The input of one connection.
@@ -37,7 +37,7 @@ impl InputBuffer {
         self.len() == 0
     }
 
-    /// Gives up the first `len` bytes.
+    /// Consumes the first `len` bytes.
     ///
     /// # Panics
     /// If there are fewer.
@@ -50,7 +50,7 @@ impl InputBuffer {
         }
     }
 
-    /// Whether so many bytes can be added without more memory, and without moving any.
+    /// Whether this many bytes can be added without more memory, and without moving any.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         self.bytes.capacity() - self.bytes.len() >= len
     }
@@ -63,15 +63,15 @@ impl InputBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Makes room for some of the `len` bytes that are announced, in proportion to what came: so it need not grow with every read,
-    /// and takes little more than what the client sent.
+    /// Reserves space for some of the `len` bytes that are announced, in proportion to what has arrived. So the buffer
+    /// need not grow with every read, and takes little more than what the client has sent.
     pub fn expect(&mut self, len: usize) {
         if self.bytes.capacity() - self.bytes.len() < len.min(READ_BYTES) {
             self.make_room(len.min(READ_BYTES), len);
         }
     }
 
-    /// Makes room for `needed` bytes, and for more of those that are `announced`; if none are, for as many as are likely.
+    /// Reserves space for `needed` bytes, and for more if more are `announced`; if none are, for a likely amount.
     #[inline(never)]
     fn make_room(&mut self, needed: usize, announced: usize) {
         self.bytes.drain(..self.start);

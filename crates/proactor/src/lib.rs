@@ -47,7 +47,7 @@ pub use connection::{Io, Usage};
 pub use dialer::Dialer;
 pub use disk::{
     DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
-    SimDisk,
+    SimDisk, open_no_follow,
 };
 pub use driver::{Detached, Driver};
 pub use driver_config::{Config, IoChoice};

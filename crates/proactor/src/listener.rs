@@ -16,10 +16,10 @@ use std::time::Duration;
 use crate::sim::{SimListener, SimNet};
 use crate::{Error, Socket, sys};
 
-/// The kernel's `sun_path`, less the zero at its end.
+/// The size of the kernel's `sun_path`, without the zero at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// How often an address that is in use is tried again, after pauses of 1, 2, 4 … ms: for a second in all.
+/// How often an address in use is tried again, after pauses of 1, 2, 4 … ms: for a second in total.
 const BIND_TRIES_MAX: u32 = 10;
 
 /// A socket that waits for connections.
@@ -33,7 +33,7 @@ pub struct Listener {
 pub(crate) enum ListenerLink {
     Tcp(OwnedFd),
     Simulated(SimListener),
-    /// The file is held to be removed.
+    /// The file is kept so that it is removed on drop.
     Unix(OwnedFd, #[expect(dead_code, reason = "held for its drop")] SocketFile),
 }
 
@@ -48,13 +48,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// Ends a listener that a driver has, from another thread.
+/// Ends a listener that belongs to a driver, from any thread.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 
 impl Stop {
-    /// Nobody is accepted any more, those who wait are turned away, and others may listen there at once. The driver finds out
-    /// and drops the listener.
+    /// From now on nobody is accepted, those who wait are refused, and others may listen there at once. The driver
+    /// notices and drops the listener.
     pub fn stop(&self) {
         // One that was stopped before stays so.
         let _ = sys::shutdown(self.0.as_fd(), Shutdown::Both);
@@ -94,8 +94,8 @@ fn listen_with(
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
 }
 
-/// Waits a moment for what is in use: the kernel gives up the ring of a process, and with it the sockets on which
-/// it accepts, a little after the process has ended. So a server can be started as soon as the one before is gone.
+/// Waits a moment for an address in use: the kernel releases the ring of a process, and with it the sockets on which it
+/// accepts, a little after the process has ended. So a server can be started as soon as the previous one is gone.
 fn patiently<T>(is_in_use: impl Fn(&T) -> bool, attempt: impl Fn() -> T) -> T {
     let mut outcome = attempt();
     for number in 0..BIND_TRIES_MAX {
@@ -174,7 +174,7 @@ impl Listener {
         }
     }
 
-    /// How it can be ended when a driver has it; `None` for those that are not TCP.
+    /// A handle that ends it from outside the driver; `None` for listeners other than TCP.
     pub fn stopper(&self) -> Option<io::Result<Stop>> {
         match &self.link {
             ListenerLink::Tcp(fd) => Some(fd.try_clone().map(Stop)),
@@ -190,7 +190,7 @@ impl Listener {
         }
     }
 
-    /// Makes a socket of a descriptor that was accepted here.
+    /// Turns an accepted descriptor into a socket.
     pub(crate) fn accepted(&self, fd: OwnedFd) -> Socket {
         match &self.link {
             ListenerLink::Unix(..) => Socket::unix(fd, &self.local),

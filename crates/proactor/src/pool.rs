@@ -1,15 +1,15 @@
 //! Spare memory for input and output.
 //!
-//! A connection owns buffers only while there are bytes in them; then the next connection gets them, still warm in the
-//! cache. So a thousand idle connections hold no buffers, and a busy thread allocates none.
+//! A connection owns buffers only while there are bytes in them. Then the next connection gets them, still warm in the
+//! cache. So a thousand idle connections have no buffers, and a busy thread allocates none.
 
 use crate::input::InputBuffer;
 
 /// Buffers below this size are not worth keeping.
 const KEPT_BYTES_MIN: usize = 256;
-/// Larger ones were needed by one large value, or by a connection of which much comes at once.
+/// Larger buffers were needed for one large value, or for a connection that sends much at once.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
-/// One larger one is kept for those. Beyond this size it goes back to the allocator.
+/// One larger buffer is kept for such connections. Beyond this size it is freed.
 const LARGE_BYTES_MAX: usize = 1 << 20;
 /// How many spare buffers one thread keeps.
 const KEPT_COUNT_MAX: usize = 256;
@@ -17,12 +17,12 @@ const KEPT_COUNT_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
-    /// Given to nobody whose buffer is still small: a slow client could keep it for a few bytes.
+    /// Not given to a connection whose buffer is still small: a slow client could keep it for a few bytes.
     large: Vec<u8>,
 }
 
 impl BufferPool {
-    /// An empty buffer, with memory if there is some to spare.
+    /// An empty buffer, with spare memory if there is any.
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
@@ -40,7 +40,7 @@ impl BufferPool {
         }
     }
 
-    /// Moves `input`, which has no room for `needed` bytes more, to the large spare buffer, if that has.
+    /// Moves `input`, which lacks space for `needed` more bytes, to the large spare buffer, if that has enough.
     #[cold]
     pub(crate) fn enlarge(&mut self, input: &mut InputBuffer, needed: usize) {
         if self.large.capacity() >= input.len() + needed {

@@ -11,9 +11,9 @@ use resp::{Chunk, Output};
 
 use crate::pool::BufferPool;
 
-/// How many chunks one system call takes.
+/// Chunks in one system call.
 pub(crate) const SEND_CHUNKS_MAX: usize = 32;
-/// How many bytes are on their way at a time; one chunk may be larger by itself.
+/// Bytes that are being sent at a time; a single chunk may be larger.
 pub(crate) const SEND_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -33,12 +33,12 @@ impl Sending {
         self.len_bytes == 0
     }
 
-    /// Whether more may be under way.
+    /// Whether more may be in progress.
     pub(crate) fn has_room(&self) -> bool {
         self.len_bytes < SEND_BYTES_MAX && self.chunks.len() < SEND_CHUNKS_MAX
     }
 
-    /// Adds what is to be sent next: some bytes, at least one.
+    /// Appends a chunk of at least one byte.
     #[inline]
     pub(crate) fn push(&mut self, chunk: Chunk) {
         self.len_bytes += chunk.as_slice().len();
@@ -55,7 +55,7 @@ impl Sending {
         }
     }
 
-    /// What is left to send, if it is in one chunk.
+    /// What is left to send, if it is in a single chunk.
     pub(crate) fn only_slice(&self) -> Option<&[u8]> {
         match (self.chunks.len(), self.chunks.front()) {
             (1, Some(chunk)) => Some(&chunk.as_slice()[self.offset..]),
@@ -63,7 +63,7 @@ impl Sending {
         }
     }
 
-    /// What is left to send, as far as one system call takes it; returns how many slices that are.
+    /// What is left to send, as far as one system call takes it; returns the number of slices.
     pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; SEND_CHUNKS_MAX]) -> usize {
         let mut skip = self.offset;
         let mut count = 0;

@@ -1,7 +1,7 @@
 //! A connected socket that no driver has adopted yet.
 //!
-//! It can be sent to the thread that shall serve it. Dropped, it closes. It carries the addresses as text, because the
-//! system calls that tell them are made once, here, and everything that shows a client needs them.
+//! It can be sent to the thread that will serve it. Dropped, it closes. It carries the addresses as text, because the
+//! system calls that get them are made once, here, and everything that shows a client needs them.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,13 +18,19 @@ pub struct Socket {
     pub(crate) link: Link,
     peer: String,
     local: String,
-    is_unix: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Link {
-    Kernel(OwnedFd),
+    Kernel(KernelSocket),
     Simulated(Endpoint),
+}
+
+/// A socket of the kernel. Its kind goes with it through all drivers, as asking the kernel would take a system call.
+#[derive(Debug)]
+pub(crate) struct KernelSocket {
+    pub(crate) fd: OwnedFd,
+    pub(crate) is_unix: bool,
 }
 
 impl Socket {
@@ -50,16 +56,17 @@ impl Socket {
         let (peer, local) = (text(stream.peer_addr()), text(stream.local_addr()));
         // Replies leave once per turn, so there is nothing for Nagle's algorithm to collect.
         let _ = stream.set_nodelay(true);
-        Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: false }
+        Socket { link: Link::Kernel(KernelSocket { fd: stream.into(), is_unix: false }), peer, local }
     }
 
     /// A Unix socket at `path`. Both ends bear the path, as clients have none.
     pub(crate) fn unix(fd: OwnedFd, path: &str) -> Socket {
-        Socket { link: Link::Kernel(fd), peer: path.to_owned(), local: path.to_owned(), is_unix: true }
+        let link = Link::Kernel(KernelSocket { fd, is_unix: true });
+        Socket { link, peer: path.to_owned(), local: path.to_owned() }
     }
 
     pub(crate) fn simulated(endpoint: Endpoint, peer: String, local: String) -> Socket {
-        Socket { link: Link::Simulated(endpoint), peer, local, is_unix: false }
+        Socket { link: Link::Simulated(endpoint), peer, local }
     }
 
     /// The other side: `ip:port`, `[ip]:port` or the path of the Unix socket.
@@ -72,10 +79,10 @@ impl Socket {
         &self.local
     }
 
-    /// The number that the kernel knows it by, to be shown; -1 for a simulated one.
+    /// The descriptor, to be shown; -1 for a simulated socket.
     pub fn descriptor(&self) -> i32 {
         match &self.link {
-            Link::Kernel(fd) => fd.as_raw_fd(),
+            Link::Kernel(socket) => socket.fd.as_raw_fd(),
             // There is no kernel.
             Link::Simulated(_) => -1,
         }
@@ -83,11 +90,11 @@ impl Socket {
 
     /// Whether it is a Unix socket.
     pub fn is_unix(&self) -> bool {
-        self.is_unix
+        matches!(&self.link, Link::Kernel(socket) if socket.is_unix)
     }
 
-    /// Has the kernel ask a silent peer for a sign of life after `idle`, then three times at a third of it. Without effect
-    /// on Unix sockets.
+    /// Makes the kernel probe a silent peer after `idle`, then three times at a third of it. Without effect on Unix
+    /// sockets.
     pub fn set_keepalive(&self, idle: Duration) -> io::Result<()> {
         let Some(fd) = self.tcp_fd() else { return Ok(()) };
         let idle_s = idle.as_secs().clamp(1, i32::MAX as u64);
@@ -96,7 +103,7 @@ impl Socket {
 
     fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.link {
-            Link::Kernel(fd) if !self.is_unix => Some(fd.as_fd()),
+            Link::Kernel(socket) if !socket.is_unix => Some(socket.fd.as_fd()),
             Link::Kernel(_) | Link::Simulated(_) => None,
         }
     }

@@ -1,8 +1,9 @@
 //! The system calls of sockets and of waking, as this crate wants them.
 //!
-//! Everything here is a thin shell, most of it around rustix: a descriptor that lives for the call, buffers whose length goes
-//! with them, the result as `io::Result`. Decisions are made elsewhere. Sockets are made here rather than by the standard
-//! library because options (address reuse, IPv6 only) have to be set before binding, and because a backlog can be chosen.
+//! Everything here is a thin shell, most of it around rustix: a descriptor that lives for the call, buffers with their
+//! lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here rather than by the
+//! standard library because options (address reuse, IPv6 only) have to be set before binding, and because a backlog can
+//! be chosen.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, sockopt};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// A counter in the kernel that makes a sleeping thread rise.
+/// A counter in the kernel that wakes a sleeping thread.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
@@ -24,7 +25,8 @@ impl EventFd {
         Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Adds one. The counter is watched for edges and never read; were it ever full, its owner has been woken already.
+    /// Adds one. The counter is watched for edges and never read; if it were ever full, its owner would have been woken
+    /// already.
     pub(crate) fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -59,8 +61,8 @@ pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A socket on the new file `path`, which is created with these permissions as far as the umask leaves them: the kernel takes those of the
-/// socket.
+/// A socket at the new file `path`, which gets these permissions as far as the umask allows: the kernel uses those of
+/// the socket.
 pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
@@ -71,7 +73,7 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<Own
     Ok(fd)
 }
 
-/// Whether somebody listens on the Unix socket `path`, with room for another connection or without.
+/// Whether somebody listens on the Unix socket `path`, with or without room for another connection.
 pub(crate) fn answers(path: &Path) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
@@ -82,17 +84,12 @@ pub(crate) fn answers(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether it is a Unix socket.
-pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
-    sockopt::socket_domain(fd) == Ok(net::AddressFamily::UNIX)
-}
-
-/// Makes the next close throw away what is queued and send a reset.
+/// Makes the next close discard what is queued and send a reset.
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
 }
 
-/// Has the kernel ask a silent peer for a sign of life after `idle`, then `count` times at `interval`.
+/// Makes the kernel probe a silent peer after `idle`, then `count` times at `interval`.
 pub(crate) fn keep_alive(
     fd: BorrowedFd<'_>,
     idle: Duration,
@@ -119,18 +116,18 @@ pub(crate) fn accept(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(net::accept_with(fd, SocketFlags::CLOEXEC)?)
 }
 
-/// Makes operations on a socket wait; drivers on readiness say "do not wait" with each call instead.
+/// Makes operations on a socket block; readiness-based drivers pass "do not wait" to each call instead.
 pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, false)?)
 }
 
-/// Receives what is there, or says that it would block.
+/// Receives what has arrived, or says that it would block.
 pub(crate) fn receive(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let (len, _) = net::recv(fd, into, RecvFlags::DONTWAIT)?;
     Ok(len)
 }
 
-/// Sends what the socket takes of the slices, in order. Never raises SIGPIPE.
+/// Sends as much of the slices, in order, as the socket takes. Never raises SIGPIPE.
 pub(crate) fn send(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     if let [only] = slices {
@@ -157,7 +154,7 @@ pub(crate) fn random_bytes(mut into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel begin to write this part of a file to the disk.
+/// Makes the kernel begin to write this part of a file to the disk.
 pub(crate) fn begin_write_out(file: impl AsFd, from: u64, to: u64) -> io::Result<()> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
     let (offset, len) = (from as i64, (to - from) as i64);
@@ -166,7 +163,7 @@ pub(crate) fn begin_write_out(file: impl AsFd, from: u64, to: u64) -> io::Result
     Ok(())
 }
 
-/// Processor time that the calling thread has taken, in nanoseconds.
+/// Processor time that the calling thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for the call. It cannot fail: the clock of the thread itself is always there.

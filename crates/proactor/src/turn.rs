@@ -1,4 +1,4 @@
-//! One turn of the loop, the same for every driver that really waits.
+//! One turn of the loop, the same for every driver that waits for a kernel.
 //!
 //! ```text
 //!   flush what is dirty ─▶ anything to report, or more to do?  yes ─▶ look once, without waiting
@@ -10,12 +10,12 @@
 //!                          announce the sleep ─▶ block ─▶ rise
 //! ```
 //!
-//! Output that turns out to be held ends the turn, too: whoever knows when it may go has to be told what is waited for before the
-//! thread sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does an answer that a codec gives by itself, a step of a
-//! handshake: it is sent when the next turn begins.
+//! Output that turns out to be held ends the turn as well: the server has to know what is waited for before the thread
+//! sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does output of a codec itself, a step of a handshake: it
+//! is sent when the next turn begins.
 //!
-//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and what is left
-//! over makes the next turn not wait.
+//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and if
+//! something is left the next turn does not wait.
 
 use std::io;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::event::Event;
 use crate::idle::IdlePolicy;
 use crate::{Clock, Error, Waker, sys};
 
-/// What one thread has beside its connections.
+/// What one thread has in addition to its connections.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) waker: Arc<Waker>,
     pub(crate) clock: Clock,
     pub(crate) idle: IdlePolicy,
-    /// For how long it has polled instead of sleeping.
+    /// How long it has polled instead of sleeping.
     pub(crate) polled_ns: u64,
 }
 
@@ -44,7 +44,7 @@ impl Thread {
     }
 }
 
-/// What every turn begins with, of simulated drivers too.
+/// The beginning of every turn, also of simulated drivers.
 pub(crate) trait Flush {
     type Link;
 
@@ -53,25 +53,25 @@ pub(crate) trait Flush {
     /// Sends as much of the output of a dirty connection as its socket takes.
     fn send_dirty(&mut self, slot: u32, events: &mut Vec<Event>);
 
-    /// Reads on from a connection that was resumed.
+    /// Resumes reading from a connection.
     fn read_resumed(&mut self, slot: u32);
 
-    /// Ends a closing connection that has run out of time.
+    /// Ends a closing connection whose deadline has passed.
     fn end_overdue(&mut self, slot: u32);
 
-    /// Accepts again, if that was put off until now.
+    /// Accepts again, if the pause is over.
     fn accept_again(&mut self, now_ns: u64);
 
-    /// Whether nothing of a connection is in the kernel but its descriptor.
+    /// Whether nothing of a connection but its descriptor is in the kernel.
     fn is_free(link: &Self::Link) -> bool;
 
-    /// Whether a connection can be taken out that is to be.
+    /// Whether a detaching connection can be taken out.
     #[inline]
     fn has_detached(&mut self) -> bool {
         self.connections().has_detached(Self::is_free)
     }
 
-    /// Does all of that.
+    /// Does all of the above.
     #[inline]
     fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let dirty = self.connections().take_dirty();
@@ -89,17 +89,18 @@ pub(crate) trait Flush {
     }
 }
 
-/// What a driver that really waits does for a turn.
+/// The part of a turn of a driver that waits for a kernel.
 pub(crate) trait Backend: Flush {
     fn thread(&mut self) -> &mut Thread;
 
-    /// Whether work is left that needs no news from the kernel.
+    /// Whether there is work left that needs no event from the kernel.
     fn has_more(&mut self) -> bool;
 
     /// When the driver wants to be called again even if nothing happens.
     fn next_deadline_ns(&mut self) -> Option<u64>;
 
-    /// Reports what has happened, waiting for it at most `wait`; None waits for ever. May return early with nothing.
+    /// Reports what has happened, waiting for it for at most `wait`; `None` waits forever. May return early with
+    /// nothing.
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn run<B: Backend>(
     Ok(())
 }
 
-/// Looks again and again until something comes or `poll_ns` are over; true if something came.
+/// Checks repeatedly until something arrives or `poll_ns` have passed; true if something arrived.
 fn poll<B: Backend>(
     backend: &mut B,
     start_ns: u64,
@@ -197,7 +198,7 @@ fn sleep<B: Backend>(
     outcome
 }
 
-/// Whether something came up while the thread waited, without an event: a codec's own output, some that is held, or a connection
+/// Whether something without an event came up while the thread waited: output of a codec, held output, or a connection
 /// that can be taken out.
 fn has_news<B: Backend>(backend: &mut B) -> bool {
     let connections = backend.connections();

@@ -1,4 +1,4 @@
-//! How other threads get one thread's attention.
+//! How other threads wake one thread.
 //!
 //! Every proactor has one [`Waker`], a word and an eventfd (the bell). The word says what the thread is doing:
 //!
@@ -57,8 +57,8 @@ impl Waker {
         }
     }
 
-    /// Producer: leaves a notice. True if the thread sleeps and the caller must [`ring`](Waker::ring), now or at the end
-    /// of its own turn; nobody else will.
+    /// Producer: leaves a notice. True if the thread sleeps and the caller must [`ring`](Waker::ring), now or at the
+    /// end of its own turn; nobody else will.
     #[must_use = "a sleeping thread stays asleep until someone rings"]
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -80,12 +80,12 @@ impl Waker {
         self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// Whether the thread blocks in the kernel: a moment later it may not.
+    /// Whether the thread blocks in the kernel: only a hint, which may be outdated.
     pub fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Relaxed) == SLEEPING
     }
 
-    /// Consumer: takes the notice, if there is one. The inboxes are to be looked at after this, not before.
+    /// Consumer: takes the notice, if there is one. The inboxes have to be checked after this, not before.
     pub fn take_notice(&self) -> bool {
         if self.state.load(Ordering::Relaxed) != NOTIFIED {
             return false;
@@ -101,7 +101,7 @@ impl Waker {
         self.state.compare_exchange(AWAKE, SLEEPING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Consumer: is back from blocking, for whatever reason.
+    /// Consumer: has returned from blocking, for whatever reason.
     pub fn rise(&self) {
         // Failure means that a producer has put NOTIFIED there, which has to stay.
         let _ = self.state.compare_exchange(SLEEPING, AWAKE, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,19 +1,21 @@
-//! The command line as the system shows it to everybody on the machine.
+//! Hides parts of the command line, which the system shows to everybody on the machine.
 //!
-//! It lies in the process's own memory, which the process may change by a file, like that of any other.
+//! The command line is in the process's own memory, which the process may change through a file, like any process's
+//! memory.
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Where `/proc/self/stat` has the address of the arguments, counted from what follows the name of the program.
+/// The field of `/proc/self/stat` with the address of the arguments, counted from the one after the program's name.
 const ARG_START_FIELD: usize = 45;
 
-/// Overwrites parts of the arguments (the program's name left out, each as its number and the bytes of it) with stars.
+/// Overwrites parts of the arguments with stars. A part is the number of an argument, the program's name not counted,
+/// and a range of its bytes.
 ///
 /// # Errors
-/// If the system does not let the process at its memory, or what lies there are not these arguments.
+/// If the system does not let the process read or write its memory, or these arguments are not found there.
 pub fn hide(args: &[String], parts: &[(usize, Range<usize>)]) -> io::Result<()> {
     if parts.is_empty() {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Running in the background, as `daemonize yes` wants it.
+//! Runs in the background, as `daemonize yes` asks for.
 //!
-//! The process forks before it has any thread. The one that was started waits until the other one listens, or has failed and has
-//! said why, and ends with status 0 or 1 accordingly; so whoever starts the server knows whether it serves. Until then the
-//! new process keeps standard error, and nothing after that. Where systemd or upstart supervises the process, it stays in the
-//! foreground, as Redis does.
+//! The process forks before it has any other thread. The original process waits until the new one listens, or has
+//! failed and has printed why, and then exits with status 0 or 1. So the caller knows whether the server serves. The
+//! new process keeps standard error until then, and no longer. If systemd or upstart supervises the process, it stays
+//! in the foreground, as Redis does.
 
 use std::fs::File;
 use std::io::{self, PipeWriter, Read, Write};
@@ -15,13 +15,13 @@ use crate::error::Error;
 use crate::supervisor::Supervisor;
 use crate::system;
 
-/// Where a server in the background says that it listens; `None` in the foreground.
+/// Reports from a server in the background to the process that was started; `None` in the foreground.
 #[derive(Debug)]
 pub struct Background(Option<PipeWriter>);
 
 impl Background {
-    /// Goes on in a new process if the settings want it; then the one that was started does not return. There must be no
-    /// threads yet.
+    /// If the settings ask for it, continues in a new process. The process that was started then does not return from
+    /// this. It may have no other threads yet.
     pub fn begin(settings: &Settings) -> Result<Background, Error> {
         if !settings.is_on(DAEMONIZE) || Supervisor::of(settings) != Supervisor::Nobody {
             return Ok(Background(None));
@@ -48,7 +48,7 @@ impl Background {
         self.0.is_some()
     }
 
-    /// The server listens: the process that was started may end.
+    /// To be called when the server listens: the process that was started ends.
     pub fn end_start(self) {
         let Some(mut writer) = self.0 else { return };
         let nowhere = File::options().write(true).open("/dev/null");

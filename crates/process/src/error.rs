@@ -1,13 +1,13 @@
-//! Why the process cannot be what it was told to be.
+//! Why the process cannot be set up as configured.
 
 use std::io;
 
-/// The system refuses something. A sentence for whoever started the process.
+/// The system refused something. The text is a sentence for whoever started the process.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Error {
-    /// What cannot be done.
+    /// What failed.
     pub(crate) what: String,
-    /// Why not.
+    /// The reason.
     pub(crate) source: io::Error,
 }

@@ -6,7 +6,7 @@
 //!   end     system (signals), shutdown, supervisor; crash, if it was none that anybody wanted
 //! ```
 //!
-//! Not here: threads that serve, and how the server lets them end (`server`, `shutdown.rs`).
+//! Not here: threads that serve, and how the server ends them (`server`, `shutdown.rs`).
 
 pub mod arguments;
 pub mod crash;

@@ -1,7 +1,8 @@
-//! The log: lines of text on standard output or in a file, and in the system's log as well if it is to have them.
+//! The log: lines of text on standard output or in a file, and in the system's log as well if the settings ask for
+//! that.
 //!
-//! Debian's logrotate renames the file and tells nobody. So once a second the server looks whether the file at the path
-//! is still the one that it writes to; if not, and on `SIGHUP`, it opens the path again.
+//! Debian's logrotate renames the file without notice. So once a second the server checks whether the file at the path
+//! is still the one that it writes to. If not, and on `SIGHUP`, it opens the path again.
 
 use std::ffi::CString;
 use std::fs::{File, Metadata};
@@ -21,16 +22,16 @@ use tracing_subscriber::prelude::*;
 
 use crate::error::Error;
 
-/// What is shown: 0 nothing, 1 errors … 5 everything.
+/// The levels that are logged: 0 none, 1 errors … 5 all.
 static SHOWN: AtomicU8 = AtomicU8::new(3);
 /// The file, if the log goes to one.
 static FILE: OnceLock<LogFile> = OnceLock::new();
-/// Whether the system's log has the lines, too.
+/// Whether lines also go to the system's log.
 static HAS_SYSTEM_LOG: AtomicBool = AtomicBool::new(false);
-/// Where the log goes, for who must not wait for a lock.
+/// The log's descriptor, for the report of a crash, which must not wait for a lock.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(1);
 
-/// A file to which lines are appended, whichever file is at its path.
+/// A log file. If another file appears at its path, lines go there.
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
@@ -44,7 +45,7 @@ impl LogFile {
         Ok(file)
     }
 
-    /// Opens the path again, if another file is there or `always`. If that fails, lines go on to the one it has.
+    /// Reopens the path if another file is there or if `always`. If that fails, the open file stays in use.
     fn follow(&self, always: bool) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |there: Metadata| {
@@ -71,7 +72,7 @@ impl Write for Line {
     }
 }
 
-/// Opens the log that the settings name. Once per process; later calls change the level only.
+/// Opens the log that the settings name. This happens once per process; later calls only change the level.
 pub fn open(settings: &Settings) -> Result<(), Error> {
     show(settings);
     let path = settings.text(LOGFILE);
@@ -100,29 +101,30 @@ pub fn open(settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says why the server does not start where people look for it who do not see its standard error.
+/// Logs why the server does not start, unless the log is standard output: the error is printed on standard error as
+/// well.
 pub fn note_refusal(error: &dyn std::fmt::Display) {
     if FILE.get().is_some() || HAS_SYSTEM_LOG.load(Ordering::Relaxed) {
         tracing::error!("{error}");
     }
 }
 
-/// Opens the file again if another one is at its path.
+/// Reopens the log file if another file is at its path.
 pub fn follow() {
     FILE.get().into_iter().for_each(|log| log.follow(false));
 }
 
-/// Opens the file again.
+/// Reopens the log file.
 pub fn reopen() {
     FILE.get().into_iter().for_each(|log| log.follow(true));
 }
 
-/// Where the log goes, for a crash, in which nobody may wait for a lock.
+/// The log's descriptor, for the report of a crash, which must not wait for a lock.
 pub(crate) fn descriptor() -> RawFd {
     DESCRIPTOR.load(Ordering::Relaxed)
 }
 
-/// The system's log, if the settings want it.
+/// The system's log, if it is enabled.
 fn system_log(settings: &Settings) -> Result<Option<Syslog>, Error> {
     if !settings.is_on(SYSLOG_ENABLED) {
         return Ok(None);
@@ -145,7 +147,7 @@ fn system_log(settings: &Settings) -> Result<Option<Syslog>, Error> {
     Ok(Syslog::new(ident, Options::LOG_PID | Options::LOG_NDELAY | Options::LOG_NOWAIT, facility))
 }
 
-/// Takes over `loglevel`.
+/// Applies `loglevel`.
 pub fn show(settings: &Settings) {
     SHOWN.store(settings.number(LOGLEVEL) as u8, Ordering::Relaxed);
 }
@@ -160,7 +162,8 @@ fn rank(level: Level) -> u8 {
     }
 }
 
-/// A text from outside as a part of one line of the log: what would begin another line is shown as `\\n` and the like.
+/// A text from outside as part of one line of the log. Characters that would begin another line are shown as `\\n` and
+/// the like.
 pub fn one_line(text: &[u8]) -> String {
     let mut line = String::with_capacity(text.len());
     for character in String::from_utf8_lossy(text).chars() {
@@ -173,7 +176,7 @@ pub fn one_line(text: &[u8]) -> String {
     line
 }
 
-/// Writes a line that a script logs, at one of Redis' levels.
+/// Logs a line of a script, at one of Redis' levels.
 pub fn script_line(level: i64, text: &[u8]) {
     let text = one_line(text);
     match level {

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use settings::{PIDFILE, Settings};
 
-/// The file of a server in the background, if the settings name none; as in Redis.
+/// Where a server in the background writes the file by default, as in Redis.
 const DEFAULT: &str = "/var/run/redis.pid";
 
-/// The file, removed when the server stops; `None`: there is none.
+/// The file. It is removed when the server stops. `None`: there is no file.
 #[derive(Debug)]
 pub struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it. A server without the file serves as well, so a failure is only logged.
-    /// In the background there always is one.
+    /// Writes the file. A server in the background always has one. A failure is only logged, because the server can do
+    /// without.
     pub fn write(settings: &Settings, is_in_background: bool) -> PidFile {
         let path = match settings.text(PIDFILE) {
             path if !path.is_empty() => path,
@@ -34,22 +34,13 @@ impl PidFile {
     }
 }
 
-/// Writes the number for everybody to read. A link at the end of the path is not followed, and a pipe not waited for.
+/// Writes the number for everybody to read. A symbolic link at the end of the path is refused. Opening does not wait for
+/// the reader of a pipe.
 fn write(path: &Path) -> io::Result<()> {
     let mut options = File::options();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o644)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match options.open(path) {
-        Ok(mut file) => file.write_all(format!("{}\n", std::process::id()).as_bytes()),
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            Err(io::Error::other("it is a symbolic link, which is not followed for writing"))
-        }
-        Err(error) => Err(error),
-    }
+    options.write(true).create(true).truncate(true).mode(0o644);
+    let mut file = proactor::open_no_follow(path, &mut options, libc::O_NONBLOCK)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
 impl Drop for PidFile {

@@ -1,25 +1,25 @@
 //! How many threads serve, and which processors they run on.
 //!
-//! Unless told otherwise the kernel places the threads: two servers on one machine must not meet on the same core, and the
-//! unit files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as
-//! Redis' does, `bgsave_cpulist` the thread that writes snapshots, and `pin` deals the threads over them, one processor
-//! each, so that measurements repeat.
+//! By default the kernel places the threads: two servers on one machine must not be tied to the same core, and the unit
+//! files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as in
+//! Redis, and `bgsave_cpulist` the thread that writes snapshots. `pin` assigns each thread to one processor, so that
+//! measurements are repeatable.
 
 use config::Id;
 use proactor::{CpuSet, allowed_cpus, cpu_quota};
 use settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 
-/// How many threads there are, and where the number comes from.
+/// The number of threads, and its reason.
 #[derive(PartialEq, Eq, Debug)]
 pub struct ThreadCount {
     /// How many.
     pub count: usize,
-    /// Why so many, for the log.
+    /// Why this number, for the log.
     pub reason: String,
 }
 
 impl ThreadCount {
-    /// As many as the settings say, or the machine suggests.
+    /// The number from the settings, or the default.
     pub fn of(settings: &Settings) -> ThreadCount {
         match settings.thread_count() {
             Some((count, name)) => ThreadCount { count, reason: format!("set by {name}") },
@@ -27,7 +27,7 @@ impl ThreadCount {
         }
     }
 
-    /// One for each processor that the server may use, or as many as its CPU quota pays for.
+    /// One thread for each processor that the server may use, or fewer if its CPU quota is smaller.
     fn by_default(settings: &Settings) -> ThreadCount {
         let list = list(settings, SERVER_CPULIST);
         let usable = list.as_ref().map_or(allowed_cpus().count(), |list| list.and(allowed_cpus()).count());
@@ -46,26 +46,26 @@ impl ThreadCount {
     }
 }
 
-/// Confines the calling thread, and those that it starts, as `server_cpulist` says.
+/// Confines the calling thread, and threads that it starts, to `server_cpulist`.
 pub fn confine_server(settings: &Settings) {
     // Both are found out once, before anything is confined.
     let _ = (allowed_cpus(), cpu_quota());
     confine(settings, SERVER_CPULIST);
 }
 
-/// The processor of the `index`-th thread that serves, if it is to have one.
+/// The processor of thread number `index`, if threads are pinned.
 pub fn of_thread(settings: &Settings, index: usize) -> Option<CpuSet> {
     settings.is_on(PIN).then(|| for_server(settings).dealt(index))
 }
 
-/// Pins the calling thread, the `index`-th that serves.
+/// Pins the calling thread, which is number `index`.
 pub fn pin(index: usize, processor: &CpuSet) {
     if let Err(error) = processor.confine() {
         tracing::warn!("cannot pin thread {index} to a processor: {error}");
     }
 }
 
-/// Places the thread that writes a snapshot, which a pinned one has started.
+/// Places the thread that writes a snapshot: it may have been started by a pinned thread.
 pub fn place_writer(settings: &Settings) {
     if settings.is_on(BGSAVE_CPULIST) {
         confine(settings, BGSAVE_CPULIST);
@@ -82,7 +82,7 @@ fn confine(settings: &Settings, id: Id) {
     }
 }
 
-/// What `server_cpulist` leaves of the allowed processors.
+/// The allowed processors that are in `server_cpulist`.
 pub fn for_server(settings: &Settings) -> CpuSet {
     let allowed = allowed_cpus();
     list(settings, SERVER_CPULIST).map_or_else(|| allowed.clone(), |list| list.and(allowed))

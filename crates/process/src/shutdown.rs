@@ -1,4 +1,4 @@
-//! Whether the process is to end, who wants it, and how.
+//! Whether the process has to end, who asked for that, and how.
 //!
 //! ```text
 //!   begin ─▶ under way ─▶ end: nothing can abort it any more
@@ -6,26 +6,26 @@
 //!               └─▶ cancel: as if nothing had been, and whoever asked is told
 //! ```
 //!
-//! Not here: what is saved and who has to be out of the way for it (`server`, `shutdown.rs`).
+//! Not here: what is saved, and what a shutdown waits for (`server`, `shutdown.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use settings::{SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 
-/// What kind of end is wanted.
+/// How the process is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct How {
-    /// Whether to save; `None`: if there are save points.
+    /// Whether to save; `None`: only if there are save points.
     pub saves: Option<bool>,
-    /// Without waiting for anybody.
+    /// Does not wait for clients and replicas.
     pub is_now: bool,
-    /// Also if the save fails.
+    /// Ends the process even if saving fails.
     pub is_forced: bool,
 }
 
 impl How {
-    /// As the bits of `shutdown-on-sigterm` say.
+    /// From the bits of `shutdown-on-sigterm`.
     pub fn of(bits: i64) -> How {
         let saves = match bits {
             bits if bits & SHUTDOWN_SAVE != 0 => Some(true),
@@ -42,41 +42,41 @@ struct Request<A> {
     how: How,
     /// Whether a signal asked for it.
     is_signal: bool,
-    /// Those who wait for their connections to end.
+    /// The clients that asked, and wait for their connections to end.
     askers: Vec<A>,
     is_aborted: bool,
-    /// A signal came after that: what begins when this one is over.
+    /// A signal came after the shutdown was aborted. This shutdown begins when the aborted one is over.
     next: Option<How>,
-    /// Nothing can abort it any more.
+    /// It is too late to abort.
     is_final: bool,
 }
 
-/// What becomes of a shutdown that has saved, or failed to.
+/// The result of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The process ends, with everything that was to be saved.
+    /// The process ends. Everything is saved that was to be saved.
     Ends,
-    /// It ends though nothing could be saved, because it was forced to.
+    /// The process ends. Saving failed, but the shutdown was forced.
     EndsUnsaved,
-    /// It does not, because nothing could be saved.
+    /// The process goes on, because saving failed.
     Failed,
-    /// It does not: somebody aborted the shutdown.
+    /// The process goes on, because somebody aborted the shutdown.
     Aborted,
 }
 
-/// Whether the process is about to end, and how; `A`: who asks for it.
+/// The state of a shutdown. `A`: a client that asks for it.
 #[derive(Debug)]
 pub struct Shutdown<A> {
     request: Mutex<Option<Request<A>>>,
     is_under_way: AtomicBool,
-    /// Scripts that have written nothing are to end.
+    /// Scripts that have written nothing have to end.
     ends_scripts: AtomicBool,
-    /// Threads that have come by since they were asked.
+    /// Threads that have called [`Shutdown::hear`] since [`Shutdown::has_heard`] was called for them.
     heard: Box<[AtomicBool]>,
 }
 
 impl<A> Shutdown<A> {
-    /// Nobody has asked for it.
+    /// The state while nobody has asked for a shutdown.
     pub fn new(thread_count: usize) -> Self {
         Shutdown {
             request: Mutex::new(None),
@@ -90,8 +90,8 @@ impl<A> Shutdown<A> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody, or (`None`) a signal, wants the process to end. False: it is about to already; whoever is tired of waiting for
-    /// the save, or for a script, may say so.
+    /// Begins a shutdown for a client, or (`None`) for a signal. If one is under way, returns false and adds to it what
+    /// this request asks for: not to save, not to wait, or to end in any case.
     pub fn begin(&self, how: How, asker: Option<A>) -> bool {
         let is_signal = asker.is_none();
         let mut request = self.request();
@@ -116,7 +116,8 @@ impl<A> Shutdown<A> {
         true
     }
 
-    /// The process goes on. Returns who has to be told, and how a signal wants it to end that came after this was aborted.
+    /// Ends the shutdown; the process goes on. Returns the clients that have to be told, and how to end the process if
+    /// a signal came after an abort.
     pub fn cancel(&self) -> (Vec<A>, Option<How>) {
         self.ends_scripts.store(false, Ordering::Relaxed);
         self.is_under_way.store(false, Ordering::Relaxed);
@@ -128,7 +129,7 @@ impl<A> Shutdown<A> {
         request.map_or_else(Default::default, |request| (request.askers, request.next))
     }
 
-    /// Gives up what is under way; false if nothing is, or it is too late.
+    /// Aborts the shutdown. False if there is none, or it is too late.
     pub fn abort(&self) -> bool {
         match &mut *self.request() {
             Some(request) if !request.is_final && !request.is_aborted => {
@@ -139,12 +140,13 @@ impl<A> Shutdown<A> {
         }
     }
 
-    /// What is wanted now, as long as nobody has aborted it.
+    /// How the process is to end, unless the shutdown was aborted.
     pub fn how(&self) -> Option<How> {
         self.request().as_ref().filter(|request| !request.is_aborted).map(|request| request.how)
     }
 
-    /// What was to be saved is (`saved`), or need not be. From then on, if the process ends, nothing can abort that.
+    /// To be called after saving. `saved`: it succeeded, or nothing had to be saved. If the process ends, the shutdown
+    /// cannot be aborted any more.
     pub fn end(&self, saved: bool) -> Outcome {
         let mut request = self.request();
         let Some(request) = request.as_mut().filter(|request| !request.is_aborted) else {
@@ -162,30 +164,30 @@ impl<A> Shutdown<A> {
         self.request().as_ref().is_some_and(|request| request.is_signal || request.how.is_forced)
     }
 
-    /// Whether the process is about to end.
+    /// Whether a shutdown is under way.
     #[inline]
     pub fn is_under_way(&self) -> bool {
         self.is_under_way.load(Ordering::Relaxed)
     }
 
-    /// Whether what is under way was given up.
+    /// Whether the shutdown was aborted.
     pub fn is_aborted(&self) -> bool {
         self.is_under_way() && self.request().as_ref().is_some_and(|request| request.is_aborted)
     }
 
     // ---- threads and scripts --------------------------------------------------------------------------------
 
-    /// Thread number `thread` comes by.
+    /// Thread number `thread` reports that it is still running.
     pub fn hear(&self, thread: u16) {
         self.heard[usize::from(thread)].store(true, Ordering::Relaxed);
     }
 
-    /// Whether a thread has come by since it was asked last.
+    /// Whether a thread has reported since this was called last.
     pub fn has_heard(&self, thread: usize) -> bool {
         self.heard[thread].swap(false, Ordering::Relaxed)
     }
 
-    /// A script of thread number `thread` comes by: whether it has to end.
+    /// Called by a running script on thread number `thread`: whether it has to end.
     pub fn ends_script(&self, thread: u16, has_written: bool) -> bool {
         if !self.is_under_way() {
             return false;
@@ -194,7 +196,7 @@ impl<A> Shutdown<A> {
         !has_written && self.ends_scripts.load(Ordering::Relaxed)
     }
 
-    /// From now on scripts that have written nothing end; false if they did before.
+    /// Ends scripts that have written nothing. False if this was called before.
     pub fn end_scripts(&self) -> bool {
         !self.ends_scripts.swap(true, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the server tells the service manager that started it.
+//! What the server reports to the service manager that started it.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use settings::{SUPERVISED, Settings};
 
 use crate::system;
 
-/// The numbers of `supervised`.
+/// The values of `supervised`.
 const BY_UPSTART: i64 = 1;
 const BY_SYSTEMD: i64 = 2;
 const AUTO: i64 = 3;
-/// Between two words about how far something is, and how much more time each asks for.
+/// How often a [`Ticker`] reports, and how much more time each report asks for.
 const TICK: Duration = Duration::from_secs(1);
 const EXTENSION: Duration = Duration::from_secs(30);
 
 /// Who supervises this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Supervisor {
-    /// It was started by a person or a script.
+    /// A person or a script.
     Nobody,
     /// `upstart`
     Upstart,
@@ -27,7 +27,7 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// As `supervised` says; `auto` goes by the variables that the service managers set.
+    /// From `supervised`. With `auto`, the environment variables of the service managers decide.
     pub fn of(settings: &Settings) -> Supervisor {
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
         match settings.number(SUPERVISED) {
@@ -39,7 +39,7 @@ impl Supervisor {
         }
     }
 
-    /// Its name, as `INFO` has it.
+    /// The name in `INFO`.
     pub fn name(self) -> &'static str {
         match self {
             Supervisor::Nobody => "no",
@@ -49,7 +49,7 @@ impl Supervisor {
     }
 }
 
-/// As the server starts: says what is missing for what was asked for.
+/// Called when the server starts: warns if the service manager of the settings did not start it.
 pub fn begin(settings: &Settings) {
     let supervisor = Supervisor::of(settings);
     match settings.number(SUPERVISED) {
@@ -65,7 +65,7 @@ pub fn begin(settings: &Settings) {
     }
 }
 
-/// The server is ready: systemd is told so; upstart waits until the process stops itself.
+/// Tells the service manager that the server is ready. For upstart, the process stops itself.
 pub fn ready(settings: &Settings) {
     match Supervisor::of(settings) {
         Supervisor::Nobody => {}
@@ -77,24 +77,24 @@ pub fn ready(settings: &Settings) {
     }
 }
 
-/// Tells systemd, if that supervises the server.
+/// Sends a notification to systemd, if that supervises the server.
 pub fn notify(settings: &Settings, state: &str) {
     if Supervisor::of(settings) == Supervisor::Systemd {
         system::notify_systemd(state);
     }
 }
 
-/// Tells systemd what the server is about, and that it may take longer.
+/// Tells systemd the status, and asks for more time.
 pub fn notify_slow(settings: &Settings, status: &str) {
     notify(settings, &format!("STATUS={status}\nEXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
 }
 
-/// Tells systemd once a second how far something is, and that it takes longer; until it is dropped.
+/// Tells systemd the progress once a second and asks for more time, until it is dropped.
 #[derive(Debug)]
 pub struct Ticker(#[expect(dead_code, reason = "the thread ends when it is dropped")] Option<Sender<()>>);
 
 impl Ticker {
-    /// `progress`: how far it is, in words.
+    /// `progress`: the progress, in words.
     pub fn start(settings: &'static Settings, progress: impl Fn() -> String + Send + 'static) -> Ticker {
         if Supervisor::of(settings) != Supervisor::Systemd {
             return Ticker(None);

@@ -1,7 +1,8 @@
-//! What the server asks of the operating system beside I/O: limits, signals, resource usage.
+//! What the server asks of the operating system in addition to I/O: limits, signals, resource usage.
 //!
-//! Each is a thin, safe shell around one system call, by rustix where it has it. Signals are blocked in every thread, and one
-//! waits for them: so nothing is ever interrupted, which no handler that a crate installs can promise.
+//! Each function is a thin, safe shell around one system call, by rustix where possible. Signals are blocked in every
+//! thread, and one thread waits for them. So no system call is ever interrupted, which a crate that installs handlers
+//! cannot promise.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, kill_process, setrlimit};
 
-/// Raises the limit of open files to `wanted`, or as near as the system allows; returns the limit that holds.
+/// Raises the limit of open files to `wanted`, or as near as the system allows. Returns the limit.
 pub fn raise_file_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     // None is without limit.
@@ -28,7 +29,7 @@ pub fn raise_file_limit(wanted: u64) -> u64 {
     current
 }
 
-/// Makes a second process, which goes on from here; true in the new one. There must be one thread only.
+/// Forks the process; true in the new one. There may be no other threads.
 pub(crate) fn fork() -> io::Result<bool> {
     // SAFETY: no other thread can have left anything half done that the new process would need.
     match unsafe { libc::fork() } {
@@ -37,13 +38,13 @@ pub(crate) fn fork() -> io::Result<bool> {
     }
 }
 
-/// Sees to it that memory never comes in huge pages.
+/// Disables huge pages for the process.
 pub fn disable_huge_pages() {
     // Where the kernel does not know the call, huge pages stay as they are.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// A signal that a server obeys.
+/// A signal that the server handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// `SIGTERM`
@@ -54,7 +55,7 @@ pub enum Signal {
     Hangup,
 }
 
-/// These signals.
+/// The set of these signals.
 fn obeyed_signals() -> libc::sigset_t {
     set_of(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
 }
@@ -71,8 +72,9 @@ fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
     unsafe { set.assume_init() }
 }
 
-/// Gives up what no server needs, for all threads that are to come: a program that it were made to start would get no more rights than it
-/// has, whatever the program's file says. Core dumps and `perf` stay possible. Says in the log if it has more rights than it needs.
+/// Gives up rights that no server needs (`no_new_privs`), for this thread and those that it starts. If an attacker made
+/// the server run a program, that program would get no further rights from its file. Core dumps and `perf` remain
+/// possible. Logs if the server runs as root.
 pub fn give_up_privileges() {
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
         tracing::debug!("cannot set no_new_privs: {error}");
@@ -83,14 +85,14 @@ pub fn give_up_privileges() {
     }
 }
 
-/// From now on these signals reach this thread, and those that it starts, only through [`wait_for_signal`].
+/// Blocks these signals for the calling thread and those that it starts. Only [`wait_for_signal`] gets them.
 pub fn hold_signals() {
     let set = obeyed_signals();
     // SAFETY: `set` is initialised, and the old mask is not asked for.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// Does `work` while the calling thread gets none of these signals; nor do threads that it starts, for ever.
+/// Blocks signals for the calling thread while `work` runs. Threads that `work` starts block them for ever.
 pub(crate) fn without_signals<T>(signals: &[libc::c_int], work: impl FnOnce() -> T) -> T {
     let (set, mut before) = (set_of(signals), set_of(&[]));
     // SAFETY: both are initialised.
@@ -101,7 +103,7 @@ pub(crate) fn without_signals<T>(signals: &[libc::c_int], work: impl FnOnce() ->
     done
 }
 
-/// Waits for one of them.
+/// Waits for a signal that the server handles.
 pub fn wait_for_signal() -> Signal {
     let set = obeyed_signals();
     let mut signal = 0;
@@ -117,7 +119,7 @@ pub fn wait_for_signal() -> Signal {
     }
 }
 
-/// Stops this process until somebody lets it go on: how upstart is told that a service is ready.
+/// Stops the process (`SIGSTOP`) until somebody continues it. This tells upstart that a service is ready.
 pub(crate) fn stop_oneself() {
     // It cannot fail: the process exists, and may send itself signals.
     let _ = kill_process(getpid(), rustix::process::Signal::STOP);
@@ -126,13 +128,13 @@ pub(crate) fn stop_oneself() {
 /// Processor time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuTime {
-    /// Of the kernel for the process.
+    /// Time in the kernel.
     pub system: f64,
-    /// Of the process itself.
+    /// Time in the program.
     pub user: f64,
 }
 
-/// The processor time that `whose` (`RUSAGE_SELF`, `RUSAGE_CHILDREN`, `RUSAGE_THREAD`) has used.
+/// The processor time of `whose`: `RUSAGE_SELF`, `RUSAGE_CHILDREN` or `RUSAGE_THREAD`.
 pub fn cpu_time(whose: libc::c_int) -> CpuTime {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid place for the answer.
@@ -145,21 +147,22 @@ pub fn cpu_time(whose: libc::c_int) -> CpuTime {
     CpuTime { system: seconds(usage.ru_stime), user: seconds(usage.ru_utime) }
 }
 
-/// Physical memory of this process in bytes; 0 if the system does not tell.
+/// The resident memory of this process in bytes; 0 if it is unknown.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
 
-/// Physical memory of the machine in bytes.
+/// The physical memory of the machine in bytes.
 pub fn machine_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     system.totalram as u64 * u64::from(system.mem_unit)
 }
 
-/// How much memory this process may have, in bytes: what the machine has, or less if its control groups (v1 and v2) or `ulimit -d` say so. Of the
-/// latter a part is for what is not counted.
+/// How many bytes of memory this process may have: the memory of the machine, the limit of its control groups (v1 and
+/// v2), or three quarters of `ulimit -d`, whichever is least. The last quarter is for memory that the server does not
+/// count.
 pub fn memory_bytes_max() -> u64 {
     let data = getrlimit(Resource::Data).current.map(|bytes| bytes / 4 * 3);
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -167,7 +170,7 @@ pub fn memory_bytes_max() -> u64 {
     of_groups.chain(data).fold(machine_bytes(), u64::min)
 }
 
-/// What a line of `/proc/self/cgroup` says of memory: the limits of the group and of those that it is in.
+/// The memory limits of the group in a line of `/proc/self/cgroup`, and of its parents.
 fn limits_of_group(line: &str) -> Vec<u64> {
     let mut words = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(group)) = (words.next(), words.next()) else { return Vec::new() };
@@ -185,7 +188,7 @@ fn limits_of_group(line: &str) -> Vec<u64> {
     Path::new(group).ancestors().filter_map(limit).collect()
 }
 
-/// The system's words for an error, as Redis quotes them.
+/// The system's text for an error, as Redis quotes it.
 pub fn words_of(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -200,7 +203,7 @@ pub fn name() -> String {
     parts.map_or_else(|_| std::env::consts::OS.to_owned(), |parts| parts.join(" "))
 }
 
-/// Tells systemd how the service is.
+/// Sends a notification to systemd.
 pub(crate) fn notify_systemd(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match place.as_encoded_bytes().strip_prefix(b"@") {

@@ -1,6 +1,6 @@
-//! What a thread has to tell those who track prefixes when its turn ends.
+//! What a thread sends to clients that track prefixes when its turn ends.
 //!
-//! Not here: who is told (`shard`), and how (`news.rs`).
+//! Not here: which clients are told (`shard`), and in what form (`news.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use shard::Subscriber;
 /// Keys that have changed.
 pub type Keys = Arc<[Arc<[u8]>]>;
 
-/// By thread, connection and prefix, the keys that have changed, in order.
+/// The changed keys, in order, by thread, connection and prefix.
 #[derive(Debug, Default)]
 pub struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
 
@@ -18,7 +18,7 @@ pub struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
 type Listener = (u16, u64, Arc<[u8]>);
 
 impl Broadcasts {
-    /// Adds a key that has changed.
+    /// Adds a changed key.
     pub fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
         for (prefix, subscriber) in to {
             let listener = (subscriber.thread, subscriber.connection, prefix);
@@ -26,13 +26,13 @@ impl Broadcasts {
         }
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there are no messages to send.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes what is to be told one of them: the thread, the connection, and the keys.
+    /// Takes out the message for one client: its thread, its connection, and the changed keys.
     #[inline]
     pub fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {
         let ((thread, connection, _), keys) = self.0.pop_first()?;

@@ -1,6 +1,6 @@
-//! What a client said about the keys that it keeps in a cache of its own (`CLIENT TRACKING`, `CLIENT CACHING`).
+//! A client's options for the keys that it caches (`CLIENT TRACKING`, `CLIENT CACHING`).
 //!
-//! Not here: which keys it has read (`shard::Tracking`), and what it is told of changes (`news.rs`).
+//! Not here: which keys it has read (`shard::Tracking`), and how it is told of changes (`news.rs`).
 
 use std::collections::BTreeSet;
 
@@ -8,45 +8,45 @@ use command::{Command, CommandError, CommandResult, Rule, keyword_is, parse_i64}
 use resp::Reply;
 use shard::Subscriber;
 
-/// What a client asked for.
+/// What a client tracks, and how.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTracking {
-    /// The client that is told in its place; 0: none.
+    /// The client that is told instead (`REDIRECT`); 0: none.
     pub redirect: u64,
-    /// It wants to hear of all keys with its prefixes, read or not.
+    /// The client is told of all keys with its prefixes, even if it has not read them (`BCAST`).
     pub broadcasts: bool,
-    /// By itself nothing is remembered.
+    /// Keys are tracked only after `CLIENT CACHING YES` (`OPTIN`).
     pub opts_in: bool,
-    /// By itself everything is remembered.
+    /// Keys are tracked unless `CLIENT CACHING NO` came before (`OPTOUT`).
     pub opts_out: bool,
-    /// Those of the keys that it wants to hear of, if it broadcasts.
+    /// The prefixes of the keys that a broadcasting client is told of.
     pub prefixes: BTreeSet<Box<[u8]>>,
-    /// What these take, here and in the shards.
+    /// The memory of the prefixes, here and in the shards.
     pub memory_bytes: usize,
-    /// What `CLIENT CACHING` said.
+    /// Which command `CLIENT CACHING` was about.
     pub caching: Caching,
-    /// The client to which it redirects is gone.
+    /// The client of `redirect` is gone.
     pub is_broken: bool,
 }
 
-/// What a prefix takes in each shard.
+/// The memory of a prefix in each shard.
 const PREFIX_BYTES: usize = 128;
 
-/// Whether `CLIENT CACHING` said something about a command.
+/// Which command `CLIENT CACHING` was about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Caching {
-    /// No.
+    /// None.
     #[default]
     Unsaid,
-    /// About the next one.
+    /// The next one.
     Next,
-    /// About this one.
+    /// This one.
     Now,
 }
 
 impl ClientTracking {
-    /// Before `command`: what `CLIENT CACHING` said is over if it was about the one before. It reaches over CLIENT's
-    /// subcommands, and over whole transactions. True if something changed.
+    /// Called before `command`: ends the effect of `CLIENT CACHING` if it was about the command before. The effect
+    /// outlasts subcommands of CLIENT, and covers a whole transaction. True if something changed.
     pub fn next_after_caching(&mut self, command: &Command, is_in_multi: bool) -> bool {
         self.caching = match self.caching {
             Caching::Now if !is_in_multi => Caching::Unsaid,
@@ -56,13 +56,14 @@ impl ClientTracking {
         true
     }
 
-    /// Whether the keys of the next command are remembered.
+    /// Whether the keys of the next command are tracked.
     pub fn remembers(&self) -> bool {
         let is_said = self.caching != Caching::Unsaid;
         let opts_out = if is_said { self.opts_out } else { self.opts_in };
         !self.broadcasts && !opts_out
     }
-    /// `CLIENT CACHING`: whether the keys of the next command or transaction are remembered, contrary to the rule.
+    /// `CLIENT CACHING`: tracks the keys of the next command or transaction, or does not, contrary to the client's
+    /// mode.
     pub fn say_caching(&mut self, word: &[u8]) -> CommandResult {
         let (is_yes, is_no) = (keyword_is(word, "YES"), keyword_is(word, "NO"));
         let text = match () {
@@ -81,7 +82,7 @@ impl ClientTracking {
         Err(CommandError::fixed(text))
     }
 
-    /// Where news for this client go. `find` knows the connections of clients.
+    /// Where the client's messages about changed keys go. `find` returns the connection of a client.
     pub fn way(&mut self, find: impl FnOnce(u64) -> Option<Subscriber>) -> Way {
         if self.redirect == 0 {
             return Way::Itself;
@@ -91,12 +92,13 @@ impl ClientTracking {
         target.map_or(Way::Broken(self.redirect), Way::To)
     }
 
-    /// What `CLIENT LIST` and `CLIENT GETREDIR` say of a client: to which other one it redirects, 0: none, -1: it tracks nothing.
+    /// The client to which this one redirects, for `CLIENT LIST` and `CLIENT GETREDIR`. 0: none; -1: this client does
+    /// not track keys.
     pub fn redirect_of(tracking: Option<&ClientTracking>) -> i64 {
         tracking.map_or(-1, |tracking| tracking.redirect as i64)
     }
 
-    /// Answers `CLIENT TRACKINGINFO`. `is_client` says whether there is a client of this id.
+    /// The reply to `CLIENT TRACKINGINFO`. `is_client`: whether a client with this id exists.
     pub fn write_info(
         tracking: Option<&ClientTracking>,
         no_loop: bool,
@@ -134,28 +136,28 @@ impl ClientTracking {
     }
 }
 
-/// Where news for a client that tracks keys go.
+/// Where a client's messages about changed keys go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// To itself.
+    /// To the client itself.
     Itself,
-    /// To another client's connection, in its place.
+    /// To the connection of another client.
     To(Subscriber),
-    /// To another client, which is gone: its id.
+    /// To the client with this id, which no longer exists.
     Broken(u64),
 }
 
-/// What `CLIENT TRACKING ON` asks for.
+/// A request by `CLIENT TRACKING ON`.
 #[derive(Debug, Default)]
 pub struct Request<'a> {
     wanted: ClientTracking,
-    /// It does not want to hear of its own changes.
+    /// The client is not told of its own changes (`NOLOOP`).
     pub no_loop: bool,
     prefixes: Vec<&'a [u8]>,
 }
 
 impl<'a> Request<'a> {
-    /// What the request `args` say. `is_client` says whether there is a client of this id.
+    /// Parses the arguments. `is_client`: whether a client with this id exists.
     pub fn parse(
         mut args: &'a [&'a [u8]],
         is_client: impl Fn(u64) -> bool,
@@ -191,7 +193,7 @@ impl<'a> Request<'a> {
         }
         Ok(request)
     }
-    /// Refuses what does not go together, or with what was asked for before.
+    /// Refuses options that contradict each other or the client's former request.
     pub fn check(&self, old: Option<&ClientTracking>) -> CommandResult {
         let Request { wanted, prefixes, .. } = self;
         let text = match old {
@@ -217,7 +219,8 @@ impl<'a> Request<'a> {
         Err(CommandError::fixed(text))
     }
 
-    /// What the client tracks from now on: with the prefixes that it had, which so many shards know.
+    /// The client's tracking after this request. Prefixes of the former request are kept. `shard_count`: in how many
+    /// shards prefixes are stored.
     pub fn follow(self, old: Option<&ClientTracking>, shard_count: usize) -> ClientTracking {
         let mut prefixes = old.map(|old| old.prefixes.clone()).unwrap_or_default();
         if self.wanted.broadcasts {
@@ -231,7 +234,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// No prefix may be the beginning of another: its keys would be told of twice.
+/// Refuses prefixes that begin with one another, because the client would be told twice of their keys.
 fn check_prefixes(prefixes: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> CommandResult {
     let overlaps = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     let error = |prefix: &[u8], kind: &str, other: &[u8]| {

@@ -1,8 +1,8 @@
-//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH; SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, whose
-//! channels are others of the same names ([`Scope`]), without patterns.
+//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE and PUBLISH; and SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, which have
+//! a separate set of channels ([`Scope`]) without patterns.
 //!
-//! A channel is placed like a key: who subscribes and who publishes enters its shard, and so either sees the other or
-//! comes before it.
+//! A channel is placed like a key: subscribing and publishing enter its shard. So a message either finds the
+//! subscription or was published before it.
 
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ const SUNSUBSCRIBE: Entry = Entry {
     ..UNSUBSCRIBE
 };
 
-/// What the client was counted for as a subscriber comes before it is none any more. Inside MULTI the reply to EXEC has begun.
+/// Delivers messages that the client is still to get before the reply to UNSUBSCRIBE. Does nothing inside MULTI, where
+/// the reply to EXEC has already begun.
 fn deliver(ctx: &mut Ctx) {
     if ctx.may_block() {
         ctx.host.deliver_before_reply(&mut ctx.reply);
@@ -185,7 +186,7 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
     Subscriber { thread: ctx.store.client.thread, connection: ctx.store.client.connection }
 }
 
-/// Says what was (un)subscribed and how many subscriptions there are now.
+/// Confirms a change to the subscriptions, with the number of those that remain.
 fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
     let count = ctx.host.subscriptions().count(scope);
     let prefix = if scope == Scope::Shard { "s" } else { "" };
@@ -214,7 +215,7 @@ fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
     }
 }
 
-/// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
+/// Ends all subscriptions of the client without a reply. The shards of its channels must be entered.
 pub fn leave_all(ctx: &mut Ctx) {
     deliver(ctx);
     let patterns = ctx.host.subscriptions().patterns().clone();

@@ -1,23 +1,24 @@
-//! Published messages on their way to their receivers.
+//! Delivers published messages to their receivers.
 //!
 //! ```text
 //!   PUBLISH, on any thread that entered the channel's shard ── one message per thread with receivers ──▶ its inbox
 //!   there: encoded once per protocol (and pattern), appended to the output of every receiver
 //! ```
 //!
-//! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
-//! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
-//! inbox as what others send it. What a publisher sends himself comes after the reply.
+//! Messages of one publisher reach one subscriber in order: a thread sends what it published before it delegates the
+//! publisher's next command or replies for a delegated one, and its own messages go through the same inbox as those of
+//! other threads. A publisher's message to itself comes after the reply.
 //!
-//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same order;
-//! and a client that unsubscribes, which enters the shard, finds all that it was counted for in the inbox of its thread, and
-//! gets it before the reply. For a pattern, which has no shard, a message that is on its way just then is dropped.
+//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same
+//! order. A client that unsubscribes enters the shard, finds all messages for which it was counted in the inbox of its
+//! thread, and gets them before the reply. For a pattern, which has no shard, a message that is on its way at that
+//! moment is dropped.
 //!
-//! Keyspace events enter no shard: who subscribed to their channels is known in a list of its own, beside the shards. They
-//! are sent before the changed keys are let go of, so the events of a key arrive in the order of its changes. Threads that
-//! sleep are woken after that.
+//! Keyspace events enter no shard: a separate list, beside the shards, has the subscribers of their channels. They are
+//! sent before the shards of the changed keys are left, so the events of a key arrive in the order of its changes.
+//! Sleeping threads are woken after that.
 //!
-//! Here messages are divided among threads, and made into bytes. Inboxes and outputs are the server's.
+//! This file divides messages among threads, and encodes them. Inboxes and outputs are the server's.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use shard::Scope;
 
 use crate::subscriptions::Subscriptions;
 
-/// Divides a message among the threads of its receivers, and has it sent to each.
+/// Splits a message by the threads of its receivers; `send` gets one part for each thread.
 pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Published)) {
     published.to.sort_by_key(|receiver| receiver.subscriber.thread);
     while let Some(last) = published.to.last() {
@@ -38,7 +39,7 @@ pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Publi
     }
 }
 
-/// Takes out of `posts` what they publish for receivers on `thread`.
+/// Takes messages for receivers on `thread` out of `posts`.
 pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
     let mut taken = Vec::new();
     for post in posts {
@@ -53,14 +54,14 @@ pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
     taken
 }
 
-/// The same message to other receivers.
+/// The same message for other receivers.
 fn to_others(published: &Published, to: Vec<Receiver>) -> Published {
     let (channel, message) = (published.channel.clone(), published.message.clone());
     Published { to, medium: published.medium, channel, message, held_for: published.held_for }
 }
 
-/// Takes `connection` out of the receivers of a message on a channel, and writes what it gets, as far as it is still
-/// subscribed.
+/// Removes `connection` from the receivers of a message on a channel, and writes the message for those of its
+/// subscriptions that still exist.
 pub fn deliver_to(
     published: &mut Published,
     (connection, proto): (u64, Proto),
@@ -79,16 +80,16 @@ pub fn deliver_to(
     }
 }
 
-/// A message as bytes, which are made once for all receivers that get the same. They come pattern by pattern, so the last
-/// encoding for each protocol is enough.
+/// Caches the encoded message: all receivers of the same bytes share them. Receivers are sorted by pattern, so one
+/// encoding for each protocol suffices.
 #[derive(Default)]
 pub struct Encodings<'a>([Option<Encoded<'a>>; 2]);
 
-/// The pattern that a message was encoded for, if any, and its bytes.
+/// An encoded message, and the pattern that it was encoded for, if any.
 type Encoded<'a> = (Option<&'a [u8]>, Arc<Vec<u8>>);
 
 impl<'a> Encodings<'a> {
-    /// The message as a client gets it that speaks `proto`, by `pattern` or because it subscribed to the channel.
+    /// The message for a client of protocol `proto` that subscribed to `pattern`, or to the channel (`None`).
     pub fn get(
         &mut self,
         published: &Published,
@@ -104,7 +105,7 @@ impl<'a> Encodings<'a> {
     }
 }
 
-/// The message as a client gets it.
+/// Encodes the message.
 fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
     let mut out = Output::new();
     let mut reply = Reply::new(&mut out, proto);

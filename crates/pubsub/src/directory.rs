@@ -1,7 +1,7 @@
-//! What all threads know of subscribers without entering a shard.
+//! What all threads know about subscribers without entering a shard.
 //!
-//! Keyspace events enter no shard of a channel: who has subscribed to their channels is known here, beside the shards. The
-//! same goes for patterns, which have no shard, and for the number of clients that track keys.
+//! Keyspace events do not enter the shard of a channel, so the subscribers of their channels are here. The same goes
+//! for patterns, which have no shard, and for the number of clients that track keys.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,24 +12,24 @@ use shard::{Scope, Subscriber};
 use crate::patterns::{PatternMap, Patterns};
 use crate::subscriptions::Subscriptions;
 
-/// Subscribers that no shard knows, or not only a shard.
+/// Subscribers that all threads know.
 #[derive(Debug, Default)]
 pub struct Directory {
     patterns: Patterns,
-    /// Channels of keyspace events.
+    /// Subscribers of channels on which keyspace events are published.
     event_channels: Patterns,
     tracking_count: AtomicUsize,
-    /// Clients that have gone whose prefixes are still in the shards: they are told of nothing.
+    /// Clients that have gone, while shards still hold their prefixes.
     departed: Mutex<Vec<Subscriber>>,
     has_departed: AtomicBool,
 }
 
-/// Whether keyspace events are published on this channel.
+/// Whether keyspace events may be published on this channel.
 fn is_for_events(channel: &[u8]) -> bool {
     channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@")
 }
 
-/// Those who get what is published on `channel` by patterns.
+/// Subscribers of patterns that match `channel`.
 fn matching(patterns: &PatternMap, channel: &[u8]) -> impl Iterator<Item = Receiver> {
     let matching = patterns.iter().filter(move |(pattern, _)| ds::glob::matches(pattern, channel, false));
     matching.flat_map(|(pattern, subscribers)| {
@@ -38,13 +38,13 @@ fn matching(patterns: &PatternMap, channel: &[u8]) -> impl Iterator<Item = Recei
 }
 
 impl Directory {
-    /// Number of patterns that somebody subscribed to.
+    /// The number of patterns that have subscribers.
     #[inline]
     pub fn pattern_count(&self) -> usize {
         self.patterns.len()
     }
 
-    /// Adds those who get what is published on `channel` by patterns.
+    /// Adds subscribers of patterns that match `channel`.
     #[inline]
     pub(crate) fn add_matching(&self, channel: &[u8], to: &mut Vec<Receiver>) {
         if self.patterns.len() > 0 {
@@ -62,21 +62,21 @@ impl Directory {
         self.patterns.remove(pattern, subscriber);
     }
 
-    /// Notes the subscription to a channel, if keyspace events are published there.
+    /// Adds the subscription to a channel, if keyspace events are published there.
     pub(crate) fn add_channel(&self, scope: Scope, channel: &[u8], subscriber: Subscriber) {
         if scope == Scope::Global && is_for_events(channel) {
             self.event_channels.add(&channel.into(), subscriber);
         }
     }
 
-    /// Notes its end.
+    /// Removes such a subscription.
     pub(crate) fn remove_channel(&self, scope: Scope, channel: &[u8], subscriber: Subscriber) {
         if scope == Scope::Global && is_for_events(channel) {
             self.event_channels.remove(channel, subscriber);
         }
     }
 
-    /// Forgets all that a client has subscribed to. What the shards know of it is another matter.
+    /// Removes all subscriptions of a client. Those in shards are not its concern.
     pub fn forget(&self, subscriptions: &Subscriptions, subscriber: Subscriber) {
         for (scope, channel) in subscriptions.all_channels() {
             self.remove_channel(scope, channel, subscriber);
@@ -86,8 +86,9 @@ impl Directory {
         }
     }
 
-    /// Takes the keyspace events out of `posts`, and has those sent that somebody subscribed to. To be called while the changed
-    /// keys are held: whoever changes them next sends their events after these. Nobody sees them before slice `held_for` is durable.
+    /// Takes keyspace events out of `posts`, and sends those that have subscribers. To be called while the changed keys
+    /// are locked, so that events of the same keys are sent in the order of the changes. They are held until slice
+    /// `held_for` is durable.
     pub fn send_events(&self, posts: &mut Vec<Post>, held_for: u64, mut send: impl FnMut(Published)) {
         let events: Vec<Post> = posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
         if events.is_empty() || self.patterns.len() + self.event_channels.len() == 0 {
@@ -106,35 +107,35 @@ impl Directory {
         }
     }
 
-    /// Clients that track keys.
+    /// The number of clients that track keys.
     #[inline]
     pub fn tracking_count(&self) -> usize {
         self.tracking_count.load(Ordering::Relaxed)
     }
 
-    /// A client begins to track keys.
+    /// Counts a client that begins to track keys.
     pub fn begin_tracking(&self) {
         self.tracking_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client tracks keys no more.
+    /// Counts a client that no longer tracks keys.
     pub fn end_tracking(&self) {
         self.tracking_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A client that tracked prefixes has gone.
+    /// Adds a client that has gone and had prefixes.
     pub fn note_departed(&self, subscriber: Subscriber) {
         self.departed.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
         self.has_departed.store(true, Ordering::Release);
     }
 
-    /// Whether such have gone.
+    /// Whether such clients have gone.
     #[inline]
     pub fn has_departed(&self) -> bool {
         self.has_departed.load(Ordering::Acquire)
     }
 
-    /// Those who have gone since this was asked last, in order; somebody takes their prefixes out of the shards.
+    /// Takes out the clients that have gone, sorted. The caller must remove their prefixes from the shards.
     pub fn take_departed(&self) -> Vec<Subscriber> {
         self.has_departed.store(false, Ordering::Relaxed);
         let mut departed = std::mem::take(&mut *self.departed.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,22 +1,23 @@
-//! Telling clients that what they keep in caches of their own has changed (`CLIENT TRACKING`).
+//! Tells clients that keys which they cache have changed (`CLIENT TRACKING`).
 //!
 //! ```text
 //!   change, on any thread, under the shard's baton ── published like a message ──▶ the thread of the tracking client
 //!   there: a push to it (RESP3), or on to the thread of the client to which it redirects ──▶ a message, or a push
 //! ```
 //!
-//! Clients in broadcasting mode hear of all keys with their prefixes. What a thread's commands change in one turn, a pipeline
-//! or a transaction, say, comes to them in one message for each prefix, before the replies to these commands leave.
+//! Clients in broadcasting mode are told of all keys with their prefixes. They get what a thread's commands change in
+//! one turn, such as a pipeline or a transaction, in one message for each prefix, before the replies to these commands
+//! are sent.
 //!
-//! The reply of whoever reads a key is on its way before the key can change, and travels ahead of the news: see
-//! `delivery.rs`. Which keys are tracked is known to their shards (`shard::Tracking`), and to whom a client redirects its news
-//! to `ClientTracking`.
+//! The reply to a client that reads a key is on its way before the key can change, and arrives before the news: see
+//! `delivery.rs`. The shards know which keys are tracked (`shard::Tracking`), and `ClientTracking` knows to which
+//! client the news are redirected.
 
 use resp::{Proto, Reply};
 
 use crate::broadcasts::Keys;
 
-/// The channel on which RESP2 clients hear of changes.
+/// The channel on which RESP2 clients are told of changed keys.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// Tells a client that `keys` have changed; `None`: all keys.

@@ -1,4 +1,4 @@
-//! PUBSUB: which channels have subscribers, and how many.
+//! PUBSUB: shows which channels have subscribers, and how many.
 
 use command::Flag::*;
 use command::{CommandResult, Group, Mode, Route, Shape, pattern, string, subcommand_error};
@@ -6,7 +6,7 @@ use shard::Scope;
 
 use crate::{Ctx, Entry, Run};
 
-/// What there is to know of channels and their subscribers.
+/// PUBSUB and its subcommands.
 pub(crate) const PUBSUB: Entry = Entry {
     name: "pubsub",
     summary: "A container for Pub/Sub commands.",

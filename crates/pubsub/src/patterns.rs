@@ -1,9 +1,9 @@
 //! Pattern subscriptions of all threads.
 //!
 //! `PUBLISH` must match every pattern, so they are kept in one map behind one lock. While there are none, which is
-//! nearly always, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
-//! lock. A change copies the map only if a publisher is just matching: `PSUBSCRIBE` is rare, and no data command comes
-//! here.
+//! nearly always so, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
+//! lock. A change copies the map only if a publisher is matching at that moment: `PSUBSCRIBE` is rare, and no data
+//! command uses this.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shard::Subscriber;
 
-/// Patterns with those who subscribed to them.
+/// Subscribers by pattern.
 pub(crate) type PatternMap = BTreeMap<Arc<[u8]>, Vec<Subscriber>>;
 
 /// All patterns.
@@ -22,13 +22,13 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// Number of patterns that somebody subscribed to.
+    /// The number of patterns that have subscribers.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The patterns as they are now.
+    /// The current patterns.
     pub(crate) fn snapshot(&self) -> Arc<PatternMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,7 +1,7 @@
-//! What one client has subscribed to.
+//! The subscriptions of one client.
 //!
-//! Not here: who has subscribed to a channel (`shard::Subscribers`) or a pattern (`directory.rs`). The commands keep the two
-//! sides the same.
+//! Not here: the subscribers of a channel (`shard::Subscribers`) or a pattern (`directory.rs`). The commands keep both
+//! sides equal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ pub struct Subscriptions {
     /// By [`Scope`].
     channels: [BTreeSet<Arc<[u8]>>; 2],
     patterns: BTreeSet<Arc<[u8]>>,
-    /// What all of them take here and where they are known.
+    /// The memory of all subscriptions, here and where messages are delivered.
     memory_bytes: usize,
 }
 
-/// What a channel or pattern takes beside its name.
+/// The memory of a subscription beside the name.
 const SUBSCRIPTION_BYTES: usize = 128;
 
 impl Subscriptions {
-    /// Whether there are none.
+    /// Whether the client has no subscriptions.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.channels.iter().all(BTreeSet::is_empty) && self.patterns.is_empty()
     }
 
-    /// What they take, here and where they are known.
+    /// The memory of all subscriptions, here and where messages are delivered.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// The channels of this kind.
+    /// The channels of this scope.
     pub fn channels(&self, scope: Scope) -> &BTreeSet<Arc<[u8]>> {
         &self.channels[scope as usize]
     }
 
-    /// The channels of both kinds.
+    /// The channels of both scopes.
     pub fn all_channels(&self) -> impl Iterator<Item = (Scope, &Arc<[u8]>)> {
         let of = |scope| self.channels(scope).iter().map(move |channel| (scope, channel));
         of(Scope::Global).chain(of(Scope::Shard))
@@ -49,13 +49,13 @@ impl Subscriptions {
         &self.patterns
     }
 
-    /// How many there are: a client counts patterns with the channels of `PUBLISH`.
+    /// The number that replies report: patterns are counted with the channels of `PUBLISH`.
     pub fn count(&self, scope: Scope) -> usize {
         let patterns = if scope == Scope::Global { self.patterns.len() } else { 0 };
         self.channels(scope).len() + patterns
     }
 
-    /// Whether `channel` is among them, or, of a message that comes by a pattern, this pattern.
+    /// Whether the client is subscribed to `pattern`, or if that is `None`, to `channel`.
     pub fn has(&self, scope: Scope, channel: &[u8], pattern: Option<&[u8]>) -> bool {
         match pattern {
             Some(pattern) => self.patterns.contains(pattern),
@@ -102,7 +102,7 @@ impl Subscriptions {
     }
 }
 
-/// What a channel or pattern of this name takes: the client has a copy, and so has who delivers.
+/// The memory of a subscription. The name is stored twice: here and where messages are delivered.
 fn bytes_of(name: &[u8]) -> usize {
     2 * name.len() + SUBSCRIPTION_BYTES
 }

@@ -1,4 +1,4 @@
-//! The commands without a server: a few clients on one thread, each with its subscriptions.
+//! Tests of the commands without a server: a few clients on one thread, each with its subscriptions.
 
 use command::{Client, CommandResult, Host, Local, OwnCall, Post, Run};
 use resp::{Output, Proto, Reply};

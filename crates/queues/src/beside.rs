@@ -1,4 +1,4 @@
-//! Which queues belong together: what of a queue waits, is being worked on, is due later, or failed.
+//! Which keys belong to one queue: its waiting, active, delayed and failed jobs.
 
 use keyspace::queue::{Row, System};
 
@@ -8,7 +8,7 @@ pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {
     is_other && stem(row).is_some_and(|stem_of_row| stem(other) == Some(stem_of_row))
 }
 
-/// What names of the same queue have in common.
+/// The part of the name that all keys of a queue have in common.
 fn stem(row: &Row) -> Option<&[u8]> {
     let name = &*row.name;
     match row.system {

@@ -1,4 +1,4 @@
-//! Whether a payload is the job of an id.
+//! Whether a payload is the job with a given id.
 //!
 //! Where job systems keep the id of a job:
 //!
@@ -9,15 +9,15 @@
 //! | others with JSON | `id`, at the top |
 //! | Celery | `headers.id`, `properties.correlation_id` |
 //!
-//! A scan over the text, without recursion and without memory: it looks at the keys of the object and of those two members, and
-//! passes over all other values by counting brackets. It need not find out whether the text is JSON: what is none has no id, or one
-//! that looks like one.
+//! This scans the text once, without recursion or memory. It looks at the keys of the object and of those two members,
+//! and skips all other values by counting brackets. It does not check that the text is JSON: other text has no id, or
+//! something that looks like one.
 
 use std::borrow::Cow;
 
-/// Members at the top that are ids.
+/// Members of the object that are ids.
 const TOP: &[&str] = &["jid", "id"];
-/// Members that are objects, and their members that are ids.
+/// Members of the object that are objects, and those of their members that are ids.
 const NESTED: &[(&str, &str)] = &[("headers", "id"), ("properties", "correlation_id")];
 
 /// Whether the element `payload` has this id.
@@ -90,14 +90,15 @@ fn unescaped(letter: u8) -> u8 {
     }
 }
 
-/// The part of an id that its payload has in it as it is, however the rest was escaped: the longest run of letters, digits and
-/// signs that no writer of JSON escapes. (One who escapes letters is not understood.)
+/// The part of an id that stands unescaped in its payload, however the writer escapes the rest: the longest run of
+/// letters, digits and signs that no writer of JSON escapes. (Ids whose writer escapes letters are not found.)
 pub(crate) fn plain_part(id: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.: ".contains(byte);
     id.split(|byte| !is_plain(byte)).max_by_key(|part| part.len()).unwrap_or_default()
 }
 
-/// Whether a member of the object at the beginning of `text` is what `is_wanted` says of its key, without the quotes, and its value.
+/// Whether `is_wanted` is true of a member of the object at the beginning of `text`, given its key (without the quotes)
+/// and its value.
 fn any_member<'a>(text: &'a [u8], mut is_wanted: impl FnMut(&[u8], &'a [u8]) -> bool) -> bool {
     let Some(mut rest) = skip_spaces(text).strip_prefix(b"{") else { return false };
     loop {
@@ -115,7 +116,7 @@ fn any_member<'a>(text: &'a [u8], mut is_wanted: impl FnMut(&[u8], &'a [u8]) -> 
     }
 }
 
-/// Whether a value is a string or a number that reads as `id`.
+/// Whether a value is a string or a number that spells `id`.
 fn is_id(value: &[u8], id: &[u8]) -> bool {
     match string(value) {
         Some((text, _)) => is_text(text, id),
@@ -162,7 +163,7 @@ fn value_len(text: &[u8]) -> usize {
     at
 }
 
-/// Whether the inside of a JSON string reads as `wanted`.
+/// Whether a JSON string with this text between its quotes spells `wanted`.
 fn is_text(written: &[u8], wanted: &[u8]) -> bool {
     if !written.contains(&b'\\') {
         return written == wanted;
@@ -198,7 +199,7 @@ fn is_text(written: &[u8], wanted: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The letter that `\u....` at the beginning is, and how long that is written: two of them may be one letter.
+/// The letter that `\u....` at the beginning stands for, and the length of the escape: two escapes may form one letter.
 fn escaped_letter(written: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = written.get(at..at + 6)?.strip_prefix(b"\\u")?;

@@ -1,17 +1,18 @@
-//! Queues that the server understands: the keys that hold jobs, as `queue-pattern` names them, whatever system put them there.
+//! Queues that the server understands: keys that hold jobs, whatever job system put them there. `queue-pattern` names
+//! them.
 //!
 //! | file | what |
 //! |---|---|
-//! | `beside` | which queues belong together |
-//! | `ends` | from which end of a queue workers take |
-//! | `pattern` | which elements are searched for: by a text in them, or by their id |
-//! | `id` | whether a payload is the job of an id |
-//! | `slices` | how a command works a little at a time, and lets other clients in between |
-//! | `sweep` | taking elements out of a queue, for good or into another |
+//! | `beside` | which keys belong to one queue |
+//! | `ends` | the end from which workers take |
+//! | `pattern` | which elements a search looks for: by a text in them, or by their id |
+//! | `id` | whether a payload is the job with a given id |
+//! | `slices` | how a command works in slices of time, and lets other clients run in between |
+//! | `sweep` | removes elements from a queue, or moves them to another |
 //! | `commands/` | QUEUE and its subcommands |
 //!
-//! Not here: how a queue is recognized, and its figures. They are in `keyspace`, beside the data, and so is the row
-//! that QUEUE LIST, INFO, `/metrics` and the console show.
+//! Not here: how a queue is recognized, and its figures. Those are in `keyspace`, beside the data, as is the row that
+//! QUEUE LIST, QUEUE INFO, `/metrics` and the console show.
 
 #![forbid(unsafe_code)]
 
@@ -34,20 +35,20 @@ use command::{CommandId, HostFn};
 
 /// What a command asks of the thread that runs it.
 pub trait Door {
-    /// How a client calls itself.
+    /// The name and the library of a client.
     fn label(&self, client: u64) -> Label;
 
-    /// How far the running command of the current client has come, if it has run before.
+    /// How far the current client's command has come, if it has run before.
     fn take_progress(&mut self) -> Option<Box<Progress>>;
 
-    /// Has the command of the current client, which returns without a reply, run again when other clients were served.
+    /// Runs the current client's command again after other clients were served. The command returns without a reply.
     fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], progress: Box<Progress>);
 
     /// The monotonic clock, in nanoseconds.
     fn now_ns(&mut self) -> u64;
 }
 
-/// How a client calls itself, and the library that it uses, as far as it said so.
+/// What a client said about itself: its name and its library.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Label {
     /// Its name.

@@ -1,26 +1,26 @@
-//! Which elements are searched for.
+//! Which elements a search looks for.
 
 use command::{CommandError, keyword_is};
 use memchr::memmem::Finder;
 
 use crate::id::{has_id, plain_part};
 
-/// What an element is to have.
+/// What an element must contain.
 pub(crate) struct Pattern<'a> {
     wanted: Wanted<'a>,
-    /// What is in every such element.
+    /// Bytes that every such element contains.
     part: Finder<'a>,
 }
 
 enum Wanted<'a> {
-    /// These bytes, anywhere.
+    /// The bytes, anywhere.
     Text,
     /// This id.
     Id(&'a [u8]),
 }
 
 impl<'a> Pattern<'a> {
-    /// What the words `TEXT text` or `ID id` ask for; `None` if they are others.
+    /// What the words `TEXT text` or `ID id` ask for; `None` if `word` is neither.
     pub(crate) fn parse(word: &[u8], value: &'a [u8]) -> Result<Option<Self>, CommandError> {
         let wanted = if keyword_is(word, "text") {
             Wanted::Text
@@ -39,7 +39,7 @@ impl<'a> Pattern<'a> {
         Ok(Some(Pattern { wanted, part: Finder::new(part) }))
     }
 
-    /// Whether an element among these bytes may be one that is wanted.
+    /// Whether these bytes may contain a wanted element.
     pub(crate) fn may_be_in(&self, bytes: &[u8]) -> bool {
         self.part.find(bytes).is_some()
     }

@@ -1,20 +1,20 @@
-//! How a command works a little at a time, and lets other clients in between.
+//! How a command works in slices of time, and lets other clients run in between.
 //!
-//! To search a queue of a million jobs takes a tenth of a second and more, in which nobody else is to wait for its shard. So a command that
-//! searches holds it for a *slice* of at most some [`SLICE_NS`], keeps how far it has come ([`Progress`]) in its session, and runs
-//! again when its thread has served others: as a command does that could not have its shards. Its client gets one reply, and what that
-//! client has sent behind it waits, as behind any command.
+//! Searching a queue of a million jobs takes a tenth of a second or more. Other clients must not wait for its shard
+//! that long. So a command that searches holds the shard for a *slice* of about [`SLICE_NS`], keeps its [`Progress`] in
+//! its session, and runs again after its thread has served others, as a command does whose shards were taken. Its
+//! client gets one reply; what that client has sent behind the command waits, as behind any command.
 //!
-//! In transactions and scripts, which nothing may interrupt, it does everything at once.
+//! In transactions and scripts, which nothing may interrupt, the command does everything at once.
 
 use command::{CommandError, CommandResult};
 use ds::list::Bookmark;
 
 use crate::Ctx;
 
-/// A slice that has taken so long goes no further. What it has begun, a node of a list at most, adds to that.
+/// A slice that has taken this long begins no further step. The last step, at most a node of a list, may exceed it.
 const SLICE_NS: u64 = 40_000;
-/// A slice has at most so many steps, however fast they are.
+/// A slice has at most this many steps, however fast they are.
 const SLICE_STEPS: u32 = 16;
 
 /// How far a command has come.
@@ -22,15 +22,15 @@ const SLICE_STEPS: u32 = 16;
 pub struct Progress {
     /// Where its search is.
     pub(crate) place: Place,
-    /// What it has found, to be replied.
+    /// What it has found so far, for the reply.
     pub(crate) found: Vec<Found>,
-    /// Bytes of that.
+    /// The size of what it has found.
     pub(crate) found_bytes: usize,
     /// Elements that it has removed or moved.
     pub(crate) done: usize,
     /// Elements that it may still move.
     pub(crate) left: Option<usize>,
-    /// For how long it has worked, up to the current slice.
+    /// How long it has worked before the current slice.
     pub(crate) worked_ns: u64,
     /// It has run before.
     pub(crate) is_begun: bool,
@@ -42,9 +42,9 @@ pub(crate) enum Place {
     /// At its beginning.
     #[default]
     Begin,
-    /// So many elements of a list are left, at the end from which workers take.
+    /// In a list: this many elements are left, at the end from which workers take.
     Unread(usize),
-    /// Behind this node of a list, which is yet to be compressed if that is said.
+    /// In a list: behind this node. The flag says that the node is yet to be compressed.
     Behind(Bookmark, bool),
     /// In a sorted set.
     Scored(ScoredPlace),
@@ -53,9 +53,9 @@ pub(crate) enum Place {
 /// A place in a sorted set: behind a member.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ScoredPlace {
-    /// Its score.
+    /// The member's score.
     pub(crate) score: f64,
-    /// Members of this score up to there.
+    /// How many members of this score have been read.
     pub(crate) ties: usize,
     /// The member, if it is known.
     pub(crate) member: Option<Box<[u8]>>,
@@ -77,14 +77,14 @@ pub(crate) enum Position {
     Score(f64),
 }
 
-/// What a step of a search came to.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// There may be more.
     More,
-    /// The step was not made: it is too much for the rest of the slice.
+    /// The step was not made: it would take too long for the rest of the slice.
     Later,
-    /// Nothing is left to be done.
+    /// Nothing is left to do.
     End,
 }
 
@@ -96,13 +96,13 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Whether something was done in it, and what takes longer than most is to wait for the next.
+    /// Whether the slice has made a step: if so, an expensive step has to wait for the next slice.
     pub(crate) fn is_begun(&self) -> bool {
         self.may_pause && self.steps > 0
     }
 }
 
-/// Runs a command by steps, in slices: `step` until there is no more, and then `reply`.
+/// Runs a command in slices: calls `step` until nothing is left to do, and then `reply`.
 pub(crate) fn run(
     ctx: &mut Ctx,
     mut step: impl FnMut(&mut Ctx, &mut Progress, &Slice) -> Result<Step, CommandError>,

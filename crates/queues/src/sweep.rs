@@ -1,10 +1,11 @@
-//! Taking elements out of a queue, for good (`QUEUE REMOVE`) or into another (`QUEUE MOVE`).
+//! Removes elements from a queue (`QUEUE REMOVE`), or moves them to another (`QUEUE MOVE`).
 //!
-//! Elements are met in the order in which workers would take them. In a list a step reads one node. What is wanted in it is removed
-//! in the same step, and put into the other queue, so no element is ever in both or in neither.
+//! Elements are visited in the order in which workers would take them. In a list, a step reads one node, removes what
+//! is wanted, and adds it to the other queue. So no element is ever in both queues or in neither.
 //!
-//! The effects are commands of Redis. `LREM` alone would not do: it removes the first element that equals another, which need not be
-//! the one that was found. So what goes is first marked (`LSET` with a text that no client has sent), and then removed by the mark.
+//! The effects are commands of Redis. `LREM` alone is not enough: it removes the first element that equals the given
+//! one, which may be a different one. So the elements to be removed are first marked (`LSET` with a text that no client
+//! has sent), and then removed by that mark.
 
 use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
 use ds::list::{Bookmark, End, List};
@@ -19,23 +20,23 @@ use crate::ends::{opposite, popping_end};
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
 
-/// Elements of a list that are moved, or members of a sorted set that are looked at, in one step.
+/// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;
 
 /// What is to be done.
 pub(crate) struct Sweep<'a> {
-    /// Where elements are.
+    /// The queue with the elements.
     pub(crate) from: &'a [u8],
-    /// Where they go, if they stay.
+    /// The queue that they are moved to; `None` removes them.
     pub(crate) to: Option<&'a [u8]>,
-    /// Which; all if this is not said.
+    /// Which elements; `None` means all.
     pub(crate) wanted: Option<Pattern<'a>>,
-    /// How many at most.
+    /// The maximum number of elements.
     pub(crate) count: usize,
 }
 
 impl Sweep<'_> {
-    /// Does a part of it.
+    /// Makes one step.
     pub(crate) fn step(
         &self,
         ctx: &mut Ctx,
@@ -79,7 +80,7 @@ impl Sweep<'_> {
         self.wanted.as_ref().is_none_or(|pattern| pattern.matches(element))
     }
 
-    /// Moves what is at the popping end.
+    /// Moves elements from the popping end.
     fn move_first(
         &self,
         store: &mut Store,
@@ -134,7 +135,8 @@ impl Sweep<'_> {
         Ok(if is_last && !rest { Step::End } else { Step::More })
     }
 
-    /// Which elements of a node are wanted, at most so many from `end`: their places, which ascend, and what is to be moved.
+    /// The wanted elements of a node, at most `limit`, counted from `end`: their indexes, ascending, and the payloads
+    /// to be moved.
     fn hits(&self, node: &ds::list::Stretch<'_>, end: End, limit: usize) -> Vec<(usize, Box<[u8]>)> {
         if self.wanted.as_ref().is_some_and(|pattern| !pattern.may_be_in(node.bytes())) {
             return Vec::new();
@@ -152,7 +154,7 @@ impl Sweep<'_> {
         hits
     }
 
-    /// Takes elements out of a node, and puts them where they go.
+    /// Removes elements from a node, and pushes them to the other queue if there is one.
     fn take(
         &self,
         store: &mut Store,
@@ -251,7 +253,7 @@ impl Sweep<'_> {
 }
 
 impl ScoredPlace {
-    /// The rank of what comes behind it.
+    /// The rank of the member behind this place.
     pub(crate) fn rank(&self, zset: ZSetRef<'_>) -> usize {
         let first = zset.score_range(ds::zset::ScoreBound::Inclusive(self.score), MAX).start;
         match &self.member {
@@ -283,7 +285,7 @@ fn push<'e>(
     Ok(())
 }
 
-/// A text that is no element of any client's.
+/// A text that no client has sent as an element.
 fn unused_text(store: &mut Store, key: &[u8]) -> Vec<u8> {
     let random = store.random(key);
     format!("darter:removed:{:016x}{:016x}", random.next_u64(), random.next_u64()).into_bytes()

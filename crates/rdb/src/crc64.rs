@@ -3,14 +3,14 @@
 use crc_fast::CrcAlgorithm::Crc64Redis;
 use crc_fast::{Digest, checksum_combine};
 
-/// The checksum of what `crc` is the checksum of (0: nothing), followed by `bytes`.
+/// Continues the checksum `crc` (0 at the beginning) with `bytes`.
 pub(crate) fn crc64(crc: u64, bytes: &[u8]) -> u64 {
     let mut digest = Digest::new_with_init_state(Crc64Redis, crc);
     digest.update(bytes);
     digest.finalize()
 }
 
-/// The checksum of two pieces one after the other, of which these are the checksums; the second is so long.
+/// The checksum of two pieces together, from the checksums of each and the length of the second.
 pub(crate) fn combined(first: u64, second: u64, second_len: u64) -> u64 {
     checksum_combine(Crc64Redis, first, second, second_len)
 }

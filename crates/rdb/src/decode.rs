@@ -1,4 +1,4 @@
-//! Reading a value of any encoding, part by part.
+//! Reads a value of any encoding, part by part.
 
 use std::io::Read;
 
@@ -10,42 +10,42 @@ use crate::packed::{Element, Packed, integers};
 use crate::reader::Reader;
 use crate::stream;
 
-/// A part of a value, in the order in which they are read.
+/// A part of a value. Parts come in the order of the file.
 #[derive(Debug)]
 pub enum Part<'a> {
-    /// The whole of a string.
+    /// A whole string.
     Str(Vec<u8>),
     /// The next element of a list.
     Element(&'a [u8]),
     /// A member of a set.
     Member(&'a [u8]),
-    /// A member of a sorted set and its score, which is not NaN.
+    /// A member of a sorted set, and its score, which is not NaN.
     Scored(&'a [u8], f64),
-    /// A field of a hash, its value, and when it expires.
+    /// A field of a hash, its value, and its expiry.
     Field(&'a [u8], &'a [u8], Option<i64>),
-    /// An entry of a stream, and whether it is to begin a node.
+    /// An entry of a stream.
     Entry {
-        /// Its id, larger than those before.
+        /// The id, which is larger than those before.
         id: StreamId,
         /// Field, value, field, value …, at least one pair.
         pairs: &'a [&'a [u8]],
-        /// Entries that follow may have its fields, which takes no memory.
+        /// Whether it begins a node. Entries with the same fields may follow, which then take no memory for them.
         begins_node: bool,
     },
-    /// An entry of a stream with the fields of the one that began the node.
+    /// An entry of a stream with the fields of the entry that began the node.
     SameFields {
-        /// Its id, larger than those before.
+        /// The id, which is larger than those before.
         id: StreamId,
-        /// As many as that has fields.
+        /// One value for each field.
         values: &'a [&'a [u8]],
     },
-    /// What the log of a stream counts; after its entries, with which it agrees.
+    /// The counters of a stream. They come after its entries and agree with them.
     LogEnd {
-        /// The largest id that was ever given.
+        /// The largest id that was ever assigned.
         last_id: StreamId,
         /// The largest id that was deleted.
         max_deleted_id: StreamId,
-        /// Entries that were ever added.
+        /// How many entries were ever added.
         entries_added: i64,
     },
     /// A group of a stream.
@@ -54,15 +54,15 @@ pub enum Part<'a> {
         name: &'a [u8],
         /// The group.
         group: Box<Group>,
-        /// Else how much it has read is to be found out from its last id.
+        /// Whether the group says how many entries it has read. If not, that must be computed from its last id.
         counts_reads: bool,
     },
 }
 
-/// Takes the parts of a value; false for one that it has already, which ends the reading with an error.
+/// Receives the parts of a value. Returns false for a part that it has already; that ends reading with an error.
 pub type Build<'b> = dyn FnMut(Part<'_>) -> bool + 'b;
 
-/// Reads a value of type `value_type` and hands its parts, which may be none, to `build`.
+/// Reads a value of type `value_type`. Passes its parts, perhaps none, to `build`.
 pub fn read_value<R: Read>(
     reader: &mut Reader<R>,
     value_type: ValueType,
@@ -122,7 +122,7 @@ pub fn read_value<R: Read>(
     }
 }
 
-/// Why a packed string, or a part, is refused.
+/// Why a packed string or a part is refused.
 pub(crate) type Refused = &'static str;
 
 pub(crate) const DUPLICATE: Refused = "an element occurs twice";
@@ -133,7 +133,7 @@ fn add(build: &mut Build, part: Part) -> Result<(), Refused> {
     if build(part) { Ok(()) } else { Err(DUPLICATE) }
 }
 
-/// A count, and so many strings.
+/// Reads a count, and so many strings.
 fn each_string<R: Read>(
     reader: &mut Reader<R>,
     build: &mut Build,
@@ -196,7 +196,7 @@ fn each_expiring_field<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Re
     Ok(())
 }
 
-/// When a field expires: later times do not exist in Redis either.
+/// The expiry of a field. Redis does not accept later times either.
 fn time(at_ms: u64) -> Result<Option<i64>, Refused> {
     if at_ms < TIME_END { Ok(Some(at_ms as i64)) } else { Err(NOT_A_TIME) }
 }
@@ -219,7 +219,7 @@ fn scored<R: Read>(
     Ok(())
 }
 
-/// A score as it was written before version 8.
+/// A score in the format before version 8.
 fn text_score<R: Read>(reader: &mut Reader<R>) -> Result<f64, Error> {
     let offset = reader.offset();
     match reader.byte()? {
@@ -237,7 +237,7 @@ fn text_score<R: Read>(reader: &mut Reader<R>) -> Result<f64, Error> {
     }
 }
 
-/// A string that `walk` takes apart.
+/// Reads a packed string; `walk` splits it.
 pub(crate) fn packed<R: Read>(
     reader: &mut Reader<R>,
     build: &mut Build,

@@ -1,4 +1,4 @@
-//! Writing values and files, with the encodings that the version knows that is asked for.
+//! Writes values and files, with the encodings that the requested version has.
 
 use std::io::{self, Read, Write};
 
@@ -8,65 +8,66 @@ use crate::lzf::Compressor;
 use crate::packed::listpack;
 use crate::{VERSION, VERSION_OF_7_2};
 
-/// Bytes collected before they are written, and what is written at once.
+/// How many bytes are collected for one write.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// The shortest string that is compressed, and by how much it has to become shorter.
+/// The shortest string that is compressed, and how many bytes that must save.
 const COMPRESSED_BYTES_MIN: usize = 21;
 const COMPRESSION_GAIN_MIN: usize = 4;
-/// Bytes of a list's node; an element that does not fit is a node by itself.
+/// The most bytes in a node of a list. A larger element is a node of its own.
 const NODE_BYTES_MAX: usize = 8 * 1024;
 
-/// How things are encoded.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
-    /// Strings are compressed where that makes them shorter.
+    /// Strings are compressed if that makes them shorter.
     pub compresses: bool,
-    /// Who knows this version can read it, but for fields that expire.
+    /// The version. Its readers can read everything except expiring fields.
     pub version: u32,
-    /// Fields of hashes keep their expiry, so nobody before Redis 7.4 reads such a hash. Without it they stay for ever.
+    /// Fields of hashes keep their expiry. Only Redis from 7.4 on can read such hashes. Without this, the fields do not
+    /// expire.
     pub expires_fields: bool,
 }
 
 impl Style {
-    /// The style that all known servers read.
+    /// The format that all known servers can read.
     pub fn of(compresses: bool) -> Style {
         Style { compresses, version: VERSION, expires_fields: true }
     }
 
-    /// How streams are encoded.
+    /// The type of streams.
     pub fn stream_type(self) -> ValueType {
         if self.version >= VERSION_OF_7_2 { ValueType::Stream3 } else { ValueType::Stream2 }
     }
 
-    /// Whether there is [`ValueType::SetListpack`].
+    /// Whether [`ValueType::SetListpack`] may be used.
     pub fn packs_sets(self) -> bool {
         self.version >= VERSION_OF_7_2
     }
 }
 
-/// Writes to `out`, which it alone may write to, in large pieces.
+/// Writes to `out` in large pieces. Nobody else may write there.
 #[derive(Debug)]
 pub struct Encoder<W> {
     out: W,
     buffer: Vec<u8>,
     written: u64,
-    /// Of what was written, if somebody wants it.
+    /// The checksum of what was written, if it is computed.
     checksum: u64,
     sums: bool,
     style: Style,
     compressor: Option<Compressor>,
-    /// A compressed string, and a listpack.
+    /// Buffers for a compressed string and a listpack.
     compressed: Vec<u8>,
     pack: Vec<u8>,
 }
 
 impl<W: Write> Encoder<W> {
-    /// Encodes for all known servers.
+    /// Encodes in the format that all known servers can read.
     pub fn new(out: W, compresses: bool) -> Self {
         Encoder::styled(out, Style::of(compresses))
     }
 
-    /// Encodes in this style.
+    /// Encodes in this format.
     pub fn styled(out: W, style: Style) -> Self {
         Encoder {
             out,
@@ -81,27 +82,27 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// The same, but nobody asks for a checksum.
+    /// Encodes in this format, without a checksum.
     pub fn unsummed(out: W, style: Style) -> Self {
         Encoder { sums: false, ..Encoder::styled(out, style) }
     }
 
-    /// Bytes encoded so far.
+    /// How many bytes were encoded.
     pub fn offset(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// How it encodes.
+    /// The format.
     pub fn style(&self) -> Style {
         self.style
     }
 
-    /// What is written to.
+    /// The output.
     pub fn output(&self) -> &W {
         &self.out
     }
 
-    /// Writes what is left, and gives the output back.
+    /// Writes the remaining bytes, and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
@@ -115,7 +116,7 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.buffer.len() + bytes.len() <= BUFFER_BYTES {
             self.buffer.extend_from_slice(bytes);
@@ -131,7 +132,7 @@ impl<W: Write> Encoder<W> {
         self.out.write_all(bytes)
     }
 
-    /// Of these bytes, or of those collected.
+    /// Adds these bytes to the checksum, or (`None`) the collected ones.
     fn add_to_checksum(&mut self, bytes: Option<&[u8]>) {
         if self.sums {
             self.checksum = crc64(self.checksum, bytes.unwrap_or(&self.buffer));
@@ -154,7 +155,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// A string: an integer in binary, others as they are or compressed.
+    /// A string: an integer in binary form, others compressed or as they are.
     pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
         // The longest text of an integer that takes less in binary.
         if text.len() <= 11
@@ -183,7 +184,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Writes `text` compressed, unless that does not make it shorter.
+    /// Writes `text` compressed. False if that does not make it shorter.
     fn compressed(&mut self, text: &[u8]) -> io::Result<bool> {
         let Some(compressor) = &mut self.compressor else { return Ok(false) };
         let mut compressed = std::mem::take(&mut self.compressed);
@@ -202,12 +203,13 @@ impl<W: Write> Encoder<W> {
 
     // ---- values ---------------------------------------------------------------------------------------------
 
-    /// The type of the value that is written next; in a file the key goes between the two.
+    /// The type of the next value. In a file the key comes between the two.
     pub fn value_type(&mut self, value_type: ValueType) -> io::Result<()> {
         self.bytes(&[value_type as u8])
     }
 
-    /// A count and `strings`: the members of a [`ValueType::Set`], or field and value in turn of a [`ValueType::Hash`].
+    /// A count and strings: the members of a [`ValueType::Set`], or the fields and values of a [`ValueType::Hash`] in
+    /// turn.
     pub fn strings(&mut self, count: usize, strings: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         self.length(count as u64)?;
         for string in strings {
@@ -216,7 +218,8 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// The fields of a [`ValueType::HashExpiring`], their values, and when they expire, which is never before `earliest`.
+    /// The fields of a [`ValueType::HashExpiring`], their values and their expiries, none of which is before
+    /// `earliest`.
     pub fn expiring_fields<'a>(
         &mut self,
         earliest: i64,
@@ -228,7 +231,7 @@ impl<W: Write> Encoder<W> {
         fields.try_for_each(|(field, value, expiry)| self.expiring_field(earliest, field, value, expiry))
     }
 
-    /// One of them.
+    /// One such field.
     pub fn expiring_field(
         &mut self,
         earliest: i64,
@@ -254,13 +257,13 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// One of them.
+    /// One such member.
     pub fn scored_member(&mut self, member: &[u8], score: f64) -> io::Result<()> {
         self.string(member)?;
         self.bytes(&score.to_le_bytes())
     }
 
-    /// The ascending `integers` of a [`ValueType::SetIntset`].
+    /// The integers of a [`ValueType::SetIntset`], which must be ascending.
     pub fn intset(&mut self, integers: &[i64]) -> io::Result<()> {
         let fits = |min: i64, max: i64| integers.iter().all(|number| (min..=max).contains(number));
         let width = match () {
@@ -276,8 +279,8 @@ impl<W: Write> Encoder<W> {
         self.packed(pack)
     }
 
-    /// The items of a [`ValueType::HashListpack`], [`ValueType::ZSetListpack`] or [`ValueType::SetListpack`], in all well below
-    /// 4 GiB.
+    /// The items of a [`ValueType::HashListpack`], [`ValueType::ZSetListpack`] or [`ValueType::SetListpack`]. Together
+    /// they must be well below 4 GiB.
     pub fn listpack(&mut self, items: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         let mut pack = std::mem::take(&mut self.pack);
         pack.clear();
@@ -338,7 +341,7 @@ impl<W: Write> Encoder<W> {
         self.bytes(format!("{:04}", self.style.version).as_bytes())
     }
 
-    /// Something about the file.
+    /// A field of information about the file.
     pub fn aux(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
         self.bytes(&[OP_AUX])?;
         self.string(name.as_bytes())?;
@@ -351,7 +354,7 @@ impl<W: Write> Encoder<W> {
         self.string(code)
     }
 
-    /// The database of the keys that follow, and how many they are, in all and with an expiry.
+    /// The database of the following keys, how many keys it has, and how many of them expire.
     pub fn database(&mut self, db: u32, key_count: u64, volatile_count: u64) -> io::Result<()> {
         self.select(db)?;
         self.bytes(&[OP_RESIZEDB])?;
@@ -359,40 +362,40 @@ impl<W: Write> Encoder<W> {
         self.length(volatile_count)
     }
 
-    /// When the key that is written next expires.
+    /// The expiry of the next key.
     pub fn expiry(&mut self, at_ms: i64) -> io::Result<()> {
         self.bytes(&[OP_EXPIRETIME_MS])?;
         self.bytes(&at_ms.to_le_bytes())
     }
 
-    /// What memcached's clients attach to the key that is written next; before its expiry.
+    /// The marks of memcached's clients on the next key. They come before its expiry.
     pub fn marks(&mut self, text: &str) -> io::Result<()> {
         self.aux(MARKS_AUX, text.as_bytes())
     }
 
-    /// When the elements of the queue came that is written next; before its expiry.
+    /// When the elements of the next key, a queue, arrived. This comes before its expiry.
     pub fn arrivals(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.aux(ARRIVALS_AUX, bytes)
     }
 
-    /// For how long nobody has used the key that is written next.
+    /// For how many seconds the next key was not used.
     pub fn idle(&mut self, seconds: u64) -> io::Result<()> {
         self.bytes(&[OP_IDLE])?;
         self.length(seconds)
     }
 
-    /// How often the key that is written next is used.
+    /// The access counter of the next key.
     pub fn frequency(&mut self, counter: u8) -> io::Result<()> {
         self.bytes(&[OP_FREQ, counter])
     }
 
-    /// Says of which database the keys are that follow.
+    /// The database of the following keys.
     pub fn select(&mut self, db: u32) -> io::Result<()> {
         self.bytes(&[OP_SELECTDB])?;
         self.length(u64::from(db))
     }
 
-    /// What another encoder wrote: `from` reads all of it, this is its checksum, and it is so long.
+    /// Appends what another encoder wrote: reads all of `from`, which has this checksum and length.
     pub fn append(&mut self, from: &mut impl Read, (checksum, len): (u64, u64)) -> io::Result<()> {
         self.flush()?;
         if io::copy(from, &mut self.out)? != len {
@@ -403,13 +406,13 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// Writes what is left, and gives the output back with what [`Encoder::append`] wants to know.
+    /// Writes the remaining bytes. Returns the output, and checksum and length for [`Encoder::append`].
     pub fn into_piece(mut self) -> io::Result<(W, (u64, u64))> {
         self.flush()?;
         Ok((self.out, (self.checksum, self.written)))
     }
 
-    /// The end of a file; with the checksum of all of it if `has_checksum`.
+    /// The end of a file, with its checksum if `has_checksum`.
     pub fn end(&mut self, has_checksum: bool) -> io::Result<()> {
         self.bytes(&[OP_EOF])?;
         self.flush()?;
@@ -419,12 +422,13 @@ impl<W: Write> Encoder<W> {
 }
 
 impl Encoder<Vec<u8>> {
-    /// Encodes for others to write: nobody asks for a checksum.
+    /// Encodes into chunks that others write, without a checksum.
     pub fn of_chunks(style: Style) -> Self {
         Encoder::unsummed(Vec::new(), style)
     }
 
-    /// Adds what `encode` encodes to `chunk`. Inside, [`Encoder::offset`] counts from the beginning of the chunk.
+    /// Appends to `chunk` what `encode` encodes. Inside `encode`, [`Encoder::offset`] counts from the beginning of the
+    /// chunk.
     pub fn add_to<R>(&mut self, chunk: &mut Vec<u8>, encode: impl FnOnce(&mut Self) -> io::Result<R>) -> R {
         self.out = std::mem::take(chunk);
         self.written = self.out.len() as u64;
@@ -434,7 +438,7 @@ impl Encoder<Vec<u8>> {
     }
 }
 
-/// Whether an element of a list is a node by itself.
+/// Whether an element of a list is a node of its own.
 fn is_node(element: &[u8]) -> bool {
     listpack::element_bytes_max(element) > NODE_BYTES_MAX
 }
@@ -445,7 +449,7 @@ struct Nodes<I: Iterator> {
 }
 
 impl<E: AsRef<[u8]>, I: Iterator<Item = E>> Nodes<I> {
-    /// Shows the elements of the next node to `visit` and counts them.
+    /// Passes the elements of the next node to `visit`. Returns their number.
     fn next(&mut self, mut visit: impl FnMut(E)) -> Option<usize> {
         let first = self.elements.next()?;
         let (mut count, mut bytes) = (1, listpack::element_bytes_max(first.as_ref()));

@@ -1,52 +1,52 @@
-//! What may be wrong with a dump, and where.
+//! What may be wrong with a dump, and at which offset.
 
 use std::io;
 
-/// What is wrong.
+/// What is wrong with a dump.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
     /// The input cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The input ends in the middle of something.
+    /// The input ends too early.
     #[error("unexpected end")]
     Truncated,
-    /// It is no dump, or of a version that is not known.
+    /// It is not a dump, or its version is unknown.
     #[error("not a dump of a known version")]
     Version,
-    /// It is of a later version than is read.
+    /// Its version is too new.
     #[error("a dump of version {version}{of}: Darter reads up to {max}")]
     NewerVersion {
         /// The version.
         version: u32,
-        /// Whose numbers these are.
+        /// The program that counts these versions.
         of: &'static str,
-        /// The last one that is read.
+        /// The last version that can be read.
         max: u32,
     },
-    /// The checksum says that it was changed.
+    /// The checksum does not match.
     #[error("wrong checksum")]
     Checksum,
     /// It contradicts the format.
     #[error("{0}")]
     Corrupt(&'static str),
-    /// A library of functions that is none.
+    /// A library of functions is invalid.
     #[error("a library of functions cannot be loaded: {0}")]
     Library(String),
-    /// A type of value or an opcode that cannot be read, for the reason given.
+    /// A type of value or an opcode is not supported.
     #[error("{what} (type {code}{})", of_key(key.as_deref()))]
     Unsupported {
         /// Its byte.
         code: u8,
         /// What it is.
         what: &'static str,
-        /// The key whose value it is.
+        /// The key of the value.
         key: Option<Vec<u8>>,
     },
 }
 
 impl Error {
-    /// The same in the value of this key.
+    /// Adds the key of the value to the error.
     #[must_use]
     pub fn in_value_of(mut self, of: &[u8]) -> Error {
         if let Why::Unsupported { key: key @ None, .. } = &mut self.why {
@@ -67,8 +67,8 @@ fn of_key(key: Option<&[u8]>) -> String {
 #[derive(Debug, thiserror::Error)]
 #[error("{why} at offset {offset}")]
 pub struct Error {
-    /// Where: bytes from the beginning. Of something wrong inside a packed string, the beginning of that.
+    /// The position in bytes. For an error inside a packed string, the beginning of that string.
     pub offset: u64,
-    /// What.
+    /// The reason.
     pub why: Why,
 }

@@ -1,7 +1,7 @@
-//! Reading a file item by item.
+//! Reads a file item by item.
 //!
-//! Who goes over a file by [`FileReader::skip_value`] learns where its items begin, and others can read them then: the bytes
-//! from one item to another are a part of a file.
+//! A caller that skips values ([`FileReader::skip_value`]) learns where items begin. Others can then read the bytes
+//! between two items as a part of a file.
 
 use std::io::Read;
 
@@ -12,41 +12,41 @@ use crate::format::*;
 use crate::reader::Reader;
 use crate::skip::skip_value;
 
-/// What a file consists of.
+/// A part of a file.
 #[derive(Debug)]
 pub enum Item {
-    /// The keys that follow are of this database.
+    /// The database of the following keys.
     Database(u64),
-    /// How many keys the database has about, in all and with an expiry.
+    /// About how many keys the database has, and how many of them expire.
     Sizes(u64, u64),
-    /// Something about the file: name and value.
+    /// A field of information about the file: name and value.
     Aux(Vec<u8>, Vec<u8>),
-    /// Where a library of functions stands, and its code.
+    /// The position and code of a library of functions.
     Library(u64, Vec<u8>),
-    /// A key; [`FileReader::value`] reads its value and has to be called before the next item is read.
+    /// A key. Its value must be read with [`FileReader::value`] before the next item.
     Key(KeyItem),
-    /// The end.
+    /// The end of the file.
     End,
 }
 
-/// A key and what is said about it.
+/// A key and its properties.
 #[derive(Debug)]
 pub struct KeyItem {
     /// The key.
     pub key: Vec<u8>,
-    /// Where it stands.
+    /// The position of the key.
     pub offset: u64,
-    /// How its value is encoded.
+    /// The type of its value.
     pub value_type: ValueType,
-    /// When it expires, in milliseconds since 1970.
+    /// The expiry, in milliseconds since 1970.
     pub expiry_ms: Option<i64>,
-    /// For how long nobody has used it.
+    /// For how many seconds it was not used.
     pub idle_seconds: Option<u64>,
     /// Its logarithmic access counter.
     pub frequency: Option<u8>,
-    /// What memcached's clients attached to it, as it was written.
+    /// The marks of memcached's clients, as text.
     pub marks: Option<Vec<u8>>,
-    /// When the elements of a queue came, if it says so.
+    /// When the elements of a queue arrived, if that is stored.
     pub arrivals: Option<Vec<u8>>,
 }
 
@@ -54,15 +54,15 @@ pub struct KeyItem {
 #[derive(Debug)]
 pub struct FileReader<R> {
     reader: Reader<R>,
-    /// None of a part, which ends with an item.
+    /// The version of a file; `None` for a part, which ends after any item.
     version: Option<u32>,
     family: Family,
     verifies: bool,
-    /// What stood at the end.
+    /// The checksum at the end of the file.
     stored_checksum: u64,
 }
 
-/// The checksum of some bytes.
+/// A checksum, and the number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Checksum {
     crc: u64,
@@ -70,24 +70,24 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Of these bytes.
+    /// The checksum of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Checksum { crc: crc64(0, bytes), len: bytes.len() as u64 }
     }
 
-    /// As it is written.
+    /// The number that is written.
     pub fn value(self) -> u64 {
         self.crc
     }
 
-    /// Of the same bytes with `others` behind them.
+    /// The checksum of the same bytes followed by `others`.
     pub fn then(self, others: Checksum) -> Self {
         Checksum { crc: combined(self.crc, others.crc, others.len), len: self.len + others.len }
     }
 }
 
 impl<R: Read> FileReader<R> {
-    /// Reads the beginning of a file. The checksum at the end is compared if there is one and `verifies`.
+    /// Reads the head of a file. If `verifies`, the checksum at the end is compared, if there is one.
     pub fn new(source: R, verifies: bool) -> Result<Self, Error> {
         let mut reader = Reader::at(source, 0, verifies);
         let head: [u8; 9] = reader.array()?;
@@ -95,39 +95,40 @@ impl<R: Read> FileReader<R> {
         Ok(FileReader { reader, version: Some(version), family, verifies, stored_checksum: 0 })
     }
 
-    /// Reads whole items from a part of a file that begins at `offset`. `sums` if [`FileReader::sum`] will be asked.
+    /// Reads whole items from a part of a file that begins at `offset`. `sums`: whether [`FileReader::sum`] will be
+    /// called.
     pub fn of_part(source: R, offset: u64, sums: bool) -> Self {
         let reader = Reader::at(source, offset, sums);
         FileReader { reader, version: None, family: Family::Redis, verifies: false, stored_checksum: 0 }
     }
 
-    /// The same of a file of this family.
+    /// Sets the family of the file that the part belongs to.
     pub fn of_family(self, family: Family) -> Self {
         FileReader { family, ..self }
     }
 
-    /// Who numbered the types in it.
+    /// The family of the file.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Where the next item begins.
+    /// The position of the next item.
     pub fn offset(&self) -> u64 {
         self.reader.offset()
     }
 
-    /// What is read from; it is ahead of the items.
+    /// The source. It is ahead of the items.
     pub fn source_mut(&mut self) -> &mut R {
         self.reader.source_mut()
     }
 
-    /// The checksum of what was read of a part that began at `offset`.
+    /// The checksum of the part that was read, which began at `offset`.
     pub fn sum(&mut self, offset: u64) -> Checksum {
         Checksum { crc: self.reader.checksum(), len: self.reader.offset() - offset }
     }
 
-    /// At the end of a file that was not verified: an error if there is a checksum and it is not that of all before the
-    /// [`Item::End`], which `sum` is.
+    /// Checks a file that was not verified while it was read. `sum`: the checksum of everything before [`Item::End`].
+    /// Fails if the file has another one.
     pub fn verify(&self, sum: Checksum) -> Result<(), Error> {
         if self.stored_checksum != 0 && self.stored_checksum != sum.then(Checksum::of(&[OP_EOF])).crc {
             return Err(self.reader.error(self.offset() - 8, Why::Checksum));
@@ -207,12 +208,12 @@ impl<R: Read> FileReader<R> {
         }
     }
 
-    /// Reads the value of the key that was the last item.
+    /// Reads the value of the last key.
     pub fn value(&mut self, value_type: ValueType, build: &mut Build) -> Result<(), Error> {
         read_value(&mut self.reader, value_type, build)
     }
 
-    /// Goes over it instead. What is wrong inside of it is not noticed if that makes no difference to where it ends.
+    /// Skips the value of the last key. Errors inside it are not found if they do not affect where it ends.
     pub fn skip_value(&mut self, value_type: ValueType) -> Result<(), Error> {
         skip_value(&mut self.reader, value_type)
     }
@@ -232,13 +233,13 @@ impl<R: Read> FileReader<R> {
     }
 }
 
-/// What a module said about itself; its parts say how long they are.
+/// Skips a module's own data. Its parts have lengths.
 fn skip_module_aux<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     reader.length()?;
     skip_module_fields(reader)
 }
 
-/// What modules said about a key.
+/// Skips modules' data about a key.
 fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     for _ in 0..reader.length()? {
         reader.array::<4>()?;
@@ -260,12 +261,12 @@ fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
         }
     }
 }
-/// Something stands where a key is due.
+/// The error for an opcode where a key should be.
 fn no_key(code: u8) -> Why {
     Why::Unsupported { code, what: "an opcode where a key is expected", key: None }
 }
 
-/// The same, said of a key.
+/// Adds the key to an error.
 fn about(key: Vec<u8>, mut why: Why) -> Why {
     if let Why::Unsupported { key: of, .. } = &mut why {
         *of = Some(key);

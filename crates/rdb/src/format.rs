@@ -5,10 +5,10 @@ use ds::Kind;
 use crate::error::Why;
 use crate::{VALKEY_VERSION_MAX, VERSION_MAX};
 
-/// Who numbers types and opcodes: since Redis 7.4 and Valkey 9 they have given some numbers different meanings.
+/// Numbers of types and opcodes differ between Redis and Valkey since Redis 7.4 and Valkey 9.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Family {
-    /// Redis; up to version 11 Valkey, too.
+    /// Redis, and Valkey up to version 11.
     #[default]
     Redis,
     /// Valkey from version 80 on.
@@ -16,7 +16,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// What a file begins with, if it is one that is read: the family and the version.
+    /// The family and the version of a file with this head, if it can be read.
     pub(crate) fn of_head(head: &[u8; 9]) -> Result<(Family, u32), Why> {
         let (family, digits, max) = match (head.strip_prefix(MAGIC), head.strip_prefix(VALKEY_MAGIC)) {
             (Some(digits), _) => (Family::Redis, digits, VERSION_MAX),
@@ -36,7 +36,7 @@ impl Family {
     }
 }
 
-/// How a value is encoded, by the byte before it.
+/// The format of a value, by the byte before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ValueType {
@@ -64,7 +64,7 @@ pub enum ValueType {
     HashZiplist = 13,
     /// Elements in several ziplists.
     ListQuicklist = 14,
-    /// A stream without what it counts.
+    /// A stream with few counters.
     Stream = 15,
     /// Fields and values in a listpack.
     HashListpack = 16,
@@ -76,7 +76,7 @@ pub enum ValueType {
     Stream2 = 19,
     /// Members in a listpack.
     SetListpack = 20,
-    /// A stream, and when its consumers were active.
+    /// A stream with the time of each consumer's last activity.
     Stream3 = 21,
     /// Fields, values, and when they expire, one by one, as Valkey writes them.
     HashExpiringEach = 22,
@@ -84,14 +84,14 @@ pub enum ValueType {
     HashExpiring = 24,
     /// Fields and values, and when they expire, in a listpack.
     HashExpiringListpack = 25,
-    /// A stream, and what its producers sent last.
+    /// A stream with the last messages of its producers.
     Stream4 = 26,
-    /// The same, and pending entries that no consumer has.
+    /// The same, with pending entries that have no consumer.
     Stream5 = 27,
 }
 
 impl ValueType {
-    /// The type to which the family gives this number.
+    /// The type with this number in the family.
     pub fn from_code(code: u8, family: Family) -> Result<ValueType, Why> {
         use ValueType::*;
         let known = [
@@ -134,7 +134,7 @@ impl ValueType {
         })
     }
 
-    /// What it encodes.
+    /// The kind of value.
     pub fn kind(self) -> Kind {
         use ValueType::*;
         match self {
@@ -149,37 +149,37 @@ impl ValueType {
     }
 }
 
-/// What a file begins with; four digits of the version follow, or three.
+/// The beginning of a file; three or four digits of the version follow.
 pub(crate) const MAGIC: &[u8; 5] = b"REDIS";
 const VALKEY_MAGIC: &[u8; 6] = b"VALKEY";
 /// The first version with a checksum at the end.
 pub(crate) const VERSION_OF_CHECKSUM: u32 = 5;
 
-/// How the top two bits of a length say how long it is, and the two longer ones.
+/// The top two bits of a length, which say how long it is; and the bytes of the two longer ones.
 pub(crate) const LENGTH_6_BITS: u8 = 0b00;
 pub(crate) const LENGTH_14_BITS: u8 = 0b01;
 pub(crate) const LENGTH_32_BITS: u8 = 0x80;
 pub(crate) const LENGTH_64_BITS: u8 = 0x81;
-/// The top two bits of a string that is not just a length and its bytes; the rest says what it is.
+/// The top two bits of a special string. The other bits say which kind.
 pub(crate) const SPECIAL: u8 = 0b11;
 pub(crate) const SPECIAL_I8: u8 = 0;
 pub(crate) const SPECIAL_I16: u8 = 1;
 pub(crate) const SPECIAL_I32: u8 = 2;
 pub(crate) const SPECIAL_LZF: u8 = 3;
 
-/// The length byte of text scores that are no text.
+/// Length bytes of text scores that stand for special values.
 pub(crate) const SCORE_NAN: u8 = 253;
 pub(crate) const SCORE_INFINITY: u8 = 254;
 pub(crate) const SCORE_NEGATIVE_INFINITY: u8 = 255;
 
-/// Fields of a hash expire before this time.
+/// Fields of hashes must expire before this time.
 pub(crate) const TIME_END: u64 = 1 << 48;
 
-/// What a node of a [`ValueType::ListQuicklist2`] holds.
+/// The formats of a node in a [`ValueType::ListQuicklist2`].
 pub(crate) const NODE_PLAIN: u64 = 1;
 pub(crate) const NODE_LISTPACK: u64 = 2;
 
-/// In Valkey: of slots that are being moved.
+/// In Valkey: about slots that are being moved.
 pub(crate) const OP_KEY_META: u8 = 243;
 pub(crate) const OP_SLOT_INFO: u8 = 244;
 pub(crate) const OP_FUNCTION2: u8 = 245;
@@ -194,13 +194,12 @@ pub(crate) const OP_EXPIRETIME: u8 = 253;
 pub(crate) const OP_SELECTDB: u8 = 254;
 pub(crate) const OP_EOF: u8 = 255;
 
-/// The name under which what memcached's clients attach to the next key stands among what is said about a file. Redis, which
-/// does not know it, goes over it.
+/// The name of the field with memcached's marks on the next key. Redis skips fields that it does not know.
 pub(crate) const MARKS_AUX: &str = "darter-memcached";
-/// The field that says when the elements of a queue came, which follows.
+/// The name of the field that says when the elements of the next key, a queue, arrived.
 pub(crate) const ARRIVALS_AUX: &str = "darter-arrivals";
 
-/// What the fields of a module begin with.
+/// The numbers that begin fields of a module.
 pub(crate) const MODULE_EOF: u64 = 0;
 pub(crate) const MODULE_SINT: u64 = 1;
 pub(crate) const MODULE_UINT: u64 = 2;

@@ -1,26 +1,26 @@
-//! Checksummed frames, in which the items of a snapshot stand in Darter's own format.
+//! Checksummed frames, which contain the items of a snapshot in Darter's own format.
 //!
 //! ```text
 //! part:   "DARTERPT"  id of the snapshot(8, LE)  number of the part(4, LE)  ( frame )*
 //! frame:  length(4, LE; 1 to 1 MiB)  crc64 of length and content(8, LE)  content
 //! ```
 //!
-//! The contents of the frames of a part, one after the other, are whole items. How long a part is says the manifest
-//! ([`crate::Manifest`]), so that nothing can be missing at its end.
+//! The contents of a part's frames, one after the other, are whole items. The manifest ([`crate::Manifest`]) contains
+//! the length of each part, so a missing end is noticed.
 
 use std::io::{self, ErrorKind, Read, Write};
 
 use crate::crc64::crc64;
 use crate::error::{Error, Why};
 
-/// What is in a frame at most.
+/// The most bytes of content in a frame.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"DARTERPT";
 const PART_HEAD_BYTES: usize = 20;
 const FRAME_HEAD_BYTES: usize = 12;
 
-/// What a part begins with.
+/// The head of a part.
 pub fn part_head(id: u64, number: u32) -> [u8; PART_HEAD_BYTES] {
     let mut head = [0; PART_HEAD_BYTES];
     head[..8].copy_from_slice(MAGIC);
@@ -29,7 +29,7 @@ pub fn part_head(id: u64, number: u32) -> [u8; PART_HEAD_BYTES] {
     head
 }
 
-/// Writes a frame for each megabyte of `content`; the bytes written.
+/// Writes a frame for each megabyte of `content`; returns the number of bytes written.
 pub fn write_frames(content: &[u8], out: &mut impl Write) -> io::Result<u64> {
     let mut written = 0;
     for content in content.chunks(FRAME_BYTES_MAX) {
@@ -49,35 +49,35 @@ fn frame_head(content: &[u8]) -> [u8; FRAME_HEAD_BYTES] {
     head
 }
 
-/// Reads what is in the frames of a part.
+/// Reads the content of the frames of a part.
 ///
 /// Its errors are [`Error`]s inside of [`io::Error`]s: see [`FrameReader::located`].
 #[derive(Debug)]
 pub struct FrameReader<R> {
     source: R,
-    /// What the part must begin with; none when that was read.
+    /// The expected head of the part, until it is read.
     head: Option<[u8; PART_HEAD_BYTES]>,
-    /// Of the part, as the manifest says.
+    /// The length of the part, from the manifest.
     length: u64,
-    /// Bytes read of the part.
+    /// How many bytes of the part are read.
     offset: u64,
-    /// The content of a frame, and what of it was handed out.
+    /// The content of a frame, and how much of it was passed on.
     frame: Vec<u8>,
     at: usize,
-    /// For each frame that was read: where its content begins among all contents, and where in the part.
+    /// The positions of each frame's content, in the content of all frames and in the part.
     places: Vec<(u64, u64)>,
     content_bytes: u64,
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads the part with this number of a snapshot; it must be so long.
+    /// Reads the part with this number of a snapshot. It must have this length.
     pub fn new(source: R, id: u64, number: u32, length: u64) -> Self {
         let head = Some(part_head(id, number));
         let (frame, places) = (Vec::new(), Vec::new());
         FrameReader { source, head, length, offset: 0, frame, at: 0, places, content_bytes: 0 }
     }
 
-    /// An error of whoever reads items from here, with its place in the part.
+    /// Converts an error's position in the content to a position in the part.
     pub fn located(&self, error: Error) -> Error {
         let why = match error.why {
             Why::Io(cause) => match cause.downcast::<Error>() {
@@ -94,7 +94,7 @@ impl<R: Read> FrameReader<R> {
         Error { offset, why }
     }
 
-    /// Reads what there is of `count` bytes.
+    /// Reads `count` bytes, or fewer at the end.
     fn read_some(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count);
         (&mut self.source).take(count as u64).read_to_end(&mut bytes)?;

@@ -11,11 +11,11 @@
 //! value:    a string, or a count of strings, or a string that holds a listpack, ziplist, zipmap or intset
 //! ```
 //!
-//! * Written is [`VERSION`], which redis-server 7.0 and all later ones load, or a later one; read are the versions up to [`VERSION_MAX`] with
-//!   all encodings that they know.
-//! * Reading takes any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not with what
-//!   it declares. A reader holds no more of a file than a buffer and the string it is at; elements go one by one to
-//!   whoever builds the value ([`Part`]).
+//! * Files are written in [`VERSION`], which redis-server 7.0 and later load, or in a later version. Versions up to
+//!   [`VERSION_MAX`] are read, with all their encodings.
+//! * Reading accepts any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not
+//!   with the lengths that it declares. A reader holds only a buffer and the current string; elements are passed one by
+//!   one to whoever builds the value ([`Part`]).
 //!
 //! Not here: values themselves, files on disk and modules.
 
@@ -47,13 +47,13 @@ pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
 pub use stream::StreamPart;
 
-/// The version that is written unless another one is asked for: that of redis-server 7.0.
+/// The version that is written by default: that of redis-server 7.0.
 pub const VERSION: u32 = 10;
 /// The version of redis-server 7.2.
 pub const VERSION_OF_7_2: u32 = 11;
-/// The last version that is written: that of Redis 7.4.
+/// The newest version that can be written: that of Redis 7.4.
 pub const VERSION_WRITTEN_MAX: u32 = 12;
-/// The last version of Redis that is read: that of Redis 8.8; 7.4 has 12, and Valkey 8 has 11.
+/// The newest version of Redis that can be read: that of Redis 8.8. Redis 7.4 has 12, and Valkey 8 has 11.
 pub const VERSION_MAX: u32 = 14;
-/// The last version of Valkey that is read: that of Valkey 9.0, the first that is not one of Redis.
+/// The newest version of Valkey that can be read: that of Valkey 9.0, the first that differs from Redis.
 pub const VALKEY_VERSION_MAX: u32 = 80;

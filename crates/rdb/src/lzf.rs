@@ -6,27 +6,29 @@
 //! 111ooooo llllllll oooooooo  l + 9 bytes from o + 1 bytes back
 //! ```
 
-/// Bytes that stand as they are in one run.
+/// The most literal bytes in one run.
 const LITERALS_MAX: usize = 32;
-/// The shortest and the longest repetition, and how far back it may lie.
+/// The shortest and longest repetition, and its greatest distance.
 const MATCH_MIN: usize = 3;
 const MATCH_MAX: usize = 264;
 const DISTANCE_MAX: usize = 8192;
-/// Bits of the hash of three bytes.
+/// The bits of the hash of three bytes.
 const HASH_BITS: u32 = 13;
-/// Bytes that come of one compressed byte at most: three give [`MATCH_MAX`].
+/// The most bytes per compressed byte: three of them give [`MATCH_MAX`].
 const EXPANSION_MAX: usize = MATCH_MAX / 3;
 
-/// What finds repetitions; kept for its memory.
+/// Finds repetitions. It is kept so that its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Compressor {
-    /// Per hash the place where three such bytes stood last, counted from 1 and from `base`: older ones are of other texts.
+    /// By hash, the last position of three such bytes, counted from 1 and from `base`. Lower ones belong to earlier
+    /// texts.
     places: Vec<u32>,
     base: u32,
 }
 
 impl Compressor {
-    /// Appends `text` compressed to `out`, if that takes fewer than `bytes_max` bytes; otherwise leaves `out` as it was.
+    /// Appends `text` compressed to `out`. If that takes `bytes_max` bytes or more, leaves `out` unchanged and returns
+    /// false.
     pub(crate) fn compress(&mut self, text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(length) = u32::try_from(text.len()) else { return false };
         if self.places.is_empty() || length >= u32::MAX - self.base {
@@ -58,7 +60,7 @@ impl Compressor {
         is_smaller
     }
 
-    /// Where what stands at `at` stood before, and for how many bytes; notes that it stands here.
+    /// Finds an earlier occurrence of the bytes at `at`: its position and length. Records the position `at`.
     fn find(&mut self, text: &[u8], at: usize) -> Option<(usize, usize)> {
         let three = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], 0]);
         let hash = (three.wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize;
@@ -72,7 +74,7 @@ impl Compressor {
     }
 }
 
-/// With how many equal bytes two texts begin, of which the first is not shorter.
+/// The length of the common beginning of two texts. The first must not be shorter.
 fn common(one: &[u8], other: &[u8]) -> usize {
     let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
     let same = words.take_while(|(one, other)| one == other).count() * 8;
@@ -96,8 +98,8 @@ fn push_match(offset: usize, length: usize, out: &mut Vec<u8>) {
     out.push(offset as u8);
 }
 
-/// Appends to `out` the `length` bytes that `packed` stands for; `None` if it does not stand for so many. Memory grows with what
-/// comes out, not with `length`.
+/// Appends the `length` bytes of the compressed text `packed` to `out`; `None` if it has another length. Memory grows
+/// with the bytes that result, not with `length`.
 pub(crate) fn decompress(packed: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.reserve_exact(length.min(packed.len().saturating_mul(EXPANSION_MAX)));

@@ -1,4 +1,4 @@
-//! The manifest of a snapshot in Darter's own format: which parts it has.
+//! The manifest of a snapshot in Darter's own format: lists its parts.
 //!
 //! ```text
 //! DARTER-SNAPSHOT 1
@@ -8,14 +8,14 @@
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
-//! A part has a number and a length in bytes; numbers ascend. The checksum is that of all before its line.
+//! A part has a number and a length in bytes; numbers ascend. The checksum covers everything before its line.
 
 use crate::crc64::crc64;
 use crate::error::{Error, Why};
 
-/// What a manifest, and nothing else, begins with.
+/// The first bytes of a manifest. No other file begins with them.
 pub const MANIFEST_MAGIC: &[u8] = b"DARTER-SNAPSHOT ";
-/// Nobody writes a longer one.
+/// The most bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 
 const HEAD: &str = "DARTER-SNAPSHOT 1\n";
@@ -24,14 +24,14 @@ const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
-    /// Which snapshot: each has another one.
+    /// The id of the snapshot. Each has another one.
     pub id: u64,
-    /// Number and bytes of each part, by number.
+    /// The number and length of each part, sorted by number.
     pub parts: Vec<(u32, u64)>,
 }
 
 impl Manifest {
-    /// Its text.
+    /// The text of the manifest.
     pub fn encode(&self) -> String {
         let parts: String =
             self.parts.iter().map(|(number, bytes)| format!("part {number} {bytes}\n")).collect();
@@ -40,7 +40,7 @@ impl Manifest {
         format!("{text}crc64 {checksum:016x}\n")
     }
 
-    /// The manifest with this text.
+    /// Parses the text of a manifest.
     pub fn decode(text: &[u8]) -> Result<Manifest, Error> {
         let error = |offset: usize, why| Error { offset: offset as u64, why };
         if !text.starts_with(HEAD.as_bytes()) {

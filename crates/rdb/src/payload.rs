@@ -1,18 +1,18 @@
-//! What `DUMP` answers: type and value, then the version and a checksum of all of it. `FUNCTION DUMP` answers libraries
-//! as they are in files in place of a value.
+//! The payload of `DUMP`: type and value, then the version and a checksum of everything. `FUNCTION DUMP` has libraries
+//! instead of a value, in the form that they have in files.
 
 use crate::crc64::crc64;
 use crate::format::{OP_FUNCTION_PRE_GA, OP_FUNCTION2};
 use crate::reader::Reader;
 use crate::{VERSION, VERSION_MAX};
 
-/// Adds version and checksum to type and value.
+/// Appends version and checksum to a type and value.
 pub fn seal_payload(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&(VERSION as u16).to_le_bytes());
     payload.extend_from_slice(&crc64(0, payload).to_le_bytes());
 }
 
-/// Type and value of `payload`, if version and checksum are right.
+/// The type and value in `payload`, if version and checksum are valid.
 pub fn open_payload(payload: &[u8]) -> Option<&[u8]> {
     let (checked, checksum) = payload.split_last_chunk()?;
     let (value, version) = checked.split_last_chunk()?;
@@ -20,18 +20,18 @@ pub fn open_payload(payload: &[u8]) -> Option<&[u8]> {
     (is_known && crc64(0, checked) == u64::from_le_bytes(*checksum)).then_some(value)
 }
 
-/// Why a payload of libraries has no further one.
+/// Why the next library in a payload cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoLibrary {
-    /// It is of a release candidate of Redis 7.0.
+    /// It is from a release candidate of Redis 7.0.
     PreRelease,
     /// It is something else.
     Other,
-    /// It cannot be read.
+    /// It is damaged.
     Broken,
 }
 
-/// The codes of the libraries in what [`open_payload`] found, one by one.
+/// The codes of the libraries in the result of [`open_payload`].
 #[derive(Debug)]
 pub struct Libraries<'a> {
     reader: Reader<&'a [u8]>,
@@ -48,7 +48,7 @@ impl<'a> Libraries<'a> {
 impl Iterator for Libraries<'_> {
     type Item = Result<Vec<u8>, NoLibrary>;
 
-    /// Nothing is to be read after an error.
+    /// After an error there are no further items.
     fn next(&mut self) -> Option<Self::Item> {
         if self.reader.offset() >= self.length {
             return None;

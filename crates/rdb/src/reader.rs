@@ -1,4 +1,4 @@
-//! Reading bytes, lengths and strings, however the input comes, and knowing where one is.
+//! Reads bytes, lengths and strings from any source, and keeps the offset.
 
 use std::io::Read;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Why};
 use crate::format::*;
 use crate::lzf;
 
-/// The longest string that is read: what structures can hold.
+/// The longest string that can be read. Data structures cannot hold more.
 pub const STRING_BYTES_MAX: u64 = u32::MAX as u64 - 64;
 
-/// Bytes read from the source at once.
+/// How many bytes are read from the source at once.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Bytes of a string that memory is taken for before any of them has come.
+/// How many bytes are reserved for a string before any of them is read.
 const RESERVED_BYTES_MAX: u64 = 1 << 20;
 
 const UNKNOWN_STRING: &str = "unknown form of a string";
@@ -22,15 +22,15 @@ const UNKNOWN_STRING: &str = "unknown form of a string";
 pub struct Reader<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What of the buffer was read.
+    /// How much of the buffer is consumed.
     at: usize,
-    /// What of the buffer is in `checksum`, if somebody wants that.
+    /// How much of the buffer is in `checksum`, if that is computed.
     checked: usize,
     checksum: u64,
     sums: bool,
-    /// Where the buffer begins.
+    /// The position of the buffer.
     buffer_offset: u64,
-    /// A compressed string.
+    /// A buffer for a compressed string.
     packed: Vec<u8>,
 }
 
@@ -40,23 +40,23 @@ impl<R: Read> Reader<R> {
         Reader::at(source, 0, false)
     }
 
-    /// The same for a source that begins at `offset`; `sums` if the checksum is wanted.
+    /// Reads from a source that begins at `offset`. `sums`: whether the checksum is computed.
     pub(crate) fn at(source: R, offset: u64, sums: bool) -> Self {
         let (buffer, packed) = (Vec::new(), Vec::new());
         Reader { source, buffer, at: 0, checked: 0, checksum: 0, sums, buffer_offset: offset, packed }
     }
 
-    /// What is read from. It is some bytes ahead.
+    /// The source. It is some bytes ahead.
     pub(crate) fn source_mut(&mut self) -> &mut R {
         &mut self.source
     }
 
-    /// Bytes read so far.
+    /// How many bytes were read.
     pub fn offset(&self) -> u64 {
         self.buffer_offset + self.at as u64
     }
 
-    /// An error that begins at `offset`.
+    /// An error at position `offset`.
     pub fn error(&self, offset: u64, why: impl Into<Why>) -> Error {
         Error { offset, why: why.into() }
     }
@@ -65,7 +65,7 @@ impl<R: Read> Reader<R> {
         Err(self.error(offset, Why::Corrupt(what)))
     }
 
-    /// The checksum of all that was read.
+    /// The checksum of everything that was read.
     pub(crate) fn checksum(&mut self) -> u64 {
         if self.sums {
             self.checksum = crc64(self.checksum, &self.buffer[self.checked..self.at]);
@@ -74,17 +74,17 @@ impl<R: Read> Reader<R> {
         self.checksum
     }
 
-    /// Gets the next bytes into the buffer, of which all were read.
+    /// Fills the buffer, which must be consumed. Fails at the end.
     fn refill(&mut self) -> Result<(), Error> {
         if self.try_refill()? { Ok(()) } else { Err(self.error(self.offset(), Why::Truncated)) }
     }
 
-    /// Whether all was read.
+    /// Whether everything is read.
     pub(crate) fn is_at_end(&mut self) -> Result<bool, Error> {
         Ok(self.at == self.buffer.len() && !self.try_refill()?)
     }
 
-    /// The same as `refill`; false if there are none.
+    /// Fills the buffer, which must be consumed. False at the end.
     fn try_refill(&mut self) -> Result<bool, Error> {
         self.checksum();
         self.buffer_offset += self.buffer.len() as u64;
@@ -120,7 +120,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
-    /// Appends the next `count` bytes to `out`, whose memory grows with what comes.
+    /// Appends the next `count` bytes to `out`. Its memory grows with the bytes that are read.
     fn bytes(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Error> {
         let mut left = count;
         while left > 0 {
@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Goes over the next `count` bytes.
+    /// Skips the next `count` bytes.
     pub(crate) fn skip(&mut self, count: u64) -> Result<(), Error> {
         let mut left = count;
         while left > 0 {
@@ -153,7 +153,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Goes over a string.
+    /// Skips a string.
     pub(crate) fn skip_string(&mut self) -> Result<(), Error> {
         let offset = self.offset();
         match self.length_or_special()? {
@@ -174,7 +174,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A length, or what kind of special string follows.
+    /// A length, or the kind of a special string.
     fn length_or_special(&mut self) -> Result<Result<u64, u8>, Error> {
         let offset = self.offset();
         let first = self.byte()?;
@@ -217,7 +217,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The same in memory of its own, just enough of it.
+    /// Reads a string into new memory of the right size.
     pub(crate) fn owned_string(&mut self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::new();
         self.string(&mut out)?;

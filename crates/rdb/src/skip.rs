@@ -1,4 +1,4 @@
-//! Going over a value: where it ends is found out without taking anything of it apart.
+//! Skips a value: finds its end without decoding it.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::format::*;
 use crate::reader::Reader;
 
-/// Goes over a value of type `value_type`, as far as reading it would.
+/// Skips a value of type `value_type`.
 pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), Error> {
     use ValueType::*;
     match value_type {
@@ -48,7 +48,7 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
     }
 }
 
-/// A count, and so many of what `skip` goes over.
+/// Reads a count, and calls `skip` so many times.
 fn each<R: Read>(
     reader: &mut Reader<R>,
     mut skip: impl FnMut(&mut Reader<R>) -> Result<(), Error>,
@@ -96,7 +96,7 @@ fn stream<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), 
     }
 }
 
-/// What the producers of a stream sent last, by which Redis knows what they send twice.
+/// Skips the last messages of a stream's producers, by which Redis recognizes repeated messages.
 pub(crate) fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     // For how long and how many are known.
     lengths(reader, 2)?;

@@ -9,11 +9,11 @@
 //! pending:   id(16, BE)  time(8, LE)  number of deliveries
 //! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: from type 21 on
 //!
-//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind a group, and at the end: `skip.rs` goes over what there is not here.
-//! ```
+//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind each group, and at the end; `skip.rs` skips what Darter does
+//! not have.
 //!
-//! Entries come in the nodes that they were written in, because those share their fields: divided otherwise, a value could
-//! take far more memory, and time, than its dump.
+//! Entries are decoded with the nodes in which they were written, because entries of a node share their fields: divided
+//! otherwise, a value could take far more memory, and time, than its dump.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -31,11 +31,11 @@ use crate::skip;
 /// Flags of an entry.
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
-/// What is written for a count that is not known.
+/// Stands for an unknown count.
 const UNKNOWN: u64 = u64::MAX;
-/// When a consumer was active that never was.
+/// Stands for the last activity of a consumer that was never active.
 const NEVER: i64 = -1;
-/// Bytes of a node; nobody writes longer ones.
+/// The most bytes of a node.
 const NODE_BYTES_MAX: usize = 2 << 30;
 
 const DAMAGED: Refused = "a node of a stream is damaged";
@@ -43,12 +43,12 @@ const NOT_ASCENDING: Refused = "the ids of a stream do not ascend";
 
 // ---- writing ------------------------------------------------------------------------------------------------
 
-/// What is next of a stream that is written in parts.
+/// The next part of a stream that is written in parts.
 #[derive(Debug)]
 pub enum StreamPart {
-    /// The nodes from this one on.
+    /// The nodes, from this id on.
     Nodes(StreamId),
-    /// The groups from this one on.
+    /// The groups, from this name on.
     Groups(Vec<u8>),
 }
 
@@ -59,14 +59,14 @@ impl Default for StreamPart {
 }
 
 impl<W: Write> Encoder<W> {
-    /// A stream as [`crate::Style::stream_type`] says.
+    /// A stream of type [`crate::Style::stream_type`].
     pub fn stream(&mut self, stream: &Stream) -> io::Result<()> {
         let rest = self.stream_part(stream, StreamPart::default(), u64::MAX)?;
         assert!(rest.is_none(), "nothing is that long");
         Ok(())
     }
 
-    /// A part of one, until so many bytes were encoded in all; what is next.
+    /// A part of a stream, until so many bytes are encoded in all. Returns what is next.
     pub fn stream_part(
         &mut self,
         stream: &Stream,
@@ -136,7 +136,7 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// Packs the entries of a node into `pack`; the id of the first.
+/// Packs the entries of a node into `pack`; returns the id of the first.
 fn pack_node<'a>(
     node: impl Iterator<Item = (StreamId, ds::stream::Fields<'a>)> + Clone,
     pack: &mut Vec<u8>,
@@ -173,7 +173,7 @@ fn pack_node<'a>(
     first
 }
 
-/// A listpack that grows.
+/// A listpack under construction.
 struct Pack<'a> {
     bytes: &'a mut Vec<u8>,
     count: usize,
@@ -241,7 +241,7 @@ pub(crate) fn read<R: Read>(
     }
 }
 
-/// Whether it says when consumers were active.
+/// Whether the type stores when consumers were active.
 pub(crate) fn has_active_times(value_type: ValueType) -> bool {
     matches!(value_type, ValueType::Stream3 | ValueType::Stream4 | ValueType::Stream5)
 }
@@ -255,7 +255,7 @@ fn read_id<R: Read>(reader: &mut Reader<R>) -> Result<StreamId, Error> {
     Ok(StreamId { ms: reader.length()?, seq: reader.length()? })
 }
 
-/// A count; what is more than we count is the most that we do.
+/// Reads a count. If it exceeds the range of the result, returns the greatest number.
 fn read_count<R: Read>(reader: &mut Reader<R>) -> Result<i64, Error> {
     Ok(i64::try_from(reader.length()?).unwrap_or(i64::MAX))
 }
@@ -268,9 +268,9 @@ fn read_time<R: Read>(reader: &mut Reader<R>) -> Result<i64, Error> {
 
 /// The entries read so far.
 struct Entries {
-    /// Those that are not deleted.
+    /// How many of them are not deleted.
     count: u64,
-    /// The id of the last one, deleted or not.
+    /// The id of the last entry, deleted or not.
     last: StreamId,
 }
 
@@ -358,7 +358,7 @@ fn text<'a>(node: &mut Packed<'a>) -> Result<Cow<'a, [u8]>, Refused> {
     })
 }
 
-/// A pending entry that no consumer was said to have yet.
+/// A pending entry whose consumer has not been read yet.
 struct Unowned {
     id: StreamId,
     delivered_ms: i64,
@@ -413,7 +413,7 @@ fn read_group<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<
     Ok(group)
 }
 
-/// Reads which of `pending` the consumer has.
+/// Reads which of the `pending` entries belong to the consumer.
 fn read_owned<R: Read>(
     reader: &mut Reader<R>,
     group: &mut Group,

@@ -1,7 +1,7 @@
-//! Checkpoints: the journal gets a new base, so that what came before it may go.
+//! Checkpoints: give the journal a new base, so that older segments can be removed.
 //!
-//! A checkpoint is a snapshot in the background like any other, under a name in the journal's folder. Its cut ends a slice. When it is
-//! durable, and the log thread has written that slice, the journal begins with it.
+//! A checkpoint is a background snapshot like any other, under a name in the journal's folder. Its cut ends a slice.
+//! When the snapshot is durable, and the log thread has written that slice, the journal begins with it.
 
 use std::io;
 use std::sync::atomic::Ordering;

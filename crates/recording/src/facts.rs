@@ -1,4 +1,4 @@
-//! What INFO tells of the journal, and in one line what a crash now would lose.
+//! What INFO reports about the journal, and in one line what a crash now would lose.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
-//! The journal of a server: `effectlog` orders what threads commit, `journal` writes it. Here both are wired to the server.
+//! The journal of a server: `effectlog` orders what threads commit, `journal` writes it. This crate connects both to
+//! the server.
 //!
-//! Not here: how it is opened at the start (`opening.rs`), turned on and off later (`switch.rs`), checkpoints (`checkpoint.rs`), what it is to a
-//! turn (`turn.rs`).
+//! Not here: how it is opened at the start (`opening.rs`), turned on and off later (`switch.rs`), checkpoints
+//! (`checkpoint.rs`), and replies that wait for it (`turn.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -1,6 +1,6 @@
-//! What a server does for its journal beside what its threads do: it opens and ends it, and gives it bases.
+//! What a server does for its journal outside its threads' turns: opens and closes it, and gives it bases.
 //!
-//! Not here: its steps (`opening.rs`, `switch.rs`, `checkpoint.rs`).
+//! Not here: the steps (`opening.rs`, `switch.rs`, `checkpoint.rs`).
 
 use persistence::Snapshots;
 use proactor::{Clock, Disk};

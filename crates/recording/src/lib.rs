@@ -1,18 +1,19 @@
-//! The journal and the stream for replicas of a running server: the log of what its threads commit, and where that
-//! goes.
+//! The journal and the replication stream of a running server: the log of what its threads commit, and its
+//! destinations.
 //!
 //! ```text
 //!   threads ── Recorder ──▶ effectlog's Log ──▶ LogThread ──▶ the journal's segments    (is_on)
 //!                                                       └───▶ Backlog, for replicas     (is_streaming)
 //! ```
 //!
-//! [`Journal`] is what all threads know of both: whether they are on, and how far the committed changes are durable or
+//! All threads share [`Journal`]: whether journal and stream are on, how far the committed changes are durable or
 //! acknowledged by replicas, and so which replies may be sent (`turn.rs`). [`Keeper`] opens the journal at the start
 //! (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it new bases (`checkpoint.rs`).
 //!
-//! Invariant: turning any of it on or off holds all shards, so it begins and ends between transactions.
+//! Invariant: turning either of them on or off holds all shards, so it begins and ends between transactions.
 //!
-//! Not here: the order of what threads commit (`effectlog`), the files (`journal`), snapshots (`persistence`), and what replicas are sent (`replication`).
+//! Not here: the order of what threads commit (`effectlog`), the files (`journal`), snapshots (`persistence`), and what
+//! replicas are sent (`replication`).
 
 #![forbid(unsafe_code)]
 

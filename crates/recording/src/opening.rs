@@ -1,4 +1,4 @@
-//! Opening the journal at the start: one that is there is read and gone on with, or a new one begins with what was loaded.
+//! Opens the journal at the start: an existing one is read and continued, or a new one begins with the loaded data.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,9 +8,10 @@
 //!       └──────────────────────────────────────────── Ended ◀─────────────────────────────────────────────┘
 //! ```
 //!
-//! The first thread looks ten times a second whether the journal is what the setting says, and takes the next step. Until its first base is
-//! durable a new journal does not count: a start goes on with the one that was there before, if there was one. One that has
-//! ended stays until a snapshot has all of it, so that nothing is lost if the server is started with it again.
+//! The first thread checks ten times a second whether the journal is in the state that the setting asks for, and takes
+//! the next step. A new journal does not count until its first base is durable: until then a start continues the
+//! previous one, if there was one. A closed journal stays until a snapshot contains all of it, so that nothing is lost
+//! if the server is started with it again.
 //!
 //! Not here: the start (`opening.rs`), and the steps of a checkpoint (`checkpoint.rs`).
 

@@ -1,8 +1,9 @@
-//! What the journal is to a turn of a thread: replies wait for it.
+//! Replies of a thread's turn that wait for the journal or for replicas.
 //!
-//! With `appendfsync always` nobody sees what a power failure could undo, and with `repl-sync-replicas` nobody sees what a failover could. While commands run, `Tx::seen` gathers the last slice of which
-//! something was seen or changed. What they reply to one client, in one go, waits for that slice as a whole: a mark for each
-//! reply would let go only what the slice before it made durable a moment earlier. Everything else goes on: the thread, other
+//! With `appendfsync always` nobody sees what a power failure could undo, and with `repl-sync-replicas` nobody sees
+//! what a failover could undo. While commands run, `Tx::seen` collects the last slice of which something was read or
+//! changed. All replies to one client in a turn wait for that slice together: with a mark for each reply, a reply would
+//! be sent only a moment earlier, when the slice before is durable. Everything else continues: the thread, other
 //! clients, and other commands of the same client.
 
 use command::Tx;

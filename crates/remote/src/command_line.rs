@@ -12,14 +12,14 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::figures::shown;
 
-/// Quoted words in errors have so many letters.
+/// How many characters of a quoted word an error shows.
 pub(crate) const SHOWN_LETTERS_MAX: usize = 64;
 /// The longest pause, about a month.
 const PAUSE_SECONDS_MAX: f64 = 2_592_000.0;
 /// The shortest pause.
 const PAUSE_SECONDS_MIN: f64 = 0.05;
 
-/// What is to be shown.
+/// What `--queues` has to show.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Task {
     pub(crate) host: String,
@@ -27,12 +27,12 @@ pub(crate) struct Task {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: u32,
-    /// Again after such a pause; `None`: once.
+    /// The pause before it is shown again; `None`: it is shown once.
     pub(crate) every: Option<Duration>,
 }
 
 impl Task {
-    /// Understands the arguments. `password` is used if they have none.
+    /// Parses the arguments. `password` is used if they contain none.
     pub(crate) fn parse(args: &[String], password: Option<String>) -> Result<Task, Error> {
         let mut task =
             Task { host: "127.0.0.1".to_owned(), port: 6379, user: None, password, db: 0, every: None };
@@ -69,7 +69,7 @@ impl Task {
     }
 }
 
-/// The value of a flag that is a number; `what` says of what.
+/// Parses the number after a flag. `what` describes it in errors.
 pub(crate) fn number<N: std::str::FromStr>(flag: &str, what: &str, value: &str) -> Result<N, Error> {
     value.parse().map_err(|_| wrong(flag, what, value))
 }

@@ -1,6 +1,6 @@
-//! A client of a server that may be anything, a hostile one included: every wait and every reply has a limit.
+//! A client that trusts no server, as it may connect to anything: every wait and every reply has a limit.
 //!
-//! A reply of many items is taken off the wire item by item, so what is kept is what was understood.
+//! A reply of many items is read item by item, so only what was understood is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,23 +11,23 @@ use resp::{Value, decode, encode_request, parse_integer};
 use crate::error::Error;
 use crate::figures::shown;
 
-/// Read at once.
+/// How many bytes are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// The longest line that announces items.
+/// The longest line that begins an array.
 const LINE_BYTES_MAX: usize = 32;
-/// Letters of a server's error that are shown.
+/// How many characters of a server's error are shown.
 const ERROR_LETTERS_MAX: usize = 200;
 
-/// What a server may take.
+/// Limits on a server's time and replies.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// To accept a connection, and to send something more.
+    /// How long the server may take to accept the connection, and to send more of a reply.
     pub(crate) silence: Duration,
-    /// To send a reply to its end.
+    /// How long a whole reply may take.
     pub(crate) reply: Duration,
-    /// A reply has so many bytes at most: those of a million queues.
+    /// The most bytes of a reply, enough for a million queues.
     pub(crate) reply_bytes: usize,
-    /// One item of it has so many.
+    /// The most bytes of one item of it.
     pub(crate) item_bytes: usize,
 }
 
@@ -42,7 +42,8 @@ impl Default for Limits {
     }
 }
 
-/// Connects to a host's first address that accepts within `limit`; the host and the port as they are shown, and the stream.
+/// Connects to the first address of a host that accepts within `limit`. Returns the host and port for messages, and the
+/// stream.
 pub(crate) fn connect(host: &str, port: u16, limit: Duration) -> Result<(String, TcpStream), Error> {
     let shown_host = shown(host.as_bytes(), ERROR_LETTERS_MAX);
     let address =
@@ -63,16 +64,16 @@ pub(crate) struct Connection {
     address: String,
     stream: TcpStream,
     limits: Limits,
-    /// What has come, and how much of it was understood.
+    /// Received bytes, and how many of them are parsed.
     input: Vec<u8>,
     understood: usize,
-    /// When the reply that is read has to be complete, and how many bytes it may still have.
+    /// When the current reply must be complete, and how many more bytes it may have.
     deadline: Instant,
     bytes_left: usize,
 }
 
 impl Connection {
-    /// Connects to a host's first address that accepts.
+    /// Connects to the first address of a host that accepts.
     pub(crate) fn open(host: &str, port: u16, limits: &Limits) -> Result<Connection, Error> {
         let (address, stream) = connect(host, port, limits.silence)?;
         Ok(Connection {
@@ -86,7 +87,7 @@ impl Connection {
         })
     }
 
-    /// Runs a command whose reply does not matter unless it is an error.
+    /// Runs a command, and fails if the reply is an error.
     pub(crate) fn command(&mut self, words: &[&[u8]]) -> Result<(), Error> {
         self.send(words)?;
         match self.value()? {
@@ -95,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Runs a command whose reply is an array, and says how many items it has. They are to be read as values.
+    /// Runs a command that returns an array; returns the number of items. The caller reads each with `value`.
     pub(crate) fn ask_for_items(&mut self, words: &[&[u8]]) -> Result<usize, Error> {
         self.send(words)?;
         while self.rest().is_empty() {
@@ -122,7 +123,7 @@ impl Connection {
         count.ok_or_else(|| self.no_darter("the reply is not an array"))
     }
 
-    /// The next value of the reply.
+    /// Reads the next value of the reply.
     pub(crate) fn value(&mut self) -> Result<Value, Error> {
         loop {
             match decode(self.rest()) {
@@ -139,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// What answers is something else.
+    /// The error for a server that is not Darter.
     pub(crate) fn no_darter(&self, why: &str) -> Error {
         Error::NoDarter { address: self.address.clone(), why: why.to_owned() }
     }
@@ -171,7 +172,7 @@ impl Connection {
         &self.input[self.understood..]
     }
 
-    /// Waits until more has come.
+    /// Waits for more input.
     fn receive(&mut self) -> Result<(), Error> {
         self.input.drain(..self.understood);
         self.understood = 0;

@@ -1,18 +1,19 @@
-//! What can go wrong between an operator and a server, and the exit status of it. Each is a sentence for whoever asked.
+//! What can go wrong between an operator and a server, with the exit status. Each error is a sentence for the person
+//! who asked.
 
 use std::io;
 use std::process::ExitCode;
 
-/// The queues cannot be shown. What servers say comes in here ready to be shown.
+/// Why the queues or the health of a server cannot be shown. Texts from servers are safe to print.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The flags make no sense.
+    /// The flags are invalid.
     #[error("{0}")]
     Usage(String),
-    /// Standard output does not take it.
+    /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
-    /// There is no connection.
+    /// The connection cannot be established.
     #[error("cannot connect to {address}: {source}")]
     Unreachable {
         /// The server.
@@ -20,13 +21,13 @@ pub(crate) enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// It ended.
+    /// The server closed the connection.
     #[error("{address} closed the connection")]
     Closed {
         /// The server.
         address: String,
     },
-    /// The reply does not come, or not to its end.
+    /// The reply takes too long.
     #[error("{address} does not answer in time")]
     Silent {
         /// The server.
@@ -40,38 +41,38 @@ pub(crate) enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// There are no credentials.
+    /// The server requires credentials.
     #[error(
         "{address} requires a password: set REDISCLI_AUTH, or pass --pass and, if needed, --user ({reply})"
     )]
     NoPassword {
         /// The server.
         address: String,
-        /// What it said.
+        /// The server's error.
         reply: String,
     },
-    /// The credentials do not do.
+    /// The credentials are wrong, or the user lacks a permission.
     #[error("{address} refuses: {reply}")]
     Refused {
         /// The server.
         address: String,
-        /// What it said.
+        /// The server's error.
         reply: String,
     },
-    /// What answers is something else than a Darter.
+    /// The server is not Darter.
     #[error("{address} is not a Darter with QUEUE LIST: {why}")]
     NoDarter {
         /// The server.
         address: String,
-        /// Why it is none.
+        /// The reason.
         why: String,
     },
-    /// The server answers with some other error.
+    /// The server returned another error.
     #[error("{address} answers with an error: {reply}")]
     Reply {
         /// The server.
         address: String,
-        /// What it said.
+        /// The server's error.
         reply: String,
     },
 }

@@ -1,9 +1,9 @@
-//! Figures as people read them, and text from elsewhere that is safe on a terminal.
+//! Figures for people, and text from elsewhere made safe for a terminal.
 
 use std::fmt::Write;
 
-/// Text of any bytes in printable ASCII, as redis-cli escapes it, with so many letters at most: no byte of it moves the cursor,
-/// changes colours or the order of letters, and each letter is one column wide.
+/// Any bytes as printable ASCII, escaped as in redis-cli, with at most so many characters. So a text can neither move
+/// the cursor, nor change colours or the direction of writing, and each character is one column wide.
 pub(crate) fn shown(bytes: &[u8], letters_max: usize) -> String {
     let mut text = String::new();
     for &byte in bytes {
@@ -22,7 +22,7 @@ pub(crate) fn shown(bytes: &[u8], letters_max: usize) -> String {
     cut(text, letters_max)
 }
 
-/// ASCII with so many letters at most; what is cut ends with dots.
+/// ASCII text with at most so many characters. A shortened text ends with dots.
 pub(crate) fn cut(mut text: String, letters_max: usize) -> String {
     if text.len() > letters_max {
         text.truncate(letters_max.saturating_sub(3));
@@ -31,7 +31,7 @@ pub(crate) fn cut(mut text: String, letters_max: usize) -> String {
     text
 }
 
-/// For how long something has been so, in its largest unit.
+/// A duration in its largest unit.
 pub(crate) fn age(ms: Option<u64>) -> String {
     const UNITS: [(&str, u64, u64); 4] =
         [("s", 1_000, 120), ("min", 60_000, 120), ("h", 3_600_000, 48), ("d", 86_400_000, u64::MAX)];
@@ -47,7 +47,7 @@ pub(crate) fn age(ms: Option<u64>) -> String {
     }
 }
 
-/// A number, its thousands apart.
+/// A number with separated thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -60,7 +60,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// So many each second.
+/// A rate per second.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {
         0.0 => "0".to_owned(),
@@ -70,7 +70,7 @@ pub(crate) fn rate(per_s: f64) -> String {
     }
 }
 
-/// Bytes in their largest unit.
+/// A number of bytes in its largest unit.
 pub(crate) fn bytes(number: u64) -> String {
     let mut amount = number as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();

@@ -1,10 +1,11 @@
-//! `darter --check-health` asks a server's `/healthz`, for a container that has no other program in it.
+//! `darter --check-health` asks for a server's `/healthz`, for containers that have no other program.
 //!
 //! ```text
 //!   darter --check-health [-h host] [-p port]
 //! ```
 //!
-//! The port is that of HTTP. Connecting and every read have a limit, and so has what is read: the first line is enough.
+//! The port is that of HTTP. Connecting and every read have a time limit, and the answer has a size limit: its first
+//! line is enough.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,19 +18,19 @@ use crate::figures::shown;
 
 /// The flag.
 pub(crate) const FLAG: &str = "--check-health";
-/// How long a server may take to accept, and to send something.
+/// How long the server may take to accept the connection, and to send more of a reply.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The first line of an answer is shorter.
+/// The longest first line of a reply.
 const LINE_BYTES_MAX: usize = 256;
 
-/// Does what the arguments ask for.
+/// Checks the server that the arguments name.
 pub(crate) fn check(args: &[String]) -> Result<(), Error> {
     let (mut host, mut port) = ("127.0.0.1", 8379);
     let mut args = args.iter().filter(|arg| *arg != FLAG);
     while let Some(flag) = args.next() {
         let flag_shown = shown(flag.as_bytes(), SHOWN_LETTERS_MAX);
         if !["-h", "-p"].contains(&flag.as_str()) {
-            return Err(Error::Usage(format!("'{flag_shown}' does not go with {FLAG}: see --help")));
+            return Err(Error::Usage(format!("'{flag_shown}' cannot be combined with {FLAG}: see --help")));
         }
         let value = args.next().ok_or_else(|| Error::Usage(format!("{flag} needs a value")))?;
         if flag == "-h" {
@@ -47,7 +48,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), Error> {
     }
 }
 
-/// The first line of what the server answers.
+/// Reads the first line of the reply.
 fn first_line(mut stream: TcpStream) -> io::Result<String> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn errors_say_what_is_wrong() {
         for (line, expected) in [
-            ("--check-health -x", "'-x' does not go with --check-health: see --help"),
+            ("--check-health -x", "'-x' cannot be combined with --check-health: see --help"),
             ("--check-health -p", "-p needs a value"),
             ("-p 70000 --check-health", "-p is a port, not '70000'"),
         ] {

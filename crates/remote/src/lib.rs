@@ -4,13 +4,13 @@
 //! | file | what |
 //! |---|---|
 //! | `command_line` | the flags, which are those of redis-cli |
-//! | `connection` | a client of a server that may be anything: every wait and every reply has a limit |
-//! | `health` | whether a server's HTTP says that it is healthy |
-//! | `queue` | a queue as QUEUE LIST has it |
-//! | `screen` | what standard output is: how wide, how high, whether it shows colours |
+//! | `connection` | a client that trusts no server: every wait and every reply has a limit |
+//! | `health` | asks whether a server is healthy |
+//! | `queue` | a queue in the reply of QUEUE LIST |
+//! | `screen` | properties of standard output: width, height, colours |
 //! | `table` | the table of queues |
-//! | `figures` | ages, rates, counts and bytes as people read them, and text from elsewhere that is safe on a terminal |
-//! | `error` | what can go wrong, and the exit status of it |
+//! | `figures` | ages, rates, counts and bytes for people, and text from elsewhere made safe for a terminal |
+//! | `error` | what can go wrong, with the exit status |
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::queue::Queue;
 use crate::screen::Screen;
 
-/// The part of the help about it.
+/// The part of the help about this crate's flags.
 pub const HELP: &str = "
 The queues of a running server
   --queues         Show them: how many jobs, how old the oldest is, how many come and go each second, who waits. Exit status: 1: the
@@ -51,7 +51,7 @@ The health of a running server
     -p PORT        Its http-port [default: 8379]
 ";
 
-/// Does what the command line (without the program's name) asks for; `None` if that is nothing of this crate's.
+/// Runs the command line after the program's name; `None` if it has no flag of this crate.
 pub fn run(args: &[String]) -> Option<ExitCode> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if has("--help") || !(has("--queues") || has(health::FLAG)) {
@@ -73,7 +73,7 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
     })
 }
 
-/// Shows the queues until that is enough.
+/// Shows the queues once, or again and again.
 fn show(task: &Task, limits: &Limits) -> Result<(), Error> {
     let mut connection = Connection::open(&task.host, task.port, limits)?;
     if let Some(password) = &task.password {

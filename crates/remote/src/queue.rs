@@ -1,13 +1,13 @@
-//! A queue as QUEUE LIST has it: a flat array of names and values, or a map of them.
+//! A queue in the reply of QUEUE LIST: a flat array of names and values, or a map of them.
 
 use resp::Value;
 
 use crate::figures::shown;
 
-/// Letters of a system or a state that are shown.
+/// How many characters of a system or a state are shown.
 const WORD_LETTERS_MAX: usize = 16;
 
-/// What is shown of a queue. Its texts may be shown as they are.
+/// A queue as it is shown. Its texts are safe to print.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Queue {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Understands it; `None` if it is something else.
+    /// Reads a queue from an item of the reply; `None` if it is something else.
     pub(crate) fn read(value: &Value) -> Option<Queue> {
         let pairs: Vec<(&Value, &Value)> = match value {
             Value::Array(items) if items.len() % 2 == 0 => {

@@ -1,22 +1,22 @@
-//! What standard output is: how wide and how high, and whether it shows colours.
+//! Properties of standard output: width, height, and whether it shows colours.
 
 use std::io::{self, IsTerminal};
 
-/// Where a table is shown.
+/// Properties of the place where a table is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Screen {
-    /// Letters in a line; `None`: as many as there are.
+    /// The most characters in a line; `None`: no limit.
     pub(crate) width: Option<usize>,
-    /// Lines that fit, if what is shown is to take the place of what was shown before.
+    /// The most lines, if each table replaces the one before.
     pub(crate) height: Option<usize>,
-    /// It shows colours.
+    /// Colours are supported.
     pub(crate) has_colour: bool,
-    /// What is shown is followed by more.
+    /// More tables follow.
     pub(crate) is_repeated: bool,
 }
 
 impl Screen {
-    /// That of standard output.
+    /// The properties of standard output.
     pub(crate) fn of_standard_output(is_repeated: bool) -> Screen {
         let output = io::stdout();
         if !output.is_terminal() {
@@ -33,8 +33,8 @@ impl Screen {
         }
     }
 
-    /// What to write so that `text` is shown: in the place of what was there on a terminal that is as high as is known, behind it
-    /// elsewhere.
+    /// The characters that show `text`. On a terminal of known height it replaces the text before; elsewhere it follows
+    /// it.
     pub(crate) fn page(&self, text: &str) -> String {
         match self.height {
             // To the top; each line clears what stood behind it, the last one what stood below.

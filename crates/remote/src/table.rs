@@ -1,4 +1,4 @@
-//! The table of queues, in the order in which the server lists them, and at the end what each state has in all.
+//! The table of queues, in the order in which the server lists them, with totals for each state at the end.
 //!
 //! ```text
 //! queue          system   state    depth  oldest  in/s  out/s  clients  paused   memory
@@ -9,18 +9,18 @@
 //! 1 queue                 retry        3       -     0      0        0       0    612 B
 //! ```
 //!
-//! All of it is ASCII, one column a letter. Names are cut so that lines fit the screen; where the screen is too narrow for the
-//! rest, lines are.
+//! All of it is ASCII, one column per letter. Names are cut so that lines fit the screen; if the screen is too narrow
+//! for the rest, lines are cut.
 
 use crate::figures::{age, bytes, count, cut, rate};
 use crate::queue::Queue;
 use crate::screen::Screen;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
-/// Names keep so many letters on a narrow screen.
+/// How many characters of names remain on a narrow screen.
 const NAME_LETTERS_MIN: usize = 12;
-/// The columns that are words, and begin at their left.
+/// The columns of text, which are aligned to the left.
 const WORDS: usize = 3;
 const TITLES: [&str; 10] =
     ["queue", "system", "state", "depth", "oldest", "in/s", "out/s", "clients", "paused", "memory"];
@@ -34,13 +34,13 @@ struct Line {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Plain,
-    /// Titles and sums.
+    /// Headings and sums.
     Bold,
-    /// A queue that is held on purpose.
+    /// A paused queue.
     Paused,
 }
 
-/// The queues of a database as a screen shows them.
+/// The table of a database's queues.
 pub(crate) fn text(mut queues: Vec<Queue>, db: u32, screen: &Screen) -> String {
     if queues.is_empty() {
         return format!("database {db} has no queues\n");
@@ -69,7 +69,7 @@ pub(crate) fn text(mut queues: Vec<Queue>, db: u32, screen: &Screen) -> String {
     text
 }
 
-/// The widths of the columns; names are cut if they have to be.
+/// Computes the widths of the columns. Shortens names if necessary.
 fn fit(lines: &mut [Line], width: Option<usize>) -> [usize; TITLES.len()] {
     let mut widths = [0; TITLES.len()];
     for line in &*lines {
@@ -118,7 +118,7 @@ fn line(queue: &Queue) -> Line {
     }
 }
 
-/// What the queues of each state have in all, in the order in which states come first.
+/// The sums of the queues in each state, in the order in which the states first occur.
 fn sums(queues: &[Queue]) -> Vec<Line> {
     let mut states: Vec<&str> = Vec::new();
     for queue in queues {

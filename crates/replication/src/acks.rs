@@ -1,17 +1,17 @@
-//! That replicas have acknowledged something: news for threads whose clients wait for it.
+//! Wakes threads whose clients wait for replicas when a replica has acknowledged something.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// See the head of this file.
 pub struct Acks {
     count: AtomicU64,
-    /// For each thread, whether the next one is to wake it.
+    /// For each thread, whether the next acknowledgement has to wake it.
     sleepers: Box<[AtomicBool]>,
     wake: Box<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Acks {
-    /// For so many threads, of which `wake` wakes one.
+    /// For this many threads, of which `wake` wakes one.
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Acks {
         Acks {
             count: AtomicU64::new(0),
@@ -20,7 +20,7 @@ impl Acks {
         }
     }
 
-    /// How many there were.
+    /// The number of acknowledgements.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
@@ -36,7 +36,8 @@ impl Acks {
         }
     }
 
-    /// Thread number `thread` knows of the first `count`, and is to be woken by the next. False: that has come already.
+    /// Thread number `thread` knows the first `count` acknowledgements, and has to be woken by the next. False: that
+    /// has come already.
     pub fn awaits(&self, thread: usize, count: u64) -> bool {
         self.sleepers[thread].store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,7 +10,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether it is this one, as names are compared.
+    /// Whether it is this server, comparing names.
     pub(crate) fn is(&self, host: &str, port: u16) -> bool {
         self.port == port && self.host.eq_ignore_ascii_case(host)
     }

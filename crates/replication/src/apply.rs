@@ -1,11 +1,13 @@
-//! Applying the primary's stream, round by round: all shards that the commands of a round need are entered, the commands run, and the shards are left.
+//! Applies the primary's stream, round by round: enters all shards that the commands of a round need, runs the
+//! commands, and leaves the shards.
 //!
-//! What was applied goes into the own log as it came, under the same shards: so the log is a copy of the stream, at the same offsets, and what is in it
-//! was done. A command that fails here is counted and told in the log, and newlines stand in its place, which are as long and mean nothing.
+//! What was applied goes into this server's own log unchanged, under the same shards. So the log is a copy of the
+//! stream at the same offsets, and everything in it has been executed. A command that fails here is counted and
+//! reported in the log file. In the stream it is replaced by newlines, which are as long and mean nothing.
 //!
-//! If a shard is taken, the round comes once more a little later; nothing was done.
+//! If a shard is taken, nothing is done, and the round is tried again a little later.
 //!
-//! Not here: where pieces come from (`link`), how they make a round (`round.rs`), and who calls (`follower.rs`).
+//! Not here: where pieces come from (`link`), how they form a round (`round.rs`), and the caller (`follower.rs`).
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,19 +21,19 @@ use crate::round::{Round, Step, Words};
 use crate::stage::{Ran, Stage, Vocabulary};
 use crate::wide::Wide;
 
-/// So many errors are told, and then one of so many.
+/// This many errors are logged, and then one in this many.
 const TOLD_MAX: u64 = 10;
 const TOLD_PART: u64 = 1000;
-/// So many commands ahead memory is asked for: where the place of a record is, and then the record.
+/// Memory is prefetched this many commands ahead: the table entry of a record, and then the record.
 const PLACE_AHEAD: usize = 8;
 const RECORD_AHEAD: usize = 4;
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Applied {
-    /// It is dealt with.
+    /// It was applied.
     Done,
-    /// A shard was taken, or it must wait for something else.
+    /// A shard was taken, or it has to wait for something else.
     Later,
     /// The role of this server has changed: nothing more is applied.
     Over,
@@ -40,16 +42,17 @@ pub(crate) enum Applied {
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Applier {
-    /// The database that is selected in the stream behind what was applied; `None`: it selects one before it needs one.
+    /// The database that is selected in the stream behind what was applied; `None`: the stream selects one before it
+    /// needs one.
     db: Option<u32>,
-    /// What was taken and is not applied.
+    /// What was taken and is not applied yet.
     round: Round,
-    /// How often that could not be.
+    /// How often it could not be applied.
     tries: u32,
 }
 
 impl Applier {
-    /// One in whose stream `db` is selected.
+    /// For a stream in which `db` is selected.
     pub(crate) fn new(db: Option<u32>) -> Applier {
         let mut round = Round::default();
         round.begin(db);
@@ -61,12 +64,12 @@ impl Applier {
         self.db
     }
 
-    /// The stream broke: what was not applied will come again.
+    /// The stream broke: what was not applied will be sent again.
     pub(crate) fn break_off(&mut self) {
         self.round.begin(self.db);
     }
 
-    /// Whether what was taken is to be run before more is, see [`Round::is_full`].
+    /// Whether what was taken has to be run before more is taken, see [`Round::is_full`].
     pub(crate) fn is_full(&self, much: bool) -> bool {
         self.round.is_full(much)
     }
@@ -86,12 +89,12 @@ impl Applier {
         }
     }
 
-    /// How many bytes can be applied now, see [`Round::close`]. What was taken behind them is to be taken again.
+    /// How many bytes can be applied now, see [`Round::close`]. Whatever was taken behind them has to be taken again.
     pub(crate) fn close(&mut self) -> Option<usize> {
         self.round.close()
     }
 
-    /// Applies what was taken and closed, which are these bytes, unless the role is no longer that of `version`.
+    /// Applies what was taken and closed, with these bytes, unless the role is no longer that of `version`.
     pub(crate) fn run(
         &mut self,
         bytes: &mut [u8],
@@ -157,7 +160,7 @@ impl Applier {
     }
 }
 
-/// Runs the steps of a round on shards that are `own`, which are entered; where those are that have failed.
+/// Runs the steps of a round whose shards are `own`, which are entered; returns where failed commands are.
 pub(crate) fn run_steps(
     round: &Round,
     bytes: &[u8],

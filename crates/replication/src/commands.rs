@@ -1,4 +1,4 @@
-//! REPLICAOF, FAILOVER, PSYNC and their like.
+//! REPLICAOF, FAILOVER, PSYNC and related commands.
 
 use command::Flag::*;
 use command::{
@@ -68,7 +68,7 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What `FAILOVER` says.
+/// Reads the options of `FAILOVER`.
 fn plan(ctx: &mut Ctx) -> Result<Plan, CommandError> {
     let mut plan = Plan { target: None, forces: false, end_ms: None };
     let mut rest = &ctx.args[1..];
@@ -97,7 +97,8 @@ fn plan(ctx: &mut Ctx) -> Result<Plan, CommandError> {
     Ok(plan)
 }
 
-/// What may change the role is answered at once: it does not wait for replicas, which may be none of this server any more, or be the one that asks.
+/// A command that may change the role is answered at once: it must not wait for replicas, which may no longer be
+/// replicas of this server, or include the client that asks.
 fn tell_nothing(ctx: &mut Ctx) {
     if !ctx.store.client.deny_blocking {
         ctx.store.tx.tell_nothing();
@@ -181,7 +182,7 @@ const PSYNC: Entry = Entry {
 
 const SYNC: Entry = Entry { name: "sync", since: "1.0.0", arity: 1, args: &[], ..PSYNC };
 
-/// It replies nothing: what is to be said the client's [`Feed`] says.
+/// It has no reply: the client's [`Feed`] sends what there is to say.
 fn psync(ctx: &mut Ctx) -> CommandResult {
     let is_announced = ctx.args.len() > 1;
     if ctx.host.peer().feed.is_some() {
@@ -248,7 +249,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The own primary asks this server to change places: it leads from now on, and its primary goes on as its replica.
+/// This server's primary asks it to change places: it leads from now on, and its primary continues as its replica.
 fn take_over(ctx: &mut Ctx) -> CommandResult {
     if !ctx.host.following().is_replica() {
         return Err(CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
@@ -260,15 +261,15 @@ fn take_over(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Where in the stream a replica goes on.
+/// Where in the stream a replica continues.
 enum Place {
-    /// In what is kept of it in memory.
+    /// In the part that is in memory.
     Memory(Reader),
     /// At this offset, in the journal.
     Journal(u64),
 }
 
-/// Where in the stream the client goes on, if it knows the stream and that is still there.
+/// Where in the stream the client continues, if it knows the stream and that part is still available.
 fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
     let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
     let primary = ctx.host.primary();
@@ -309,9 +310,9 @@ const REPLCONF: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The longest mark that a replica may want to find in the stream.
+/// The longest mark that a replica may ask for in the stream.
 const MARK_BYTES_MAX: usize = 40;
-/// The longest address that a replica may want to be known by.
+/// The longest address that a replica may announce.
 const ADDRESS_BYTES_MAX: usize = 255;
 
 fn replconf(ctx: &mut Ctx) -> CommandResult {
@@ -371,7 +372,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Whether a filter leaves the libraries of functions only, and not everything.
+/// Whether a filter keeps only the libraries of functions, rather than everything.
 fn wants_functions(filter: &[u8]) -> Result<bool, CommandError> {
     let mut wants_functions = false;
     for word in filter.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {

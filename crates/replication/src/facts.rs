@@ -1,4 +1,4 @@
-//! What INFO tells of replication.
+//! The figures of replication that INFO shows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,8 @@ use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
 
-/// What there is to be told at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: where the stream ends.
+/// The figures at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: the end of the
+/// stream.
 pub fn facts(
     primary: &Primary,
     following: &Following,

@@ -1,4 +1,4 @@
-//! How far the failover is that was asked for. How it goes on is said in `handover.rs`.
+//! The state of a requested failover. `handover.rs` describes its course.
 
 #![expect(clippy::disallowed_types, reason = "nothing of this is on the way of a command")]
 
@@ -9,39 +9,39 @@ use effectlog::Cut;
 
 use crate::address::Address;
 
-/// So a target says that it leads already.
+/// Part of the error with which a target says that it leads already.
 const IS_PRIMARY: &str = "be sent to a master";
 
-/// How far it is.
+/// The state of a failover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
     Nothing,
-    /// For a replica that has everything.
+    /// It waits for a replica that has everything.
     Waiting,
     /// The replica is asked to take over.
     Asking,
-    /// It was a primary already: it is asked for the stream only.
+    /// The replica was a primary already: it is only asked for the stream.
     Joining,
-    /// It does not take over, and this server is to lead again.
+    /// The replica does not take over, and this server has to lead again.
     Refused,
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// To whom; otherwise to whoever has everything first.
+    /// The replica to hand over to; otherwise the first one that has everything.
     pub(crate) target: Option<Address>,
-    /// It takes over when the time is over, whatever it lacks.
+    /// The replica takes over when the time is over, whatever it lacks.
     pub(crate) forces: bool,
     /// When the time is over, on the monotonic clock.
     pub(crate) end_ms: Option<u64>,
 }
 
-/// A place in the stream behind which nothing is to be sent.
+/// A place in the stream behind which nothing may be sent.
 pub(crate) struct Mark {
     pub(crate) cut: Cut,
-    /// Of all threads, up to there.
+    /// The bytes that all threads had sent up to there.
     pub(crate) sent_bytes: u64,
 }
 
@@ -67,19 +67,19 @@ impl Failover {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// Whether one is under way.
+    /// Whether a failover is in progress.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.state() != State::Nothing
     }
 
-    /// Whether acknowledgements are waited for.
+    /// Whether it waits for acknowledgements.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         self.state() == State::Waiting
     }
 
-    /// What INFO says.
+    /// Its state as INFO shows it.
     pub(crate) fn name(&self) -> &'static str {
         match self.state() {
             State::Nothing => "no-failover",
@@ -88,7 +88,7 @@ impl Failover {
         }
     }
 
-    /// Whether the primary that is followed may send a snapshot of its own: not if it is to take over from here.
+    /// Whether this server accepts a snapshot from its primary: not if the primary is to take over from it.
     pub(crate) fn takes_snapshots(&self) -> bool {
         !self.is_on() || self.under_way().as_ref().is_none_or(|(plan, _)| plan.forces)
     }
@@ -99,7 +99,7 @@ impl Failover {
         self.set_state(if is_primary { State::Joining } else { State::Refused });
     }
 
-    /// There is none any more.
+    /// The failover is over.
     pub(crate) fn end(&self) {
         *self.under_way() = None;
         self.set_state(State::Nothing);

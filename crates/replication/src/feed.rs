@@ -1,7 +1,7 @@
-//! What one replica is sent: a machine that its thread steps, which writes into the connection's output.
+//! What one replica is sent: a state machine that its thread steps, and that writes to the connection's output.
 //!
-//! It writes no more than [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory; what it has not fetched is in
-//! the snapshot's file and in the backlog.
+//! It writes at most [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory.
+//! What the replica has not fetched is in the snapshot's file and in the backlog.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,11 +18,11 @@ use crate::limits::Limits;
 use crate::primary::{Replica, Stage, Start};
 use crate::tail::{Next, Read, Tail};
 
-/// So much may lie in the output before more is written.
+/// The most output that may be queued before more is written.
 const AHEAD_BYTES: usize = 1 << 20;
 /// A piece of a snapshot.
 const PIECE_BYTES: usize = 64 * 1024;
-/// While there is nothing else to say, a newline says that the server is alive.
+/// While there is nothing else to send, a newline shows this often that the server is alive.
 const NEWLINE_MS: u64 = 1000;
 
 /// What a replica is sent now.
@@ -33,11 +33,11 @@ enum Phase {
     Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Reader },
     /// What it lacks of the stream, from the journal.
     CatchingUp { tail: Tail, reader: Reader },
-    /// Nothing, until it says that it has loaded a snapshot whose length it did not know.
+    /// Nothing, until the replica says that it has loaded a snapshot whose length it did not know.
     Confirming { reader: Reader, ack_count: u64 },
     /// The stream.
     Online { reader: Reader },
-    /// Nothing more: it has the snapshot that it wanted.
+    /// Nothing more: it has the snapshot that it asked for.
     Done,
 }
 
@@ -45,24 +45,24 @@ enum Phase {
 pub struct Feed {
     replica: Arc<Replica>,
     phase: Phase,
-    /// It is told where the snapshot begins: it came by PSYNC.
+    /// It is told the position of its snapshot, because it used PSYNC.
     is_announced: bool,
     wants_no_stream: bool,
-    /// What ends the snapshot, if its length is not told before.
+    /// The mark that ends the snapshot, if its length is not sent first.
     mark: Option<ReplicationId>,
-    /// When something was written or taken last.
+    /// When something was last written or taken.
     moved_ms: u64,
-    /// What was written and not taken then.
+    /// What was written and not taken at that time.
     pending_bytes: usize,
-    /// Commands that were left out of the stream, as it does not know them, and whether the log has said so.
+    /// Commands that were left out of its stream because it does not understand them, and whether that was logged.
     left_out: u64,
     has_told: bool,
     newline_ms: u64,
-    /// Since when it is behind by more than the soft limit.
+    /// Since when it has exceeded the soft limit.
     behind_since_ms: Option<u64>,
 }
 
-/// What a feed finds around it.
+/// What a feed needs from its thread.
 pub struct Around<'a> {
     /// On the monotonic clock.
     pub now_ms: u64,
@@ -70,15 +70,16 @@ pub struct Around<'a> {
     pub backlog: &'a Arc<Backlog>,
     /// The id of the stream.
     pub id: ReplicationId,
-    /// How many commands were left out of what replicas got, as they do not know them.
+    /// How many commands were left out of streams because replicas do not understand them.
     pub unsupported_count: &'a AtomicU64,
-    /// How much patience there is.
+    /// How long replicas are tolerated.
     pub limits: Limits,
     /// Wakes the thread.
     pub waker: Arc<Waker>,
-    /// Who reads it.
+    /// Runs the reading.
     pub errands: &'a Errands,
-    /// Reads the journal between two places of the stream, as somebody reads it who knows what this release of Redis knows (`None`: everything).
+    /// Reads the journal between two positions of the stream, as a reader with this release of Redis understands it
+    /// (`None`: everything).
     pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
 }
 
@@ -90,7 +91,7 @@ impl Around<'_> {
     }
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It has written something, and may have more.
@@ -101,14 +102,14 @@ pub enum Step {
     Full,
     /// It waits for the disk: soon.
     Soon,
-    /// It has sent the stream up to there.
+    /// It has sent the stream up to this position.
     CaughtUp(u64),
     /// The replica is to be disconnected, for this reason.
     Ends(Cow<'static, str>),
 }
 
 impl Feed {
-    /// That of a replica that waits for a snapshot.
+    /// The feed of a replica that waits for a snapshot.
     pub(crate) fn waiting(
         replica: Arc<Replica>,
         is_announced: bool,
@@ -131,7 +132,7 @@ impl Feed {
         }
     }
 
-    /// That of a replica that goes on where it was.
+    /// The feed of a replica that continues where it was.
     pub(crate) fn online(replica: Arc<Replica>, reader: Reader, now_ms: u64) -> Feed {
         replica.skip_snapshot();
         replica.set_stage(Stage::Online);
@@ -144,7 +145,7 @@ impl Feed {
         &self.replica
     }
 
-    /// Writes what comes next into `output`, of which `pending_bytes` were not sent yet.
+    /// Writes what comes next into `output`, of which `pending_bytes` have not been sent yet.
     pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
         let has_room = pending_bytes < AHEAD_BYTES;
         let step = match &mut self.phase {
@@ -190,7 +191,7 @@ impl Feed {
         }
     }
 
-    /// Why it is given up, if it is.
+    /// Why the replica has to be disconnected, if it has to be.
     fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
         let place = match &self.phase {
             Phase::Sending { reader, .. }
@@ -244,7 +245,7 @@ impl Feed {
         Step::Wrote
     }
 
-    /// Begins to send what it lacks, up to where `reader` goes on.
+    /// Begins to send what the replica lacks, up to where `reader` continues.
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
@@ -328,7 +329,7 @@ impl Feed {
     }
 }
 
-/// Writes what comes next of the stream, as far as it goes ahead of the socket.
+/// Writes the next part of the stream, as far as it may be ahead of the socket.
 fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
     let mut wrote = 0;
     while wrote < AHEAD_BYTES {

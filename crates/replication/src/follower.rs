@@ -1,4 +1,5 @@
-//! The thread that follows the primary: it has the link made, again each second if it must, and does what comes over it.
+//! The thread that follows the primary: it has the link connected, again every second if necessary, and handles what
+//! arrives over it.
 //!
 //! ```text
 //!             tick                connected              +CONTINUE, or the snapshot is in its place
@@ -7,13 +8,13 @@
 //!      └── a second ─────┴────────────────────────┘ an error, silence, the connection is closed
 //! ```
 //!
-//! The data stay as they are until a snapshot has come whole and was read without an error; then it takes their place at one moment, with the id and
-//! the offset of the stream. `L` is what was read of a snapshot, which only its [`Around`] knows.
+//! The data stay until a snapshot has arrived completely and was read without an error. Then it replaces them at one
+//! moment, with the id and the offset of the stream. `L` is the loaded snapshot, whose type only [`Around`] knows.
 //!
-//! Who changes the role does so in [`Following`], with all shards held; this thread notices by its version, and looks at that again whenever it has entered
-//! shards.
+//! Role changes are made in [`Following`], with all shards held. This thread notices them by their version, which it
+//! checks again whenever it has entered shards.
 //!
-//! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is kept and read.
+//! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is stored and read.
 
 use proactor::ConnId;
 
@@ -27,22 +28,23 @@ use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position
 use crate::link_settings::LinkSettings;
 use crate::stage::Around;
 
-/// After so long the link is made anew.
+/// After this time it connects again.
 const RETRY_MS: u64 = 1000;
-/// Rounds that are applied before others get their turn.
+/// Rounds that are applied before other clients get their turn.
 const ROUNDS_PER_TURN: usize = 4;
-/// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a transaction.
+/// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a
+/// transaction.
 const UNAPPLIED_BYTES_MAX: usize = 512 << 10;
-/// From so many bytes on a round is larger, and other threads may help.
+/// From this many bytes on a round is larger, and other threads may help.
 const MUCH_BYTES: usize = 96 << 10;
 /// Bytes of a snapshot that may wait to be written before nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
 const UNANNOUNCED: &str = "an unannounced snapshot arrived";
 
-/// What has to be done with all shards entered, before anything else that came.
+/// What has to be done with all shards entered before anything else is handled.
 enum Pending<L> {
-    /// The stream goes on, under this id.
+    /// The stream continues, under this id.
     Continue(ReplicationId),
     /// A snapshot was read.
     Install(L),
@@ -54,22 +56,22 @@ struct Linked<L> {
     link: Link,
     incoming: Option<Incoming>,
     received_bytes: u64,
-    /// Where the snapshot stands.
+    /// The position of the snapshot.
     position: Option<Position>,
     pending: Option<Pending<L>>,
-    /// What has come of a snapshot must be written or read first.
+    /// Received parts of a snapshot have to be written or loaded first.
     is_paused: bool,
-    /// More of the stream has come than could be applied in a turn.
+    /// More of the stream has arrived than could be applied in a turn.
     is_behind: bool,
-    /// Whether what comes is read.
+    /// Whether the connection is being read.
     reads: bool,
-    /// So many bytes of the stream may wait for a snapshot that is loaded.
+    /// The amount of the stream that may wait while a snapshot is loaded.
     unloaded_bytes_max: u64,
-    /// The last slice of the own log that was seen to be on the disk.
+    /// The last slice of this server's log that was seen to be on the disk.
     durable_slice: u64,
 }
 
-/// How far it is.
+/// The state of the link.
 enum Stance<L> {
     Resting { until_ms: u64 },
     Dialing { resume: Option<Position> },
@@ -81,7 +83,7 @@ pub struct Follower<L> {
     /// The version of the role that it serves.
     version: u64,
     stance: Stance<L>,
-    /// The number of the connection, so that news of a former one are told apart.
+    /// The number of the connection, which identifies news about earlier ones.
     attempt: u64,
     applier: Applier,
 }
@@ -103,18 +105,19 @@ impl<L> Follower<L> {
         if let Stance::Linked(linked) = &self.stance { Some(linked.conn) } else { None }
     }
 
-    /// Whether the role has changed since it last looked.
+    /// Whether the role has changed since it last checked.
     #[inline]
     pub fn is_outdated(&self, following: &Following) -> bool {
         self.version != following.version()
     }
 
-    /// When something is to be said to the primary.
+    /// When something has to be sent to the primary.
     pub fn says_ms(&self) -> Option<u64> {
         if let Stance::Linked(linked) = &self.stance { linked.link.says_ms() } else { None }
     }
 
-    /// The slice of the own log that has to be on the disk before the primary is to be told of that, if it waits for it.
+    /// The slice of this server's log that has to be on the disk before that is reported to the primary, if the primary
+    /// waits for it.
     pub fn awaited_slice(&self) -> Option<u64> {
         match &self.stance {
             Stance::Linked(linked) if linked.link.awaits_durable() => Some(linked.durable_slice + 1),
@@ -122,7 +125,8 @@ impl<L> Follower<L> {
         }
     }
 
-    /// Whether [`tick`](Self::tick) is to be called now, when slices of the own log up to `durable` are on the disk.
+    /// Whether [`tick`](Self::tick) has to be called now, given that slices of this server's log up to `durable` are on
+    /// the disk.
     pub fn is_due(&self, following: &Following, durable: u64, now_ms: u64) -> bool {
         let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms)
             || self.awaited_slice().is_some_and(|slice| slice <= durable);
@@ -188,7 +192,7 @@ impl<L> Follower<L> {
         around.dial(address, self.attempt);
     }
 
-    /// Whether news of this attempt are of interest.
+    /// Whether news about this attempt are relevant.
     pub fn awaits(&self, attempt: u64) -> bool {
         attempt == self.attempt && matches!(self.stance, Stance::Dialing { .. })
     }
@@ -232,7 +236,7 @@ impl<L> Follower<L> {
         self.stance = Stance::Linked(linked);
     }
 
-    /// It cannot be made, or nothing more comes over it.
+    /// The connection cannot be made, or nothing more arrives on it.
     pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
         tracing::warn!("the link to the primary is down: {why}");
         let conn = self.conn();
@@ -259,7 +263,7 @@ impl<L> Follower<L> {
         }
     }
 
-    /// What has become of a snapshot.
+    /// The outcome of loading a snapshot.
     pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, String>, around: &mut dyn Around<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         if attempt != self.attempt {
@@ -287,7 +291,7 @@ impl<L> Follower<L> {
         self.go_on(around);
     }
 
-    /// Deals with what has come, for one turn.
+    /// Handles what has arrived, for one turn.
     fn go_on(&mut self, around: &mut dyn Around<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         let role = (around.following(), self.version);
@@ -307,7 +311,7 @@ impl<L> Follower<L> {
 }
 
 impl<L> Linked<L> {
-    /// Takes note of what is on the disk. Before a snapshot is in its place, that is another stream.
+    /// Reports what is on the disk. Until a snapshot is in place, that belongs to another stream.
     fn note_durable(&mut self, around: &dyn Around<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
             let durable = around.durable();
@@ -316,7 +320,7 @@ impl<L> Linked<L> {
         }
     }
 
-    /// Sends what is to be sent, reads on or not, and says how far it is.
+    /// Sends output, continues or stops reading, and publishes the state.
     fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
         // While a snapshot is loaded the stream waits here, and not at the primary.
@@ -346,13 +350,13 @@ impl<L> Linked<L> {
 struct Turn<'a, L> {
     linked: &'a mut Linked<L>,
     applier: &'a mut Applier,
-    /// The role that it is for.
+    /// The role that it serves.
     role: (&'static Following, u64),
     attempt: u64,
 }
 
 impl<L> Turn<'_, L> {
-    /// Deals with what has come; false: there is more. An error ends the link.
+    /// Handles what has arrived; false: there is more. An error ends the link.
     fn run(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let mut round_count = 0;
         while round_count < ROUNDS_PER_TURN {
@@ -383,7 +387,7 @@ impl<L> Turn<'_, L> {
         Ok(false)
     }
 
-    /// Deals with what has come up to where something is to be done about it; false: nothing has come.
+    /// Handles what has arrived, up to something that needs action; false: nothing has arrived.
     fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let mut has_come = false;
         let much = self.linked.link.waiting_bytes() >= MUCH_BYTES;
@@ -396,7 +400,7 @@ impl<L> Turn<'_, L> {
         Ok(has_come)
     }
 
-    /// Deals with the next thing that has come; false: there is none.
+    /// Handles the next event; false: there is none.
     fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, .. } = &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error| {
@@ -439,7 +443,7 @@ impl<L> Turn<'_, L> {
         Ok(true)
     }
 
-    /// Does what needs all shards; what is still to be done if they cannot be had.
+    /// Does what needs all shards; returns what is still to be done if they cannot be entered.
     fn settle_pending(&mut self, pending: Pending<L>, around: &mut dyn Around<L>) -> Option<Pending<L>> {
         let (following, version) = self.role;
         if !around.enter_all() || following.version() != version {

@@ -1,7 +1,8 @@
-//! What all threads know of the primary that this server follows, if it follows one.
+//! What all threads know about the primary that this server follows, if it follows one.
 //!
-//! One thread has the link and says how far it is; all others read it here. Whether there is a primary at all is one relaxed load, because every
-//! command that writes asks. Who changes the role holds all shards, so nobody asks in the middle of a transaction.
+//! One thread has the link and reports its state; all others read it here. Whether there is a primary at all is one
+//! relaxed load, because every command that writes asks. The role changes while all shards are held, so no transaction
+//! sees it change.
 
 #![expect(
     clippy::disallowed_types,
@@ -25,33 +26,34 @@ use crate::primary::Primary;
 #[derive(Default)]
 pub struct Following {
     is_replica: AtomicBool,
-    /// How often the role was changed.
+    /// The version of the role: how often it was changed.
     version: AtomicU64,
     primary: Mutex<Option<Address>>,
-    /// Where the own stream ended when this server became a replica.
+    /// Where this server's stream ended when it became a replica.
     end: Mutex<Option<Cut>>,
-    /// What there is, is what the primary had at `offset`.
+    /// The data are those that the primary had at `offset`.
     is_synced: AtomicBool,
-    /// Since its start this server has come to have everything that its primary had once.
+    /// Since its start this server has had everything that its primary had at some moment.
     is_proven: AtomicBool,
     offset: AtomicU64,
     state: AtomicU8,
-    /// When the stream broke, or was first wanted, on the monotonic clock.
+    /// When the stream broke, or was first requested, on the monotonic clock.
     down_since_ms: AtomicU64,
-    /// When something last came, on the monotonic clock.
+    /// When something last arrived, on the monotonic clock.
     heard_ms: AtomicU64,
-    /// Of the snapshot that is being received: bytes in all (0: not known), and those that have come.
+    /// The size of the snapshot that is being received (0: not known), and how much of it has arrived, in bytes.
     snapshot_bytes: AtomicU64,
     received_bytes: AtomicU64,
-    /// The database that is selected in the stream at `offset`; all bits: it selects one before it needs one.
+    /// The database that is selected in the stream at `offset`; all bits set: the stream selects one before it needs
+    /// one.
     stream_db: AtomicU32,
-    /// The own failover.
+    /// This server's failover.
     pub failover: Failover,
     /// Commands of the stream that failed here.
     pub error_count: AtomicU64,
 }
 
-/// Where the link may ask the stream to go on.
+/// Where the link may ask the stream to continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
     /// It is not known yet: the log is still being closed.
@@ -67,7 +69,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Following {
-    /// What the setting `replicaof` says at the start.
+    /// The state that the setting `replicaof` gives at the start.
     pub fn of(settings: &Settings) -> Following {
         let following = Following::default();
         if let Some((host, port)) = settings.text(REPLICAOF).rsplit_once(' ') {
@@ -89,13 +91,14 @@ impl Following {
         self.state() == LinkState::Connected
     }
 
-    /// Whether what there is, is what the primary had at [`offset`](Self::offset).
+    /// Whether the data are those that the primary had at [`offset`](Self::offset).
     pub fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Relaxed)
     }
 
-    /// Whether this server, since its start, has come to have everything that its primary had at some moment. What it acknowledged in an earlier life may
-    /// not have come to its disk: until it is made up for, nobody is to make it the primary.
+    /// Whether this server, since its start, has had everything that its primary had at some moment. What it
+    /// acknowledged before the start may not have reached its disk: until it has caught up with that, it must not be
+    /// promoted.
     pub fn is_proven(&self) -> bool {
         self.is_proven.load(Ordering::Relaxed)
     }
@@ -104,17 +107,18 @@ impl Following {
         self.is_proven.store(true, Ordering::Relaxed);
     }
 
-    /// How often the role was changed. Who holds a shard knows that it stays so.
+    /// The version of the role: how often it was changed. It cannot change while a shard is held.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// The version of the role if this server follows a primary; 0: it follows none. All shards are held, or nobody serves yet.
+    /// The version of the role if this server follows a primary; 0: it does not. All shards are held, or nobody serves
+    /// yet.
     pub fn role(&self) -> u64 {
         if self.is_replica() { self.version() } else { 0 }
     }
 
-    /// How far the link is.
+    /// The state of the link.
     pub fn state(&self) -> LinkState {
         LinkState::of_number(self.state.load(Ordering::Relaxed))
     }
@@ -124,27 +128,28 @@ impl Following {
         locked(&self.primary).clone()
     }
 
-    /// When the stream broke, or was first wanted, on the monotonic clock.
+    /// When the stream broke, or was first requested, on the monotonic clock.
     pub fn down_since_ms(&self) -> u64 {
         self.down_since_ms.load(Ordering::Relaxed)
     }
 
-    /// When something last came, on the monotonic clock.
+    /// When something last arrived, on the monotonic clock.
     pub fn heard_ms(&self) -> u64 {
         self.heard_ms.load(Ordering::Relaxed)
     }
 
-    /// How much of the stream is applied.
+    /// The offset up to which the stream is applied.
     pub fn offset(&self) -> u64 {
         self.offset.load(Ordering::Relaxed)
     }
 
-    /// Of the snapshot that is being received: bytes in all (0: not known), and those that have come.
+    /// The size of the snapshot that is being received (0: not known), and how much of it has arrived, in bytes.
     pub fn snapshot_progress(&self) -> (u64, u64) {
         (self.snapshot_bytes.load(Ordering::Relaxed), self.received_bytes.load(Ordering::Relaxed))
     }
 
-    /// From now on this server follows `primary`. All shards are held, or nobody serves yet. `end` is where its own stream ended, if it had one.
+    /// From now on this server follows `primary`. All shards are held, or nobody serves yet. `end` is where its own
+    /// stream ended, if it had one.
     pub fn follow(&self, primary: Address, end: Option<Cut>, now_ms: u64) {
         *locked(&self.primary) = Some(primary);
         if end.is_some() {
@@ -156,7 +161,7 @@ impl Following {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on it follows nobody. All shards are held.
+    /// From now on it follows no server. All shards are held.
     pub fn lead(&self) {
         *locked(&self.primary) = None;
         *locked(&self.end) = None;
@@ -166,7 +171,7 @@ impl Following {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Where the stream may go on.
+    /// Where the stream may continue.
     pub fn resume(&self) -> Resume {
         if self.is_synced() {
             return Resume::At(self.offset());
@@ -177,42 +182,44 @@ impl Following {
         }
     }
 
-    /// The server starts with what the primary had whose stream has this id, at this offset, and where the stream has `db` selected. All shards are
-    /// held, or nobody serves yet.
+    /// The server starts with the data that the primary had at this offset of the stream with this id, where the stream
+    /// has `db` selected. All shards are held, or nobody serves yet.
     pub fn go_on_behind(&self, primary: &Primary, (id, offset): (ReplicationId, u64), db: Option<u32>) {
         primary.set_history(History::new(id));
         self.note_synced(offset);
         self.set_stream_db(db);
     }
 
-    /// What there is, is what the primary had at this offset. All shards are held.
+    /// The data are those that the primary had at this offset. All shards are held.
     pub(crate) fn note_synced(&self, offset: u64) {
         self.note_applied(offset);
         self.is_synced.store(true, Ordering::Relaxed);
     }
 
-    /// What came cannot be the stream that this server knows: it cannot go on where it is. The thread of the link says so.
+    /// What arrived cannot be the stream that this server knows, so it cannot continue there. Called by the thread of
+    /// the link.
     pub(crate) fn forget_place(&self) {
         *locked(&self.end) = None;
         self.is_synced.store(false, Ordering::Relaxed);
     }
 
-    /// The stream is applied up to there. A shard is held.
+    /// The stream is applied up to this offset. A shard is held.
     pub(crate) fn note_applied(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
 
-    /// The database that is selected in the stream where it is applied up to, if this server follows one.
+    /// The database that is selected in the stream at the applied offset, if this server follows one.
     pub fn stream_db(&self) -> Option<u32> {
         self.last_db().filter(|_| self.is_synced())
     }
 
-    /// The database that was selected where this server last came to have what another one, or itself in an earlier life, had written.
+    /// The database that was selected where this server last got the data that another server, or itself before a
+    /// restart, had written.
     pub(crate) fn last_db(&self) -> Option<u32> {
         Some(self.stream_db.load(Ordering::Relaxed)).filter(|db| *db != NO_DB)
     }
 
-    /// That is known: `db` is selected there.
+    /// Sets that database.
     pub fn set_stream_db(&self, db: Option<u32>) {
         self.stream_db.store(db.unwrap_or(NO_DB), Ordering::Relaxed);
     }

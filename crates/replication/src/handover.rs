@@ -1,4 +1,4 @@
-//! `FAILOVER`: this server hands over to one of its replicas, and follows it.
+//! `FAILOVER`: this server hands over to one of its replicas, and then follows it.
 //!
 //! ```text
 //!           FAILOVER            it has everything              it goes on with the stream
@@ -8,17 +8,20 @@
 //!                                                   └▶ Joining: it is a primary already
 //! ```
 //!
-//! From the first to the last state commands that write wait, and nothing expires. Each thread begins with that when it hears of it, and tasks that are
-//! under way still write. So a *mark* is set in the stream, with all shards held; who has acknowledged it has everything, if nothing was sent
-//! behind it by then, which is looked at with all shards held once more. If something was, there is another mark.
+//! From the first to the last state commands that write wait, and nothing expires. Each thread begins this when it
+//! hears of it, and tasks in progress still write. So a *mark* is set in the stream, with all shards held. A replica
+//! that has acknowledged it has everything, provided that nothing was sent behind it by then, which is checked with all
+//! shards held once more. If something was, another mark is set.
 //!
-//! A mark is a question for the offset, so that it is answered at once, and by who is there: a replica that had everything and hangs is not handed
-//! over to. A Redis replica answers with the offset before the question, which it has applied before it reads anything else; Darter with the offset behind it.
+//! A mark is a question for the offset, so that a live replica answers it at once: the server does not hand over to a
+//! replica that had everything and then hung. A Redis replica answers with the offset before the question, which it has
+//! applied before it reads anything else; Darter answers with the offset behind it.
 //!
-//! In `Asking` the role has changed. What the old primary asks for is not tried twice in the same words: the answer may have been lost, and then the other side
-//! is a primary already. If it goes on where this server's stream ended, it is the one that was asked.
+//! In `Asking` the role has changed. The old primary sends its request only once in that form: the answer may have been
+//! lost, and then the other side is a primary already. If the other side continues where this server's stream ended, it
+//! is the one that was asked.
 //!
-//! Not here: what the target does (`commands.rs`), the link to it (`follower.rs`).
+//! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
 use command::CommandError;
 
@@ -28,12 +31,12 @@ use crate::following::Following;
 use crate::stage::Around;
 use crate::{Door, role};
 
-/// The question for the offset, as it stands in the stream.
+/// The question for the offset, as it is written in the stream.
 pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
-/// Its bytes there.
+/// Its length there.
 const QUESTION_BYTES: u64 = 37;
 
-/// Begins one. All shards are held.
+/// Begins a failover. All shards are held.
 pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     match &plan.target {
         Some(Address { host, port }) => tracing::info!("FAILOVER requested to {host}:{port}."),
@@ -45,7 +48,7 @@ pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     door.hold_writes(true);
 }
 
-/// Ends the one that is under way without success: this server leads. All shards are held.
+/// Ends the failover in progress without success: this server leads. All shards are held.
 pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     tracing::warn!("Aborting the failover: {why}");
     if door.following().is_replica() {
@@ -55,7 +58,7 @@ pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     door.hold_writes(false);
 }
 
-/// Ends the one that is under way, if there is one: the target has taken over, and is followed. All shards are held.
+/// Ends the failover, if one is in progress: the target has taken over, and is followed. All shards are held.
 pub(crate) fn succeed(door: &mut dyn Door) {
     let failover = &door.following().failover;
     if failover.is_on() {
@@ -65,7 +68,7 @@ pub(crate) fn succeed(door: &mut dyn Door) {
     }
 }
 
-/// Why that may not begin, if it may not.
+/// Why this failover may not begin, if it may not.
 pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     let Plan { target, forces, end_ms } = plan;
     let replicas = door.primary().replicas(door.now_ms());
@@ -83,7 +86,8 @@ pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     Some(CommandError::fixed(why))
 }
 
-/// Goes on with the one that is under way. To be called by the thread of the link, several times a second and when a replica has acknowledged something.
+/// Continues the failover in progress. To be called by the thread of the link, several times a second and when a
+/// replica has acknowledged something.
 pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     let failover = &following.failover;
     match failover.state() {
@@ -110,7 +114,7 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     }
 }
 
-/// Whether there is something to be decided: there is no mark yet, or somebody has acknowledged it.
+/// Whether there is something to decide: there is no mark yet, or a replica has acknowledged it.
 fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
     match &*failover.under_way() {
         None => false,
@@ -153,7 +157,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
 }
 
-/// Who has acknowledged everything up to `mark`, of those to whom `plan` hands over.
+/// A replica that has acknowledged everything up to `mark`, of those to which `plan` may hand over.
 fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
     let end = mark.cut.end()?;
     door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)

@@ -1,9 +1,9 @@
-//! By which ids the stream is known: two servers that know it by the same one have the same bytes up to where both have any.
+//! The ids of the stream: two servers that know it by the same id have the same bytes up to where both have any.
 
 /// Forty hexadecimal digits.
 pub type ReplicationId = [u8; 40];
 
-/// A random one, of five random numbers. It is also what ends a snapshot whose length is not told before.
+/// A random id. Such an id also ends a snapshot whose length is not sent first.
 pub fn random_id(mut number: impl FnMut() -> u64) -> ReplicationId {
     let text: String = (0..5).map(|_| format!("{:08x}", number() as u32)).collect();
     text.into_bytes().try_into().expect("it has forty digits")
@@ -12,9 +12,9 @@ pub fn random_id(mut number: impl FnMut() -> u64) -> ReplicationId {
 /// See the head of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct History {
-    /// The id of the stream as it goes on.
+    /// The current id of the stream.
     pub id: ReplicationId,
-    /// The id that it had before, and up to which offset.
+    /// Its previous id, and the offset up to which it is valid.
     pub previous: Option<(ReplicationId, u64)>,
 }
 
@@ -30,17 +30,17 @@ impl std::fmt::Display for History {
 }
 
 impl History {
-    /// That of a stream that nobody knows yet.
+    /// The history of a stream that nobody knows yet.
     pub fn new(id: ReplicationId) -> History {
         History { id, previous: None }
     }
 
-    /// By which id others know the stream up to `offset`, if nobody got anything under the last one.
+    /// The id by which others know the stream up to `offset`, if nobody has got anything under the current one.
     pub fn id_at(&self, offset: u64) -> ReplicationId {
         self.previous.filter(|(_, end)| *end == offset).map_or(self.id, |(previous, _)| previous)
     }
 
-    /// Whether who knows the stream by `id` up to `offset` has nothing that it has not.
+    /// Whether a server that knows the stream by `id` up to `offset` has nothing that this one lacks.
     pub fn knows(&self, id: &[u8], offset: u64) -> bool {
         id.eq_ignore_ascii_case(&self.id)
             || self

@@ -1,6 +1,6 @@
-//! A snapshot on its way from the primary to a file, which an errand writes.
+//! A snapshot that arrives from the primary, and that an errand writes to a file.
 //!
-//! The file goes when it was read, or when the link ends before.
+//! The file is removed when it was read, or when the link ends before that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use proactor::{Disk, DiskFile, ErrandStep, Open, Work};
 
-/// What comes.
+/// A part of what arrives.
 enum Chunk {
     Bytes(Vec<u8>),
     End,
 }
 
-/// Where the link puts it.
+/// The end into which the link writes.
 pub struct Incoming {
     sender: Sender<Chunk>,
     waiting_bytes: Arc<AtomicU64>,
 }
 
-/// Where it comes out.
+/// The end from which the errand reads.
 pub struct Outgoing {
     receiver: Receiver<Chunk>,
     waiting_bytes: Arc<AtomicU64>,
@@ -41,21 +41,21 @@ impl Incoming {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// More has come. If nobody takes it any more, that will be said.
+    /// More has arrived. An errand that has ended reports that itself.
     pub(crate) fn push(&self, bytes: &[u8]) {
         self.waiting_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let _ = self.sender.send(Chunk::Bytes(bytes.to_vec()));
     }
 
-    /// That was all.
+    /// The snapshot is complete.
     pub(crate) fn end(self) {
         let _ = self.sender.send(Chunk::End);
     }
 }
 
 impl Outgoing {
-    /// The work of the errand that writes what comes to a new file at `path` and has `read` read it. `tell` hears what came of it, unless
-    /// the link ended before.
+    /// The errand that writes what arrives to a new file at `path` and loads it with `read`. `tell` gets the outcome,
+    /// unless the link ended before.
     pub fn spool<L>(
         self,
         disk: Disk,
@@ -89,12 +89,12 @@ impl Outgoing {
     }
 }
 
-/// What a step has written.
+/// The outcome of a step.
 enum Written {
     Some,
-    /// Nothing has come.
+    /// Nothing has arrived.
     Nothing,
-    /// The end has come.
+    /// The snapshot is complete.
     All,
     /// The link ended before.
     Part,

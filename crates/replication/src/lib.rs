@@ -5,12 +5,11 @@
 //!             for a cut   snapshot    for an ACK       stream                                        from the journal
 //! ```
 //!
-//! What all threads know is in [`Primary`]: the id and the offset of the stream, and the replicas. The connection of a
-//! replica has a [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream
-//! (`effectlog`'s backlog) at the replica's pace. Nothing waits for a replica: one that is too far behind is
-//! disconnected.
+//! All threads share [`Primary`]: the id and the offset of the stream, and the replicas. The connection of a replica
+//! has a [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream (`effectlog`'s
+//! backlog) at the replica's pace. Nothing waits for a replica: one that is too far behind is disconnected.
 //!
-//! If this server follows a primary, [`Following`] is what all threads know of it. The thread that has the link steps a
+//! If this server follows a primary, all threads share [`Following`]. The thread that has the link steps a
 //! [`Follower`]: the dialogue over the link is a state machine that knows no server ([`link`]), and the received stream
 //! is applied command by command (`apply.rs`). `role.rs` changes the role.
 //!
@@ -76,34 +75,34 @@ pub use tail::Read;
 pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish};
 pub use wide::Help;
 
-/// What the commands of this crate need of the thread that runs them.
+/// What the commands of this crate need from the thread that runs them.
 pub trait Door {
-    /// What this server is to its replicas.
+    /// This server as a primary.
     fn primary(&self) -> &'static Primary;
 
     /// The stream.
     fn backlog(&self) -> &Arc<Backlog>;
 
-    /// Where the stream ends.
+    /// The position at the end of the stream.
     fn position(&self) -> u64;
 
     /// Whether the journal has everything behind this offset of the stream.
     fn has_in_journal(&self, offset: u64) -> bool;
 
-    /// What the client would have to wait for. What it wrote before is published if `publishes`; else what the running transaction
-    /// wrote is left out.
+    /// What the client would have to wait for. If `publishes`, what the running transaction wrote is published and
+    /// included; otherwise it is left out.
     fn awaited(&mut self, tx: &mut Tx, wish: Wish, publishes: bool) -> Awaited;
 
-    /// Where that is by now.
+    /// How far that has been reached.
     fn reached(&self, awaited: &Awaited) -> Reached;
 
-    /// The client waits for that, so many milliseconds; 0: for ever.
+    /// Makes the client wait for that, for at most so many milliseconds; 0: forever.
     fn await_copies(&mut self, awaited: Awaited, timeout_ms: u64);
 
     /// A replica has acknowledged something.
     fn note_ack(&mut self);
 
-    /// Whether there is to be a journal (`appendonly`).
+    /// Whether the settings ask for a journal (`appendonly`).
     fn wants_journal(&self) -> bool;
 
     /// The client as a replica.
@@ -112,37 +111,38 @@ pub trait Door {
     /// The client's id, and its address without the port.
     fn client(&mut self) -> (u64, String);
 
-    /// The client has a [`Feed`] from now on, which is to be stepped.
+    /// The client now has a [`Feed`], which has to be stepped.
     fn attach(&mut self);
 
-    /// Whether a snapshot is sent while it is written, to those who can read that (`repl-diskless-sync`).
+    /// Whether a snapshot is sent while it is written, to replicas that can read that (`repl-diskless-sync`).
     fn sends_at_once(&self) -> bool;
 
-    /// What ends such a snapshot: random.
+    /// A random mark that ends such a snapshot.
     fn mark(&mut self) -> ReplicationId;
 
-    /// On the monotonic clock.
+    /// The time on the monotonic clock.
     fn now_ms(&self) -> u64;
 
-    /// What all threads know of the primary that this server follows.
+    /// What all threads know about the primary that this server follows.
     fn following(&self) -> &'static Following;
 
-    /// From now on the log is a copy of another stream, or has what threads do. All shards are held. Where it ended before, if it was on.
+    /// From now on the log is a copy of another stream, or records what threads do. All shards are held. Returns where
+    /// the log ended before, if it was on.
     fn set_copying(&mut self, copies: bool) -> Option<Cut>;
 
-    /// The stream is known by these ids from now on, to the journal, too. All shards are held.
+    /// The stream has these ids from now on, in the journal as well. All shards are held.
     fn rename_stream(&mut self, history: History);
 
-    /// The stream is marked here: where that is. All shards are held.
+    /// Cuts the stream; returns the place. All shards are held.
     fn cut(&mut self) -> Cut;
 
-    /// Bytes of what all threads have sent into the stream, that is: into the log.
+    /// Bytes that all threads have recorded in the log.
     fn sent_bytes(&self) -> u64;
 
-    /// From now on commands that write wait on all threads, and nothing expires; or no longer. All shards are held.
+    /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
     fn hold_writes(&mut self, holds: bool);
 
-    /// All threads hear that the role has changed.
+    /// Tells all threads that the role has changed.
     fn tell_role(&mut self, change: RoleChange);
 
     /// The settings.
@@ -152,11 +152,11 @@ pub trait Door {
 /// What a change of the role means for clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoleChange {
-    /// There is a primary now: who waits for others waits in vain.
+    /// There is a primary now: clients that wait for other clients wait in vain.
     Demoted,
     /// There is another primary.
     Moved,
-    /// There is none any more: the own replicas are to come back and ask where they are.
+    /// There is no primary any more: this server's replicas have to connect again and ask where they are.
     Promoted,
 }
 

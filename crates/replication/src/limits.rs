@@ -1,30 +1,30 @@
-//! How much patience there is with replicas, as the settings say it.
+//! The settings that say how long replicas are tolerated.
 
 use settings::{
     REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
     REPL_TIMEOUT, Settings,
 };
 
-/// The class of `client-output-buffer-limit` that is about replicas.
+/// The class of `client-output-buffer-limit` for replicas.
 const REPLICA_CLASS: usize = 1;
 
 /// See the head of this file.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A replica that says nothing, or takes nothing, for so long is given up.
+    /// A replica that sends nothing, or takes nothing, for this long is disconnected.
     pub timeout_ms: u64,
-    /// One that is behind by more bytes is given up.
+    /// A replica that is further behind is disconnected.
     pub bytes_max: u64,
-    /// One that is behind by so many bytes for so many milliseconds is given up.
+    /// A replica that is this many bytes behind for this many milliseconds is disconnected.
     pub soft: Option<(u64, u64)>,
-    /// A snapshot waits so long for replicas that may come, and no longer when there are so many; 0: however many there are.
+    /// A snapshot waits this long for further replicas.
     pub delay_ms: u64,
-    /// See there.
+    /// It does not wait longer once there are this many; 0: it always waits.
     pub enough: usize,
 }
 
 impl Limits {
-    /// As they are now.
+    /// The current limits.
     pub fn of(settings: &Settings) -> Limits {
         let unread = settings.output_limit(REPLICA_CLASS);
         let delay_seconds = settings.number(REPL_DISKLESS_SYNC_DELAY) as u64;

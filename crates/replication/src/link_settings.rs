@@ -1,4 +1,4 @@
-//! What settings say of the link to the primary.
+//! The settings of the link to the primary.
 
 use resp::Limits;
 use settings::{
@@ -15,18 +15,18 @@ pub struct LinkSettings {
     pub credentials: Option<Credentials>,
     /// The port that the primary shows for this replica.
     pub port: u16,
-    /// The address that it shows.
+    /// The address that the primary shows for it.
     pub address: Option<String>,
-    /// After how much silence the link is given up.
+    /// After this much silence the link ends.
     pub timeout_ms: u64,
-    /// While a snapshot is loaded, so many bytes of the stream may wait for it: as many as would be kept for a replica.
+    /// The amount of the stream that may wait while a snapshot is loaded: as much as would be kept for a replica.
     pub unloaded_bytes_max: u64,
-    /// What a command of the stream may be.
+    /// Limits of the commands in the stream.
     pub limits: Limits,
 }
 
 impl LinkSettings {
-    /// As they are now.
+    /// The current settings.
     pub fn of(settings: &Settings) -> LinkSettings {
         let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
         let announced = settings.number(REPLICA_ANNOUNCE_PORT);

@@ -1,4 +1,4 @@
-//! What a client has said of itself as a replica, and what it is sent.
+//! What a client has said about itself as a replica, and what it is sent as one.
 
 use command::keyword_is;
 use effectlog::RedisVersion;
@@ -7,42 +7,42 @@ use crate::feed::Feed;
 use crate::link::{ANSWERS_BEHIND, READS_ALL};
 use crate::primary::Content;
 
-/// See the head of this file. Of nearly all clients there is nothing to be known.
+/// See the head of this file. For nearly all clients there is nothing to store.
 #[derive(Default)]
 pub struct Peer {
     /// The port at which it listens; 0: it did not say.
     pub port: u16,
-    /// The address by which it wants to be known.
+    /// The address that it announced.
     pub address: Option<String>,
-    /// What it is able to do.
+    /// Its capabilities.
     pub(crate) capabilities: Capabilities,
-    /// Of the snapshot it wants the libraries of functions only.
+    /// It wants only the libraries of functions in its snapshot.
     pub(crate) wants_functions: bool,
-    /// What it wants to find in the stream when that goes on for it.
+    /// The mark that it wants to find in the stream when the stream continues for it.
     pub(crate) mark: Option<Box<[u8]>>,
-    /// It wants the snapshot and nothing behind it.
+    /// It wants the snapshot and no stream behind it.
     pub(crate) wants_no_stream: bool,
-    /// What it is sent, once it follows.
+    /// What it is sent, if it is a replica.
     pub feed: Option<Box<Feed>>,
-    /// The version of this server's role when it began to follow.
+    /// The version of this server's role when it became a replica.
     pub role: u64,
 }
 
-/// What a replica says of itself (`REPLCONF capa`).
+/// The capabilities of a replica (`REPLCONF capa`).
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Capabilities {
-    /// It finds the end of a snapshot whose length is not known before.
+    /// It finds the end of a snapshot whose length is not sent first.
     pub(crate) reads_marks: bool,
-    /// It goes on with a stream whose id has changed.
+    /// It continues with a stream whose id has changed.
     pub(crate) follows_renaming: bool,
-    /// It answers a question for the offset with the offset behind it.
+    /// It answers a question for the offset with the offset behind the question.
     pub(crate) answers_behind: bool,
-    /// It knows all that may stand in the stream and in a snapshot.
+    /// It understands everything that a stream and a snapshot may contain.
     reads_all: bool,
 }
 
 impl Capabilities {
-    /// It says that it is able to do this. What is not known here does not matter.
+    /// It announces this capability. An unknown one is ignored.
     pub(crate) fn note(&mut self, name: &[u8]) {
         self.reads_marks |= keyword_is(name, "EOF");
         self.follows_renaming |= keyword_is(name, "PSYNC2");
@@ -50,7 +50,7 @@ impl Capabilities {
         self.reads_all |= keyword_is(name, READS_ALL);
     }
 
-    /// The release of Redis that the stream and the snapshot are written for; `None`: it knows everything.
+    /// The release of Redis for which the stream and the snapshot are written; `None`: it understands everything.
     pub(crate) fn version(self) -> Option<RedisVersion> {
         if self.reads_all { None } else { Some(RedisVersion::V7_0) }
     }

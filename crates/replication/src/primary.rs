@@ -1,4 +1,4 @@
-//! What a server is to its replicas, and all threads know: ids, who follows, and who waits for a snapshot.
+//! A server's state as a primary, shared by all threads: its ids, its replicas, and those that wait for a snapshot.
 
 #![expect(
     clippy::disallowed_types,
@@ -18,20 +18,20 @@ use crate::history::{History, ReplicationId};
 use crate::limits::Limits;
 use crate::peer::Capabilities;
 
-/// What stands in a snapshot.
+/// The content of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// All data, as Redis 7.0 knows them.
+    /// All data, as far as Redis 7.0 understands them.
     Redis,
-    /// All data, with what only Darter knows.
+    /// All data, including what only Darter understands.
     Darter,
     /// The libraries of functions.
     Functions,
-    /// Nothing, and no snapshot is needed: what comes behind this offset of the stream is still in the journal.
+    /// No snapshot is needed: the stream behind this offset is still in the journal.
     Tail(u64),
 }
 
-/// How far a replica is, as INFO says it.
+/// The state of a replica, for INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
 }
 
 impl Content {
-    /// How the snapshot is written. What is [for Redis](Content::Redis), Redis 7.0 loads.
+    /// How the snapshot is written. Redis 7.0 can load one [for Redis](Content::Redis).
     pub fn style(self, compresses: bool) -> Style {
         match self {
             Content::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
@@ -52,18 +52,18 @@ impl Content {
     }
 }
 
-/// What a replica begins with.
+/// The starting point of a replica.
 #[derive(Clone)]
 pub struct Start {
-    /// Where in the stream its snapshot was taken, or the part ends that it reads from the journal.
+    /// Where in the stream its snapshot was taken, or where the part ends that it reads from the journal.
     pub cut: Cut,
     /// The snapshot that it reads.
     pub spool: Option<Arc<Spool>>,
-    /// What keeps the stream behind the cut until it is read: made before the cut.
+    /// Keeps the stream behind the cut until it is read; created before the cut.
     pub held: Held,
 }
 
-/// One replica: what its thread and others know.
+/// One replica, as its thread and others know it.
 pub struct Replica {
     /// The id of its client.
     pub(crate) client: u64,
@@ -75,18 +75,18 @@ pub struct Replica {
     since_ms: u64,
     stage: AtomicU8,
     start: Mutex<Option<Start>>,
-    /// It was told where its snapshot begins, or that it needs none.
+    /// It was told the position of its snapshot, or that it needs none.
     has_start: AtomicBool,
-    /// Where in the stream it begins. What it acknowledges before that it does not have yet.
+    /// Where in the stream it begins. An acknowledgement of less does not mean that it has those data.
     from: AtomicU64,
-    /// What it has acknowledged: offsets, and when.
+    /// The offsets that it has acknowledged, and when.
     acked: AtomicU64,
     acked_durable: AtomicU64,
-    /// It says what is on its disk, and so has one that takes what comes.
+    /// It reports what is on its disk, so its disk takes writes.
     has_disk: AtomicBool,
     acked_ms: AtomicU64,
     ack_count: AtomicU64,
-    /// How often it had when it was asked last whether it has everything.
+    /// The number of acknowledgements when it was last asked whether it has everything.
     asked_count: AtomicU64,
 }
 
@@ -101,9 +101,9 @@ pub struct ReplicaFacts {
     pub state: &'static str,
     /// The offset that it has acknowledged.
     pub offset: u64,
-    /// Seconds since it did.
+    /// Seconds since that acknowledgement.
     pub lag_seconds: u64,
-    /// What is on its disk, if it says that.
+    /// The offset up to which the stream is on its disk, if it reports that.
     pub durable_offset: Option<u64>,
 }
 
@@ -127,15 +127,15 @@ impl std::fmt::Display for ReplicaFacts {
 pub struct Primary {
     history: Mutex<History>,
     replicas: Mutex<Vec<Arc<Replica>>>,
-    /// When the last one left, on the monotonic clock.
+    /// When the last replica left, on the monotonic clock.
     left_ms: AtomicU64,
-    /// Full synchronisations, partial ones, and those that were asked for and could not be.
+    /// Full synchronizations.
     pub full_count: AtomicU64,
-    /// See there.
+    /// Partial synchronizations.
     pub partial_count: AtomicU64,
-    /// See there.
+    /// Partial synchronizations that were requested but not possible.
     pub refused_count: AtomicU64,
-    /// Commands that were left out of what replicas got, as they do not know them, for each replica.
+    /// Commands left out of replicas' streams because they do not understand them, summed over replicas.
     pub unsupported_count: AtomicU64,
 }
 
@@ -144,7 +144,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Primary {
-    /// Of a stream that is known by this id, without replicas.
+    /// For a stream with this id, without replicas.
     pub fn new(id: ReplicationId) -> Primary {
         Primary {
             history: Mutex::new(History::new(id)),
@@ -157,34 +157,34 @@ impl Primary {
         }
     }
 
-    /// By which ids the stream is known.
+    /// The ids of the stream.
     pub fn history(&self) -> History {
         *locked(&self.history)
     }
 
-    /// The stream is known by these ids from now on.
+    /// The stream has these ids from now on.
     pub fn set_history(&self, history: History) {
         *locked(&self.history) = history;
     }
 
-    /// Something was changed and is not in the stream, so it is known by another id from now on.
+    /// Something was changed that is not in the stream, so the stream gets another id.
     pub fn break_history(&self, id: ReplicationId) {
         *locked(&self.history) = History::new(id);
     }
 
-    /// The stream goes on behind `end`, up to where it was known by `former`.
+    /// The stream continues behind `end`, up to which its id was `former`.
     pub fn go_on_behind(&self, former: Option<ReplicationId>, end: u64) {
         locked(&self.history).previous = former.map(|former| (former, end));
     }
 
-    /// A replica comes. One that needs a snapshot waits for it.
+    /// A replica connects. If it needs a snapshot, it waits for one.
     pub(crate) fn enter(&self, replica: Replica) -> Arc<Replica> {
         let replica = Arc::new(replica);
         locked(&self.replicas).push(Arc::clone(&replica));
         replica
     }
 
-    /// A replica has gone.
+    /// A replica has left.
     pub fn leave(&self, client: u64, now_ms: u64) {
         let mut replicas = locked(&self.replicas);
         for replica in replicas.extract_if(.., |replica| replica.client == client) {
@@ -193,18 +193,18 @@ impl Primary {
         }
     }
 
-    /// Whether nobody has followed for so long.
+    /// Whether there has been no replica for this long.
     pub fn is_deserted(&self, now_ms: u64, for_ms: u64) -> bool {
         let replicas = locked(&self.replicas);
         replicas.is_empty() && now_ms.saturating_sub(self.left_ms.load(Ordering::Relaxed)) >= for_ms
     }
 
-    /// Whether somebody goes on who needs no snapshot.
+    /// Whether a replica waits to continue that needs no snapshot.
     pub fn has_returned(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.is_waiting() && replica.tail_from().is_some())
     }
 
-    /// All of those read the stream from the journal up to this cut.
+    /// All of these read the stream from the journal up to this cut.
     pub fn let_go_on(&self, cut: &Cut, held: &Held) {
         let replicas = locked(&self.replicas);
         let returned =
@@ -213,7 +213,7 @@ impl Primary {
             .for_each(|replica| replica.begin(Start { cut: cut.clone(), spool: None, held: held.clone() }));
     }
 
-    /// What snapshot is to begin now: those who want it have waited long enough, or are enough.
+    /// The snapshot that has to begin now, because replicas have waited for it long enough, or are enough.
     pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<Content> {
         let Limits { delay_ms, enough, .. } = *limits;
         let replicas = locked(&self.replicas);
@@ -225,7 +225,7 @@ impl Primary {
         is_due.then_some(first.content)
     }
 
-    /// That snapshot has begun: all that wait for it begin with it. How many there are.
+    /// That snapshot has begun, for all replicas that wait for it. Returns how many there are.
     pub fn begin(&self, content: Content, start: &Start) -> usize {
         let replicas = locked(&self.replicas);
         let waiting = replicas.iter().filter(|replica| replica.is_waiting() && replica.content == content);
@@ -234,12 +234,12 @@ impl Primary {
         count
     }
 
-    /// Those who follow, in the order in which they came.
+    /// The replicas, in the order in which they connected.
     pub fn replicas(&self, now_ms: u64) -> Vec<ReplicaFacts> {
         locked(&self.replicas).iter().map(|replica| replica.facts(now_ms)).collect()
     }
 
-    /// How many have acknowledged everything up to `offset`, or that it is on their disks.
+    /// How many have acknowledged everything up to `offset`, or have it on their disks.
     pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
             replica.stage() == Stage::Online && replica.acked_as(is_durable) >= offset
@@ -247,14 +247,15 @@ impl Primary {
         locked(&self.replicas).iter().filter(has).count()
     }
 
-    /// Replicas are asked whether they have everything.
+    /// Replicas are being asked whether they have everything.
     pub(crate) fn note_asked(&self) {
         for replica in locked(&self.replicas).iter() {
             replica.asked_count.store(replica.ack_count(), Ordering::Relaxed);
         }
     }
 
-    /// Who gets the stream, and has answered the question that stands in it here since it was [asked](Self::note_asked): the one at `target`, or anybody.
+    /// A replica that gets the stream and has answered the question at this place in it since it was
+    /// [asked](Self::note_asked): the one at `target`, or any.
     pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = target.is_none_or(|target| target.is(&replica.address, replica.port));
@@ -267,8 +268,8 @@ impl Primary {
         Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
-    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds; of those that say what is on their
-    /// disks if `is_durable`.
+    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds;
+    /// if `is_durable`, only those that report what is on their disks.
     pub(crate) fn close_count(&self, now_ms: u64, lag: u64, is_durable: bool) -> usize {
         let is_close = |replica: &&Arc<Replica>| {
             replica.stage() == Stage::Online
@@ -279,7 +280,7 @@ impl Primary {
         locked(&self.replicas).iter().filter(is_close).count()
     }
 
-    /// What as many replicas as this have acknowledged, or that it is on their disks, if so many get the stream.
+    /// The offset that this many replicas have acknowledged, or have on their disks, if so many get the stream.
     pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<u64> {
         let replicas = locked(&self.replicas);
         let online = replicas.iter().filter(|replica| replica.stage() == Stage::Online);
@@ -288,13 +289,13 @@ impl Primary {
         offsets.get(count.checked_sub(1)?).copied()
     }
 
-    /// Those that get the stream and have not acknowledged everything up to `offset`.
+    /// Replicas that get the stream and have not acknowledged everything up to `offset`.
     pub fn lagging(&self, offset: u64) -> Vec<Arc<Replica>> {
         let lags = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && replica.acked() < offset;
         locked(&self.replicas).iter().filter(lags).cloned().collect()
     }
 
-    /// Whether one gets the stream.
+    /// Whether a replica gets the stream.
     pub fn is_followed(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)
     }
@@ -338,7 +339,7 @@ impl Replica {
         self.has_start.store(true, Ordering::Release);
     }
 
-    /// Where in the journal it goes on, if it needs no snapshot.
+    /// Where in the journal it continues, if it needs no snapshot.
     pub(crate) fn tail_from(&self) -> Option<u64> {
         match self.content {
             Content::Tail(offset) => Some(offset),
@@ -350,7 +351,7 @@ impl Replica {
         !self.has_start.load(Ordering::Acquire)
     }
 
-    /// What it begins with, once its place in the stream is known.
+    /// Its starting point, once its place in the stream is known.
     pub(crate) fn take_start(&self) -> Option<(u64, Start)> {
         if self.is_waiting() {
             return None;
@@ -373,7 +374,7 @@ impl Replica {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
-    /// It has everything up to `offset`, and has it on the disk up to `durable`, if it keeps a log.
+    /// It has acknowledged `offset`, and `durable` on its disk, if it has a journal.
     pub(crate) fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
         self.acked.fetch_max(offset, Ordering::Relaxed);
         self.acked_durable.fetch_max(durable.unwrap_or(0), Ordering::Relaxed);
@@ -395,7 +396,7 @@ impl Replica {
         self.acked.load(Ordering::Relaxed)
     }
 
-    /// The offset that it has acknowledged, or that is on its disk.
+    /// The offset that it has acknowledged, or that it has on its disk.
     fn acked_as(&self, is_durable: bool) -> u64 {
         let acked = if is_durable { &self.acked_durable } else { &self.acked };
         acked.load(Ordering::Relaxed)

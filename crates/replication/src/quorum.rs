@@ -1,10 +1,11 @@
-//! `min-replicas-to-write` and `repl-sync-replicas`: whether so many replicas follow that commands that write are run.
+//! `min-replicas-to-write` and `repl-sync-replicas`: whether enough replicas follow for commands that write.
 //!
-//! Every such command asks, so the answer is one relaxed load; it is found anew each second and whenever something changes that
-//! it depends on.
+//! Every such command asks, so the answer is one relaxed load. It is computed anew each second, and whenever something
+//! changes that it depends on.
 //!
-//! With `repl-sync-ack durable` only those replicas count that say what is on their disks. One says nothing of that as long as it has no journal, that has no
-//! base yet or is never synced, or its disk takes nothing: nobody is to wait for what will not come.
+//! With `repl-sync-ack durable` only replicas count that report what is on their disks. A replica does not report this
+//! while it has no journal, or one that has no base yet or is never synced, or while its disk fails: nobody may wait
+//! for what will not come.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,9 +18,9 @@ use settings::{
 use crate::following::Following;
 use crate::primary::Primary;
 
-/// What commands that write are answered while too few replicas follow closely.
+/// The error of commands that write while too few replicas follow closely.
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
-/// The same while enough of them would follow, and too few say what is on their disks.
+/// The error while enough of them follow, but too few report what is on their disks.
 const NO_DISKS: CommandError = CommandError::fixed(
     "NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, so only replicas count that sync a journal (appendfsync is not no) to a disk that keeps up.",
 );
@@ -38,41 +39,42 @@ pub struct Quorum {
     lack: AtomicU8,
 }
 
-/// How many replicas there are to be, and how many seconds ago at most each acknowledged something; `None`: that is not asked.
+/// How many replicas are required, and within how many seconds each must have acknowledged something; `None`: none are
+/// required.
 fn wanted(settings: &Settings) -> Option<(u64, u64)> {
     let (count, lag) = (settings.number(MIN_REPLICAS_TO_WRITE), settings.number(MIN_REPLICAS_MAX_LAG));
     (count > 0 && lag > 0).then_some((count as u64, lag as u64))
 }
 
-/// For how many replies wait.
+/// How many replicas replies wait for.
 fn synced(settings: &Settings) -> u64 {
     settings.number(REPL_SYNC_REPLICAS) as u64
 }
 
-/// How many replicas there are for whom replies may wait.
+/// How many replicas there are that replies can wait for.
 fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> u64 {
     let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
     primary.close_count(now_ms, u64::MAX, is_durable) as u64
 }
 
 impl Quorum {
-    /// That of a server without replicas.
+    /// The state of a server without replicas.
     pub fn new(settings: &Settings) -> Quorum {
         let lacks = wanted(settings).is_some() || synced(settings) > 0;
         Quorum { lack: AtomicU8::new(if lacks { Lack::Replicas } else { Lack::Nothing } as u8) }
     }
 
-    /// How many follow closely, if that is asked.
+    /// How many follow closely, if any are required.
     pub fn count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
         wanted(settings).map(|(_, lag)| primary.close_count(now_ms, lag, false) as u64)
     }
 
-    /// How many there are for whom replies may wait, if they wait for any.
+    /// How many there are that replies can wait for, if replies wait for any.
     pub fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
         (synced(settings) > 0).then(|| synced_count(settings, primary, now_ms))
     }
 
-    /// Finds out whether there are too few. A server that follows another one asks for none.
+    /// Determines whether there are too few. A replica itself requires none.
     pub fn judge(&self, settings: &Settings, primary: &Primary, following: &Following, now_ms: u64) {
         let lacks = |(count, lag)| (primary.close_count(now_ms, lag, false) as u64) < count;
         let lack = if following.is_replica() {
@@ -93,7 +95,7 @@ impl Quorum {
         self.lack.load(Ordering::Relaxed) != Lack::Nothing as u8
     }
 
-    /// What commands that write are answered, if there are too few.
+    /// The error of commands that write, if there are too few.
     pub fn error(&self) -> Option<CommandError> {
         const REPLICAS: u8 = Lack::Replicas as u8;
         const DISKS: u8 = Lack::Disks as u8;

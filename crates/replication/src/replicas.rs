@@ -9,17 +9,17 @@ use resp::Output;
 
 use crate::feed::{Around, Feed, Step};
 
-/// How soon it is tried again to read what the disk is asked for.
+/// How soon a read is retried that the disk was asked for.
 const SOON: Duration = Duration::from_millis(1);
 
 /// See the head of this file.
 #[derive(Default)]
 pub struct Replicas {
     conns: Vec<ConnId>,
-    /// How long the thread may sleep; `None`: until there is more in the stream than up to `caught_up`.
+    /// How long the thread may sleep; `None`: until the stream has more than `caught_up`.
     wait: Option<Duration>,
     caught_up: Option<u64>,
-    /// When all of them had the stream up to `caught_up`, and only time or more of it gives them something to do.
+    /// When all of them had the stream up to `caught_up`, so that only time or more of the stream gives them work.
     rests_ms: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Replicas {
         self.rests_ms = None;
     }
 
-    /// It has gone, if it was there.
+    /// Removes this connection, if it has a feed.
     pub fn remove(&mut self, conn: ConnId) {
         self.conns.retain(|known| *known != conn);
         if self.is_empty() {
@@ -44,26 +44,28 @@ impl Replicas {
         self.conns.clone()
     }
 
-    /// Whether there is none: then nothing is to be done.
+    /// Whether there are none, so that nothing has to be done.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.conns.is_empty()
     }
 
-    /// Whether they are to be stepped. If they have everything, that is once in a millisecond and not in each turn.
+    /// Whether they have to be stepped. If they have everything, that is once in a millisecond, not in each turn.
     #[inline]
     pub fn has_work(&self, backlog: &Backlog, now_ms: u64) -> bool {
         !self.is_empty() && (self.rests_ms != Some(now_ms) || self.caught_up != Some(backlog.end()))
     }
 
-    /// How long the next turn may sleep, where `awaits` asks to be woken when there is more than up to a place; `None`: as long as it likes.
+    /// How long the next turn may sleep; `awaits` asks to be woken when the stream goes beyond a position. `None`: as
+    /// long as it likes.
     pub fn wait(&self, awaits: impl FnOnce(u64) -> bool) -> Option<Duration> {
         let has_more = || self.caught_up.is_some_and(|place| !awaits(place));
         self.wait.or_else(|| has_more().then_some(Duration::ZERO))
     }
 
-    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. If the answer is
-    /// true, the feed is to be stepped when some of them were. Those that are to be disconnected, and why.
+    /// Steps every feed: `with` calls its argument with a connection's feed, its output, and how many bytes of that
+    /// have not been sent. If that returns true, the feed has to be stepped when some of these were sent. Returns the
+    /// connections to be disconnected, and why.
     pub fn step(
         &mut self,
         around: &Around<'_>,

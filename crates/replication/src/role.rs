@@ -1,4 +1,4 @@
-//! Changing the role: becoming a replica, or a primary. All shards are held, so it comes between transactions.
+//! Changes the role: becoming a replica, or a primary. All shards are held, so this happens between transactions.
 
 use config::Value;
 use settings::REPLICAOF;
@@ -8,7 +8,7 @@ use crate::following::Resume;
 use crate::history::History;
 use crate::{Door, RoleChange};
 
-/// This server follows `primary` from now on. What it has it keeps until it has what the primary has.
+/// This server follows `primary` from now on. It keeps its data until it has what the primary has.
 pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
     let (following, now_ms) = (host.following(), host.now_ms());
     let is_new_replica = !following.is_replica();
@@ -19,7 +19,7 @@ pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
     host.tell_role(if is_new_replica { RoleChange::Demoted } else { RoleChange::Moved });
 }
 
-/// This server follows nobody from now on. Its stream goes on where that of its primary ended here, by another id.
+/// This server follows no other from now on. Its stream continues where its primary's ended here, under another id.
 pub(crate) fn lead(host: &mut dyn Door) {
     let (following, primary) = (host.following(), host.primary());
     host.settings().force(REPLICAOF, &Value::text(String::new()));

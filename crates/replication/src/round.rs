@@ -1,10 +1,10 @@
 //! A round: pieces of the primary's stream that are applied together, under all shards that any of them needs.
 //!
-//! Whoever holds a shard sees all of a round or nothing of it, so a transaction needs no more than to be whole in one. One whose end has not come
-//! keeps the round open; what came before it can be [closed](Round::close) off.
+//! Whoever holds a shard sees all of a round or nothing of it, so it suffices that a transaction is whole in one round.
+//! A transaction whose end has not arrived keeps the round open; what came before it can be [closed](Round::close) off.
 //!
-//! The bytes of the pieces stay where they came to. A round says where in them its commands are, and which pieces mean nothing here: in the
-//! own log newlines stand in their place, which are as long.
+//! The bytes of the pieces stay where they were received. A round says where its commands are in them, and which pieces
+//! have no meaning here: in this server's own log newlines of the same length replace those.
 //!
 //! Not here: running it (`apply.rs`).
 
@@ -17,10 +17,10 @@ use smallvec::SmallVec;
 
 use crate::stage::Vocabulary;
 
-/// Commands and bytes of a round, unless a transaction or a command has more.
+/// Commands in a round, and bytes of a round, unless a transaction or a command has more.
 const STEPS_MAX: usize = 128;
 const BYTES_MAX: usize = 32 << 10;
-/// The same where much more has come.
+/// The same when much more has arrived.
 const WIDE_STEPS_MAX: usize = 1024;
 const WIDE_BYTES_MAX: usize = 256 << 10;
 /// With fewer commands no other thread is asked for help.
@@ -33,16 +33,16 @@ pub(crate) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 pub(crate) struct Step {
     pub(crate) command: &'static Command,
     pub(crate) db: u32,
-    /// Where its only key lies, if it has just one, and which word that is.
+    /// Where its only key is, if it has just one, and which word that is.
     pub(crate) key: Option<(usize, (ShardId, u64))>,
     /// Its bytes in the round.
     pub(crate) at: Range<usize>,
     words: Range<usize>,
-    /// Whether those who waited for it are served behind it: it is no part of a transaction, or the last one.
+    /// Whether waiters are served after it, because it is not part of a transaction, or is the last command of one.
     pub(crate) ends_unit: bool,
 }
 
-/// What it had when a transaction began whose end has not come.
+/// The state of a round at the beginning of a transaction whose end has not arrived.
 #[derive(Clone, Copy)]
 struct Mark {
     length: usize,
@@ -59,9 +59,9 @@ pub(crate) struct Round {
     db: Option<u32>,
     length: usize,
     steps: Vec<Step>,
-    /// Where the words of the steps are in its bytes.
+    /// Where the words of the steps are in the round's bytes.
     words: Vec<Range<usize>>,
-    /// What means nothing here.
+    /// Pieces without meaning here.
     blanks: Vec<Range<usize>>,
     shards: Vec<ShardId>,
     needs_all: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Nothing yet, in a stream in which `db` is selected.
+    /// Begins an empty round, in a stream in which `db` is selected.
     pub(crate) fn begin(&mut self, db: Option<u32>) {
         self.truncate(Mark { length: 0, step_count: 0, word_count: 0, db });
         self.shards.clear();
@@ -89,12 +89,12 @@ impl Round {
         &self.steps
     }
 
-    /// The words of a step, `bytes` being those of the round.
+    /// The words of a step; `bytes` are those of the round.
     pub(crate) fn words_of<'a>(&self, step: &Step, bytes: &'a [u8]) -> Words<'a> {
         self.words[step.words.clone()].iter().map(|word| &bytes[word.clone()]).collect()
     }
 
-    /// The shards that it needs, ascending; at least one. `None`: all.
+    /// The shards that it needs, ascending, at least one; `None`: all.
     pub(crate) fn shards(&mut self) -> Option<&[ShardId]> {
         if self.shards.is_empty() {
             // Who changes the role holds all shards: whoever holds one knows that it stays.
@@ -105,20 +105,20 @@ impl Round {
         (!self.needs_all).then_some(&self.shards)
     }
 
-    /// Whether no more is to be taken before it was run; of more, if there is `much`.
+    /// Whether it has to be run before more is taken; it may be larger if there is `much`.
     pub(crate) fn is_full(&self, much: bool) -> bool {
         let (steps_max, bytes_max) =
             if much { (WIDE_STEPS_MAX, WIDE_BYTES_MAX) } else { (STEPS_MAX, BYTES_MAX) };
         self.open.is_none() && (self.steps.len() >= steps_max || self.length >= bytes_max)
     }
 
-    /// Whether several threads are to run it: it has many commands, and each of them just one shard.
+    /// Whether several threads should run it: it has many commands, and each of them needs just one shard.
     pub(crate) fn is_wide(&self) -> bool {
         self.steps.len() >= WIDE_STEPS_MIN && self.steps.iter().all(|step| step.key.is_some())
     }
 
-    /// Takes a piece: its bytes, and where the words of its command are in them; none: what it says means nothing. The error is why the command
-    /// cannot be run.
+    /// Takes a piece: its bytes, and where the words of its command are in them; no words: the piece has no meaning.
+    /// The error says why the command cannot be run.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -209,8 +209,9 @@ impl Round {
         self.steps.push(Step { command, db, key, at, words, ends_unit });
     }
 
-    /// Nothing more is taken before it was run; how many bytes it has. Of a transaction whose end has not come nothing is in it, unless that is all
-    /// that there is: then it goes on, and the answer is `None`, as it is if there is nothing.
+    /// Closes the round: nothing more is taken before it was run. Returns how many bytes it has. It contains nothing of
+    /// a transaction whose end has not arrived, unless it contains nothing else: then it stays open, and the result is
+    /// `None`, as for an empty round.
     pub(crate) fn close(&mut self) -> Option<usize> {
         if let Some(mark) = self.open.filter(|mark| mark.length > 0) {
             self.truncate(mark);
@@ -225,7 +226,7 @@ impl Round {
         self.blanks.retain(|blank| blank.end <= length);
     }
 
-    /// Makes its bytes what the own log gets: what has `failed` means nothing here either.
+    /// Turns its bytes into what this server's log gets: commands that have `failed` have no meaning there either.
     pub(crate) fn write_blanks(&self, bytes: &mut [u8], failed: &[Range<usize>]) {
         self.blanks.iter().chain(failed).for_each(|blank| bytes[blank.clone()].fill(b'\n'));
     }

@@ -1,31 +1,31 @@
-//! What a replica refuses its clients: to write, and to read what may be old.
+//! What a replica refuses its clients: to write, and to read data that may be stale.
 
 use command::CommandError;
 use settings::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};
 
 use crate::following::Following;
 
-/// Whether clients may write here, and what they read here.
+/// Whether clients may write here, and whether they may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// Only the primary writes.
     pub is_read_only: bool,
-    /// The link to the primary is down, and what may be old is not to be read.
+    /// The link to the primary is down, and stale data must not be read.
     pub is_stale: bool,
 }
 
 impl Standing {
-    /// What commands that write are answered on a replica.
+    /// The error of commands that write on a replica.
     pub const READ_ONLY: CommandError =
         CommandError::fixed("READONLY You can't write against a read only replica.");
-    /// What commands are answered that do not say that they may run on what is old.
+    /// The error of commands that may not run on stale data.
     pub const STALE: CommandError = CommandError::fixed(
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 }
 
 impl Following {
-    /// What of that holds now.
+    /// What applies now.
     pub fn standing(&self, settings: &Settings) -> Standing {
         if !self.is_replica() {
             return Standing::default();

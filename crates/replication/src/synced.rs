@@ -1,13 +1,13 @@
-//! `repl-sync-replicas`: how far so many replicas have the stream, or have it on their disks (`repl-sync-ack`). Replies wait for that as they wait for the
-//! own disk.
+//! `repl-sync-replicas`: up to which slice enough replicas have the stream, or have it on their disks
+//! (`repl-sync-ack`). Replies wait for that as they wait for this server's disk.
 //!
-//! An acknowledged offset covers all slices that end there or before it. A slice that was covered once stays so: what was replied
-//! cannot be taken back.
+//! An acknowledged offset covers all slices that end at it or before. A slice that was covered once stays covered: a
+//! reply that was sent cannot be taken back.
 //!
-//! A replica waits for none. What it held as a primary must not leave by that, nor what another thread answers later: so a thread goes on waiting
-//! until it knows the slices that are lost.
+//! A replica itself does not wait for replicas. But replies that it held as a primary must not be sent because of that,
+//! nor may later answers of other threads. So a thread goes on waiting until it knows which slices are lost.
 //!
-//! Not here: what is held, and its release (`recording`, `turn.rs`).
+//! Not here: what is held, and how it is released (`recording`'s `turn.rs`).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,36 +20,36 @@ use crate::primary::Primary;
 /// See the head of this file.
 #[derive(Default)]
 pub struct Synced {
-    /// So many replicas are to have what replies tell of; 0: nothing waits for them.
+    /// The number of replicas that must have what replies show; 0: replies do not wait for replicas.
     wanted: AtomicU64,
     /// The last slice that they have, with all before it.
     slice: AtomicU64,
     /// They were asked behind this slice.
     asked: AtomicU64,
-    /// The version of the role in which this server follows another one, and what it replies is in no stream of its own; 0: it follows none.
+    /// The version of the role, if this server is a replica and its replies are in no stream of its own; 0: it is not.
     role: AtomicU64,
-    /// The last slice of what it did before that role.
+    /// The last slice of its own, from before that role.
     former_end: AtomicU64,
-    /// The version of the role in which no more is dropped.
+    /// The version of the role in which nothing more is dropped.
     ended_loss: AtomicU64,
     /// For each thread, the version of the role for which it drops what it held before.
     settled: Box<[AtomicU64]>,
 }
 
 impl Synced {
-    /// Of a server with so many threads, where replies wait for so many replicas.
+    /// For a server with this many threads, whose replies wait for this many replicas.
     pub fn new(wanted: u64, threads: usize) -> Synced {
         let settled = (0..threads).map(|_| AtomicU64::new(0)).collect();
         Synced { wanted: AtomicU64::new(wanted), settled, ..Synced::default() }
     }
 
-    /// For how many replies wait.
+    /// How many replicas replies wait for.
     #[inline]
     pub fn wanted(&self) -> u64 {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// The same for what thread number `thread` holds.
+    /// The same, for output that thread number `thread` holds.
     #[inline]
     pub fn wanted_by(&self, thread: usize) -> u64 {
         let role = self.role.load(Ordering::Relaxed);
@@ -57,13 +57,13 @@ impl Synced {
         if waits { self.wanted() } else { 0 }
     }
 
-    /// Whether what is replied from now on waits for any.
+    /// Whether replies wait for replicas from now on.
     #[inline]
     pub fn holds_replies(&self) -> bool {
         self.wanted() > 0 && self.role.load(Ordering::Relaxed) == 0
     }
 
-    /// Replies wait for so many from now on. If for none, nothing up to slice `open` waits any more.
+    /// Replies wait for this many replicas from now on. If for none, nothing up to slice `open` waits any more.
     pub fn set_wanted(&self, wanted: u64, open: u64) {
         self.wanted.store(wanted, Ordering::Relaxed);
         if wanted == 0 {
@@ -77,8 +77,8 @@ impl Synced {
         self.settled.iter().for_each(|settled| settled.store(role, Ordering::Relaxed));
     }
 
-    /// From now on this server follows another one, in the role of this version, or none (0). All shards are held. `former_end` is the last slice of
-    /// what it did before, if it followed none then.
+    /// From now on this server is a replica, in the role of this version, or a primary (0). All shards are held.
+    /// `former_end` is the last slice of its own, if it was a primary before.
     pub fn set_role(&self, role: u64, former_end: Option<u64>) {
         if let Some(slice) = former_end {
             self.former_end.store(slice, Ordering::Relaxed);
@@ -86,8 +86,9 @@ impl Synced {
         self.role.store(role, Ordering::Relaxed);
     }
 
-    /// A thread drops what tells of these slices, which may be lost, from now on, in the role of this version, until all threads do so and
-    /// nothing that was answered before is under way ([`ends_loss`](Self::ends_loss)): what is read later tells of them, too.
+    /// From now on, in the role of this version, a thread drops replies that depend on these slices, which may be lost.
+    /// It does so until all threads do and nothing that was answered before is in progress
+    /// ([`ends_loss`](Self::ends_loss)), because later reads depend on these slices, too.
     pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
         // Release: what it answered before is on its way.
         self.settled[thread].store(role, Ordering::Release);
@@ -95,7 +96,8 @@ impl Synced {
         self.slice() + 1..=end
     }
 
-    /// Whether there may be answers that tell of lost slices no more, once this thread says so to others: all have settled. Asked once for each role.
+    /// Whether no more answers can depend on lost slices once this thread tells the others: all threads have settled.
+    /// True once for each role.
     pub fn ends_loss(&self) -> bool {
         let role = self.role.load(Ordering::Relaxed);
         let is_over = role != 0
@@ -112,7 +114,7 @@ impl Synced {
         self.slice.load(Ordering::Acquire)
     }
 
-    /// A replica has acknowledged something, or more or fewer are wanted, or something else of them.
+    /// To be called when a replica has acknowledged something, or when the requirements have changed.
     pub fn update(&self, settings: &Settings, primary: &Primary, backlog: &Backlog) {
         let wanted = self.wanted();
         let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
@@ -123,8 +125,8 @@ impl Synced {
         }
     }
 
-    /// Whether replicas are to be asked how far they are, because somebody waits for `slice`, which is closed. They are asked behind
-    /// slice `last`.
+    /// Whether replicas have to be asked how far they are, because somebody waits for `slice`, which is closed. They
+    /// are asked behind slice `last`.
     pub fn asks(&self, slice: u64, last: u64) -> bool {
         let asks = slice <= last && !self.has_asked(slice);
         if asks {

@@ -1,19 +1,21 @@
-//! What a replica lacks of the stream and is no longer in memory: read from the journal by an errand, a little ahead of what the replica takes.
+//! Part of the stream that a replica lacks and that is no longer in memory: an errand reads it from the journal, a
+//! little ahead of the replica.
 
 use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use proactor::{ErrandStep, Errands};
 
-/// So many pieces are read ahead, each at most one slice.
+/// Pieces that are read ahead, each at most one slice.
 const PIECES_AHEAD: usize = 4;
 
-/// Reads the next piece, and waits for the disk; `None` at the end. With an error, which says why, there is nothing more.
+/// Reads the next piece, and waits for the disk; `None` at the end. After an error, which says why, nothing more can be
+/// read.
 pub type Read = Box<dyn FnMut() -> Result<Option<Vec<u8>>, String> + Send>;
 
 /// See the head of this file.
 pub(crate) struct Tail {
     pieces: Receiver<Piece>,
-    /// The piece that is being sent, and how much of it was.
+    /// The piece that is being sent, and how much of it was sent.
     piece: Vec<u8>,
     sent: usize,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Tail {
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Next<'a> {
     Bytes(&'a [u8]),
-    /// Nothing yet: whoever looks is woken.
+    /// Nothing yet: the thread is woken when there is something.
     Later,
     End,
     /// It cannot be read on, for this reason.
@@ -30,7 +32,8 @@ pub(crate) enum Next<'a> {
 }
 
 impl Tail {
-    /// An errand reads with `read`, and calls `wake` whenever there is something new. It ends when nobody wants it any more.
+    /// Starts an errand that reads with `read`, and calls `wake` whenever there is something new. It ends when nobody
+    /// wants it any more.
     pub(crate) fn begin(
         mut read: Read,
         wake: Box<dyn Fn() + Send + Sync>,
@@ -72,10 +75,10 @@ impl Tail {
     }
 }
 
-/// What was read and is still to be sent.
+/// What was read and has yet to be sent.
 type Piece = Result<Vec<u8>, String>;
 
-/// Reads a piece, if none is there, and sends it, if there is room for it. An error is the last one.
+/// Reads a piece, if none is ready, and sends it, if there is room for it. An error is the last item.
 fn send_next(
     read: &mut Read,
     piece: &mut Option<Piece>,

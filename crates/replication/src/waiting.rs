@@ -1,8 +1,8 @@
 //! WAIT and WAITAOF: a client waits until replicas, or the disk, have what it wrote.
 //!
-//! It waits for the last slice with something that it wrote. When that is closed its end is an offset, which replicas acknowledge.
-//! They do so once a second, so they are also asked in the stream. The question stands behind that slice, because their answer does
-//! not count the question.
+//! It waits for the last slice with a write of its own. When that slice is closed, its end is an offset, which replicas
+//! acknowledge. They do so once a second, so they are also asked in the stream. The question is placed behind that
+//! slice, because the offset in the answer does not include the question.
 //!
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
@@ -12,39 +12,39 @@ use resp::Reply;
 
 use crate::{Ctx, Entry, Run};
 
-/// What a client wants of what it wrote.
+/// What a client asks about its writes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wish {
-    /// It is to be on the disk of this server.
+    /// They must be on the disk of this server.
     pub is_local: bool,
-    /// So many replicas are to have it.
+    /// This many replicas must have them.
     pub replicas: u64,
-    /// Those are to have it on their disks: `WAITAOF`.
+    /// The replicas must have them on their disks: `WAITAOF`.
     pub is_durable: bool,
 }
 
 /// What a client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Awaited {
-    /// What it wants.
+    /// What it asks.
     pub wish: Wish,
-    /// The last slice with something that it wrote; 0: it has written nothing.
+    /// The last slice with a write of the client; 0: it has written nothing.
     pub written: u64,
-    /// What it wrote is on the disk of this server when this slice of the journal is.
+    /// Its writes are on the disk of this server when this slice of the journal is.
     pub kept: u64,
 }
 
-/// Where something is that a client wrote.
+/// How far a client's writes have got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reached {
-    /// It is on the disk of this server.
+    /// They are on the disk of this server.
     pub is_local: bool,
-    /// So many replicas have it, on their disks if that is wanted.
+    /// This many replicas have them, on their disks if that is asked.
     pub replicas: u64,
 }
 
 impl Awaited {
-    /// Whether that is what is wanted.
+    /// Whether this fulfils the request.
     pub fn is_met_by(&self, reached: Reached) -> bool {
         reached.replicas >= self.wish.replicas && (reached.is_local || !self.wish.is_local)
     }
@@ -59,7 +59,7 @@ impl Awaited {
     }
 }
 
-/// What `WAITAOF` answers where there is no journal.
+/// The error of `WAITAOF` without a journal.
 pub const NO_JOURNAL: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
@@ -126,7 +126,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Replies if that is so already, or if nobody may wait here; else the client waits.
+/// Replies if the request is fulfilled already, or if the client may not wait here; otherwise the client waits.
 fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
     let may_wait = !ctx.store.client.deny_blocking;
     let awaited = ctx.host.awaited(ctx.store.tx, wish, may_wait);

@@ -1,13 +1,14 @@
-//! A wide round: a replica that is behind has several threads run its commands.
+//! A wide round: several threads of a replica that is behind run its commands.
 //!
 //! ```text
 //!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what nobody has taken ─ waits ─ into the log ─ leaves all
 //!   another thread                                └─▶ takes part 1, runs it, gives it back ──────────────────────┘
 //! ```
 //!
-//! A part is what is to be run on the shards at home on one thread, so each command of such a round has just one shard. Nobody enters a shard while it
-//! is lent, and all are left at one moment: whoever holds a shard sees all of the round or nothing of it, as of any other. What a part has to tell
-//! others goes back with its shards, and is told when they are left. A thread that sleeps, or has other things to do, is not waited for.
+//! A part consists of the commands for one thread's home shards, so each command of such a round has just one shard.
+//! Nobody enters a shard while it is lent, and all are left at one moment: whoever holds a shard sees all of the round
+//! or nothing of it, as of any other. Messages of a part return with its shards, and are sent when these are left. A
+//! thread that sleeps, or is busy, is not waited for.
 
 #![expect(clippy::disallowed_types, reason = "it is locked twice by each thread for hundreds of commands")]
 
@@ -22,19 +23,19 @@ use crate::following::Following;
 use crate::round::Round;
 use crate::stage::Stage;
 
-/// Looks at a part that somebody else runs before the thread sleeps.
+/// How often the thread checks a part that another thread runs before it sleeps.
 const SPINS_MAX: u32 = 1000;
 
-/// How far a part is.
+/// The state of a part.
 enum Part {
-    /// Anybody may run it.
+    /// Any thread may run it.
     Lent(Lent),
-    /// Somebody runs it, or it is over.
+    /// A thread runs it, or it is complete.
     Taken,
     Back(Outcome),
 }
 
-/// What comes back of a part.
+/// The result of a part.
 struct Outcome {
     shards: Lent,
     posts: Vec<Post>,
@@ -45,9 +46,9 @@ struct Outcome {
 pub(crate) struct Wide {
     round: Round,
     bytes: Vec<u8>,
-    /// For whom the commands run.
+    /// The client for whom the commands run.
     client: Client,
-    /// Of every thread.
+    /// The parts, one for each thread.
     parts: Box<[Mutex<Part>]>,
     came_back: Condvar,
 }
@@ -59,12 +60,12 @@ pub struct Help {
 }
 
 impl Help {
-    /// For whom the commands run.
+    /// The client for whom the commands run.
     pub fn client(&self) -> Client {
         self.wide.client
     }
 
-    /// Runs the part, if nobody has; no shard is entered.
+    /// Runs the part, if no other thread has; no shard is entered.
     pub fn run(&self, following: &Following, stage: &mut dyn Stage) {
         assert!(stage.tx().hold.entered().is_empty(), "what is entered is given back with the part");
         let Wide { parts, came_back, .. } = &*self.wide;
@@ -78,7 +79,7 @@ impl Help {
 }
 
 impl Wide {
-    /// Runs a round whose shards are entered, and which is these bytes; they become what the own log gets.
+    /// Runs a round with these bytes, whose shards are entered. The bytes become what this server's log gets.
     pub(crate) fn run(
         round: &mut Round,
         bytes: &mut [u8],
@@ -157,12 +158,12 @@ impl Part {
     }
 }
 
-/// The part that a shard is in.
+/// The part that contains a shard.
 fn part_of(id: ShardId, thread_count: usize) -> usize {
     id.index() % thread_count
 }
 
-/// The shards of a part that is still lent.
+/// The shards of a part, if it is still lent.
 fn take(state: &Mutex<Part>) -> Option<Lent> {
     let mut part = lock(state);
     match std::mem::replace(&mut *part, Part::Taken) {

@@ -1,8 +1,9 @@
 //! Many bulk strings at once, for replies of hundreds of small elements.
 //!
-//! One at a time, each part of each string (its line, its bytes, CR LF) would read and write where the output ends, and wait for the part
-//! before it to have written that. Here the tail is taken out of the output and is all readable memory, so that what is left is one
-//! position, and short strings are written by a fixed number of wide stores, which may write more than what stays:
+//! Written one at a time, each part of each string (its line, its bytes, CR LF) would read and write where the output
+//! ends, and wait for the part before it to have written that. Here the tail is taken out of the output and its whole
+//! memory is initialized. So the only state is one position, and short strings are written by a fixed number of wide
+//! stores, which may write more than is kept:
 //!
 //! ```text
 //!   buffer:  … $5\r\nfirst\r\n $6\r\nsecond\r\n | 0 0 0 0 0 …

@@ -1,4 +1,4 @@
-//! Replies off the wire, for clients: bytes to [`Value`], RESP2 and RESP3 alike.
+//! Parses replies for clients: bytes to [`Value`], RESP2 and RESP3 alike.
 //!
 //! Stateless: each call begins at the front of what was received, so a large reply should be read in large pieces. Attributes
 //! are read and dropped. Sequences nest at most [`DEPTH_MAX`] deep, and space is reserved for a few elements ahead, bounded by

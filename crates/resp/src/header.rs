@@ -1,8 +1,8 @@
 //! The line `<type byte><integer>\r\n` that opens nearly everything in a reply.
 //!
-//! A line of up to eight bytes is one number in a register, least significant byte first, and costs one store. Those of integers
-//! below 256 (counts, flags, short bulk lengths) come ready from a table, those of others up to five digits are made in a
-//! register, without a loop. The rest goes through `itoa`.
+//! A line of up to eight bytes is one number in a register, least significant byte first, and costs one store. The
+//! lines of integers below 256 (counts, flags, short bulk lengths) come from a table; those of up to five digits are
+//! built in a register, without a loop. The rest goes through `itoa`.
 
 use crate::output::Output;
 

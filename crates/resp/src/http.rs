@@ -1,4 +1,4 @@
-//! HTTP where another protocol is spoken.
+//! Detects HTTP where another protocol is expected.
 //!
 //! A web page can make a browser send requests to any port, those of the machine it runs on included. To a line-based
 //! protocol, the body of such a request is lines like any other. Two words come before the body of every request that

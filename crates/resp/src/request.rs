@@ -1,17 +1,17 @@
-//! Requests off the wire: arrays of bulk strings, or inline lines.
+//! Parses requests: arrays of bulk strings, or inline lines.
 //!
 //! The caller keeps what it received in one buffer and shows it to [`RequestParser::parse`] after every read, from the first
 //! byte not yet consumed. The parser remembers how far it came, so input that trickles in byte by byte costs as much in total
 //! as input in one piece. A complete small request is one forward scan that allocates nothing: arguments
 //! are noted as places in the caller's buffer.
 //!
-//! As in Redis: a first byte other than `*` makes it an inline line, ended by LF; every other line ends at its
-//! first CR, and the byte after a CR and the two bytes after a bulk are skipped unseen. A line of which `inline_bytes_max` bytes and
-//! one more hold no end is refused. Redis looks at the whole of its buffer for the end and so lets longer lines pass
-//! if they arrive at once; here the answer does not depend on how the bytes were cut. Redis also stops looking at a NUL; here it
-//! is a byte like any other.
+//! As in Redis, a first byte other than `*` makes it an inline line, which LF ends. Every other line ends at its first
+//! CR, and the byte after a CR and the two bytes after a bulk are skipped unchecked. A line without an end within
+//! `inline_bytes_max` + 1 bytes is refused. Redis searches the whole of its buffer for the end, and so accepts longer
+//! lines if they arrive at once; here the result does not depend on how the bytes were cut. Redis also stops searching
+//! at a NUL, which is an ordinary byte here.
 //!
-//! After an error the connection is to be closed: where the next request begins is unknown.
+//! After an error the connection has to be closed: where the next request begins is unknown.
 
 use std::ops::Range;
 

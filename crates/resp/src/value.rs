@@ -1,4 +1,4 @@
-//! A decoded reply, and how `redis-cli` would show it.
+//! A decoded reply, and how `redis-cli` shows it.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! What the report of a crash tells of the server.
+//! What a crash report says about the server.
 //!
-//! It has a short list of its own and does not ask for `observe::Facts`, which `INFO` shows. Those are behind locks: the texts of
-//! settings, the script cache, the libraries of functions, the save that is under way, the journal's files. The thread that crashed may hold
-//! any of them and stands still until the report is written, so the report would not come. Each figure here is read
-//! from an atomic number, or asked of the system.
+//! It has its own short list of figures and does not use `observe::Facts`, which `INFO` shows. Those are behind locks:
+//! the texts of settings, the script cache, the libraries of functions, the running save, the journal's files. The
+//! thread that crashed may hold any of these, and stands still until the report is written, so the report would never
+//! come. Each figure here is read from an atomic, or asked of the system.
 //!
 //! Not here: how a crash is noticed and reported (`process::crash`).
 
@@ -50,7 +50,7 @@ impl Reported for Shared {
     }
 }
 
-/// What `INFO` has and can be told without entering a shard.
+/// The part of `INFO` that can be read without entering a shard.
 fn facts(shared: &Shared) -> String {
     let now_ms = proactor::Clock::real().now_ms();
     let sum = |counter: fn(&observe::ThreadStats) -> u64| -> u64 {

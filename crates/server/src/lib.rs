@@ -1,7 +1,7 @@
 //! The server: connections, dispatch, configuration, administration.
 //!
-//! A command travels `life/pipeline.rs` (bytes → arguments) → `life/dispatch.rs` (which shards, entered, delegated or
-//! queued) → its function → the connection's output, or `life/homecoming.rs` if it ran on another thread.
+//! A command travels through `life/pipeline.rs` (bytes → arguments), `life/dispatch.rs` (which shards; enter, delegate
+//! or queue) and its function to the connection's output, or through `life/homecoming.rs` if it ran on another thread.
 
 mod background;
 mod commands;
@@ -33,7 +33,7 @@ pub use persistence::{Spool, SpoolProgress, SpoolState, WriterStep};
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
 
-/// All commands of the server: for tests that go by their declarations.
+/// All commands of the server, for tests that use their declarations.
 pub fn table() -> command::Table {
     command::Table::new(&commands::families())
 }

@@ -1,4 +1,4 @@
-//! The messages of one thread: those that have come, and those that it sends.
+//! One thread's messages: those that have arrived, and those that it sends.
 //!
 //! ```text
 //!   send ── to itself ───────────────────────────▶ come ──▶ pop ──▶ the thread does what it says
@@ -7,10 +7,10 @@
 //!                          put_off ──▶ end_wait ─────┘
 //! ```
 //!
-//! A thread sends itself messages without a detour, in the same order as to others. What it publishes while it holds shards
-//! only lies in the inboxes; the threads that sleep are woken when it has left them.
+//! A thread sends itself messages directly, in the same order as to others. Messages that it publishes while it holds
+//! shards are only put into the inboxes; sleeping threads are woken after it has left the shards.
 //!
-//! Not here: what messages say (`message.rs`), and what becomes of them (`life/homecoming.rs`).
+//! Not here: the messages (`message.rs`), and what a thread does with them (`life/homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Remote {
         self.inbox.send(Envelope::new(message));
     }
 
-    /// Whether something was sent that it has not taken.
+    /// Whether its inbox has messages.
     pub(crate) fn has_mail(&self) -> bool {
         !self.inbox.is_empty()
     }
@@ -53,18 +53,18 @@ impl Remote {
 pub(crate) struct Mailroom {
     thread: u16,
     threads: &'static [Remote],
-    /// What messages to others are sent in.
+    /// Reusable nodes for messages to others.
     stock: Stock<Message>,
-    /// Messages that have come.
+    /// Messages that have arrived.
     come: VecDeque<Message>,
-    /// Those that are put off until the next turn.
+    /// Messages that are put off until the next turn.
     put_off: Vec<Message>,
-    /// Threads that were sent something, and are still to be woken.
+    /// Threads that were sent a message and have yet to be woken.
     sleepers: Vec<u16>,
 }
 
 impl Mailroom {
-    /// That of thread number `thread` of these.
+    /// The mailroom of thread number `thread`.
     pub(crate) fn new(thread: u16, threads: &'static [Remote]) -> Mailroom {
         Mailroom {
             thread,
@@ -76,12 +76,12 @@ impl Mailroom {
         }
     }
 
-    /// Whose it is.
+    /// The thread that it belongs to.
     pub(crate) fn thread(&self) -> u16 {
         self.thread
     }
 
-    /// Sends a message to a thread; to itself without a detour.
+    /// Sends a message to a thread; to itself directly.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if thread == self.thread {
             self.come.push_back(message);
@@ -98,7 +98,7 @@ impl Mailroom {
         }
     }
 
-    /// Answers, for this thread, what a client asked all of them.
+    /// Answers, for this thread, a client's question to all threads.
     pub(crate) fn answer(&mut self, asker: Client, part: Part) {
         self.send(asker.thread, Message::Answer(Answer { part, ..Answer::to(asker) }));
     }
@@ -121,60 +121,60 @@ impl Mailroom {
         }
     }
 
-    /// Puts what other threads sent behind what it sent itself.
+    /// Adds the messages of the inbox after those that this thread sent itself.
     pub(crate) fn fetch(&mut self) {
         let nodes = self.threads[usize::from(self.thread)].inbox.take_all();
         self.come.extend(nodes.map(|node| self.stock.unwrap(node)));
     }
 
-    /// The message that has come first of those that are there.
+    /// Takes the oldest message.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Message> {
         self.come.pop_front()
     }
 
-    /// Puts a message before those that have come.
+    /// Puts a message before all others.
     pub(crate) fn put_first(&mut self, message: Message) {
         self.come.push_front(message);
     }
 
-    /// The messages that have come; the thread may take something out of them, but not themselves.
+    /// The messages, to be changed in place but not removed.
     pub(crate) fn come_mut(&mut self) -> impl Iterator<Item = &mut Message> {
         self.come.iter_mut()
     }
 
-    /// How many have come.
+    /// The number of messages that have arrived.
     pub(crate) fn len(&self) -> usize {
         self.come.len()
     }
 
-    /// Whether nothing has come.
+    /// Whether no message has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.come.is_empty()
     }
 
-    /// A message to itself that would do no good in this turn.
+    /// Sends itself a message for the next turn, because it could do nothing with it in this one.
     pub(crate) fn put_off(&mut self, message: Message) {
         self.put_off.push(message);
     }
 
-    /// The next turn has come: what was put off comes now.
+    /// The next turn begins: messages that were put off arrive.
     pub(crate) fn end_wait(&mut self) {
         self.come.extend(self.put_off.drain(..));
     }
 
-    /// Whether there is something to do with it, now or in the next turn.
+    /// Whether it has messages, for now or for the next turn.
     pub(crate) fn is_busy(&self) -> bool {
         !self.come.is_empty() || !self.put_off.is_empty()
     }
 
-    /// Whether something lies in the inbox of this thread.
+    /// Whether the inbox of this thread has messages.
     #[cfg(test)]
     pub(crate) fn has_sent_to(&self, thread: u16) -> bool {
         self.threads[usize::from(thread)].has_mail()
     }
 
-    /// Gives away half of what messages are sent in if there is too much of it, and takes some if there is too little.
+    /// Gives half of a surplus of nodes to other threads, and takes some if they run low.
     #[inline]
     pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
         self.stock.balance(parcels, spares);

@@ -1,7 +1,7 @@
-//! Connections on which memcached's protocol is spoken: from input to commands, and what the commands about the server
-//! (`memcached::Door`) need of the thread.
+//! Connections that speak memcached's protocol: from input to commands, and what the commands about the server
+//! (`memcached::Door`) need from the thread.
 //!
-//! The same as `life/pipeline.rs` does for Redis' protocol, without windows.
+//! This does what `life/pipeline.rs` does for Redis' protocol, without windows.
 
 use acl::Lack;
 use command::{Client, CommandResult, Store};
@@ -18,11 +18,11 @@ use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::thread::{Thread, ThreadHost};
 
-/// The largest item that a client may send as its user and password.
+/// The largest item that a client may send with its user name and password.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 impl Thread {
-    /// Runs the commands at the front of `input`; returns the bytes that they took.
+    /// Runs the commands at the front of `input`; returns their length in bytes.
     pub(crate) fn serve_memcached(
         &mut self,
         parser: &mut MemcachedParser,
@@ -44,7 +44,7 @@ impl Thread {
         consumed
     }
 
-    /// Runs the request at the front of `input`; returns the bytes that it took, or `None` if it is not all there.
+    /// Runs the request at the front of `input`; returns its length in bytes, or `None` if it is incomplete.
     #[inline]
     fn serve_item_request(
         &mut self,
@@ -100,7 +100,7 @@ impl Thread {
         }
     }
 
-    /// A request of a client that has not said its password: only that will do.
+    /// A request of a client that has not sent its password: nothing else is accepted.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
         let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words);
@@ -110,7 +110,7 @@ impl Thread {
         }
     }
 
-    /// Empties database 0 if a `flush_all` wanted that by now; where shards are taken for long, at the next try.
+    /// Empties database 0 when the time of a delayed `flush_all` has come; if shards stay taken, at the next try.
     pub(crate) fn flush_if_due(&mut self) {
         let shared = self.host.shared;
         if !shared.later_flush.is_due(self.tx.now) || shared.following.is_replica() {

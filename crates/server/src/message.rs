@@ -1,4 +1,4 @@
-//! What threads send each other.
+//! The messages that threads send each other.
 
 use std::sync::Arc;
 
@@ -17,93 +17,93 @@ use crate::snapshot::Loaded;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
-    /// A new connection for this thread, and what is spoken on it.
+    /// A new connection for this thread, and its protocol.
     Adopt(Socket, Entrance),
-    /// The driver has let go of a connection that is to go to another thread.
+    /// The driver has let go of a connection that moves to another thread.
     Depart(ConnId),
-    /// This thread is to give connections to another.
+    /// Give connections to another thread.
     Share(Order),
-    /// A connection of another thread, which is one of this thread from here on.
+    /// A connection of another thread, which now belongs to this one.
     Arrive(Box<Mover>),
-    /// One that was sent to this thread has arrived there.
+    /// A connection that this thread sent to that one has arrived.
     Arrived(u16),
-    /// Connections had these names that are gone.
+    /// These former names of connections that have ended can be forgotten.
     Forget(Arc<[Subscriber]>),
-    /// A connection of the thread of HTTP, whose client acts so.
+    /// A connection of the HTTP thread, with its client's user.
     Visit(Socket, Box<Access>),
-    /// Accept connections on these as well. Only for the first thread.
+    /// Accept connections on these listeners as well. Only for the first thread.
     Listen(Listening),
-    /// A command to run here: its shard is at home here.
+    /// Run this command: its shard is at home here.
     Hop(Box<Delegated<Task>>),
-    /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
+    /// A delegated task comes back, with what it published for subscribers of this thread.
     Done(Box<Delegated<Task>>, Vec<Published>),
-    /// Something that happened in a transaction and concerns this thread's connections.
+    /// Something that a transaction did concerns connections of this thread.
     Post(Post),
-    /// A message for channel subscribers of this thread.
+    /// A message for subscribers of this thread.
     Deliver(Published),
-    /// Keys have changed, and clients of this thread want to hear of it.
+    /// Keys have changed that clients of this thread track.
     News(News),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
-    /// Of this client, which waits until every thread has answered that its script has ended or is slow.
+    /// From this client, which waits until each thread's running script has ended or has become slow.
     PassScript(Client),
-    /// The answer to one of these two.
+    /// The answer to either of these two.
     Answer(Answer),
-    /// Users changed: some clients may have to go.
+    /// Users have changed: some clients may have to be disconnected.
     UsersChanged,
-    /// What this thread has left to do of a `DEBUG POPULATE`.
+    /// The rest of this thread's share of a `DEBUG POPULATE`.
     Populate(Box<Share>),
-    /// A round of a client's `MIGRATE` is over.
+    /// A round of a client's `MIGRATE` is complete.
     Migrated(Box<Returned>),
-    /// A snapshot is being saved, can go on, or is over.
+    /// A snapshot has begun, can continue, or has ended.
     Snapshot,
-    /// What was read at the start, to be put in its place.
+    /// The data loaded at the start, to be put in place.
     Loaded(Box<Loaded>),
-    /// News about the own primary.
+    /// News about this server's primary.
     Link(Box<LinkNews>),
-    /// A heap is there for each thread.
+    /// Every thread now has its own heap.
     OwnHeap,
-    /// A shutdown asks whether the thread still comes by.
+    /// A shutdown asks whether the thread still reads its messages.
     ComeBy,
-    /// In a node that nobody needs: something for what waiters are served with that nobody needs either.
+    /// Nothing but memory for reuse: the node, and a parcel for a served waiter.
     Spare(Box<Parcel>),
-    /// Begin another turn: the settings were changed, or the server stops.
+    /// Begin another turn: the settings have changed, or the server stops.
     Wake,
 }
 
-/// What clients are told that track keys. Connections are of the thread that gets the message, or were.
+/// News for clients that track keys. The connections belong to the thread that gets the message, or did.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All keys of a database are gone: for all who track keys.
+    /// All keys of a database are gone: for all clients that track keys.
     Flushed,
-    /// The same for the one connection to which the client that tracks keys redirects it.
+    /// The same, for the connection to which a tracking client redirects.
     FlushedFor(Subscriber),
-    /// Keys have changed of which this connection, which tracks them or their prefixes, wants to hear.
+    /// Keys have changed that this connection tracks, by name or by prefix.
     Changed(u64, Keys),
-    /// The same for the connection to which one that tracks keys redirects it.
+    /// The same, for the connection to which a tracking client redirects.
     ChangedFor(Subscriber, Keys),
 }
 
-/// News for a thread about the own primary.
+/// News about this server's primary.
 pub(crate) enum LinkNews {
-    /// What came of a connection that was to be made.
+    /// The outcome of an attempt to connect.
     Dialed(u64, Result<Socket, String>),
-    /// What came of a snapshot that was received.
+    /// The outcome of loading a received snapshot.
     Read(u64, Result<Loaded, String>),
-    /// The role has changed; its version since.
+    /// The role has changed, with the version of the role since then.
     Role(RoleChange, u64),
-    /// From now on nothing is lost that was held for replicas.
+    /// From now on output that is held for replicas is no longer discarded.
     EndLoss,
-    /// Commands that write wait from now on, or no longer: this server hands over.
+    /// Commands that write wait from now on, or no longer, because this server hands over.
     HoldWrites(bool),
-    /// The thread of the link is behind.
+    /// The thread of the link needs help to keep up with the stream.
     Help(Help),
 }
 
 impl Message {
-    /// The only answer to what a client waits for.
+    /// The single answer that a client waits for.
     pub(crate) fn answered(asker: Client) -> Message {
         Message::Answer(Answer::to(asker))
     }

@@ -1,9 +1,10 @@
-//! How scripts run on a thread of the server: with whose rights, and what the thread does meanwhile.
+//! How scripts run on a thread of the server: with whose permissions, and what the thread does meanwhile.
 //!
-//! The commands of a script come from a client of its own, which has a session like any other. The session of the client
-//! that called the script is put aside as long as it runs.
+//! The commands of a script have a client of their own, with a session like any other. The session of the client that
+//! called the script is put aside while it runs.
 //!
-//! Not here: scripts and their commands (crate `scripting`), what other clients may do while one is slow (`life/busy.rs`).
+//! Not here: scripts and their commands (crate `scripting`), and what other clients may do while one is slow
+//! (`life/busy.rs`).
 
 use acl::{Context, Lack};
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};

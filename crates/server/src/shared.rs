@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 //!
-//! Created once and never freed by a process, whose threads refer to it for their whole life; see [`Lease`] for a
-//! simulation.
+//! It is created once and never freed, as the threads of a process refer to it for their whole lives. A simulation
+//! frees it with a [`Lease`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -30,13 +30,13 @@ use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::tuning::Tuning;
 
-/// Nodes for messages that are kept for any thread, for each that there is.
+/// Idle nodes for messages that are kept for any thread, per thread.
 const SPARES_PER_THREAD: usize = 64;
 
 /// The name of a simulated driver.
 const SIMULATED: &str = "simulated";
 
-/// What a server has of the machine that it runs on, or of a simulated one.
+/// The machine on which a server runs, real or simulated: its clock, randomness, disk and network.
 pub(crate) struct Machine {
     pub(crate) clock: Clock,
     pub(crate) disk: Disk,
@@ -46,7 +46,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The one that this process runs on.
+    /// The machine that this process runs on.
     pub(crate) fn real() -> Machine {
         Machine {
             clock: Clock::real(),
@@ -65,11 +65,11 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
-    /// Nodes for messages that some threads have left over.
+    /// Idle nodes for messages that some threads do not need.
     pub(crate) spares: Spares<Message>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
-    /// Subscribers that no shard knows.
+    /// Pattern subscribers, which no shard knows.
     pub(crate) directory: pubsub::Directory,
     /// Where the server listens.
     pub(crate) listeners: Listeners,
@@ -88,17 +88,17 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     pub(crate) journal: Journal,
     pub(crate) primary: Primary,
-    /// Whether there are enough of them for commands that write.
+    /// Whether enough replicas follow for commands that write.
     pub(crate) quorum: Quorum,
-    /// That its replicas have acknowledged something.
+    /// Acknowledgements of replicas.
     pub(crate) acks: Acks,
     pub(crate) following: Following,
-    /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
+    /// When a delayed `flush_all` of memcached's protocol empties database 0.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
-    /// For how long more memory was used than is allowed.
+    /// How long memory has been above its limit.
     pub(crate) exceeded: Exceeded,
-    /// For how long too much memory was unused.
+    /// How long too much memory has been unused.
     pub(crate) fragmented: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
@@ -108,7 +108,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A server's shared part with `thread_count` threads; lives for ever.
+    /// Creates the shared part for `thread_count` threads; it is never freed.
     pub(crate) fn create(
         settings: Settings,
         table: Table,
@@ -176,7 +176,7 @@ impl Shared {
         }))
     }
 
-    /// What opens and ends the journal, and gives it bases.
+    /// The handle that opens and ends the journal, and gives it new bases.
     pub(crate) fn keeper(&'static self) -> Keeper {
         Keeper {
             journal: &self.journal,
@@ -189,39 +189,40 @@ impl Shared {
         }
     }
 
-    /// Whether there may be a command that has to wait for a snapshot or the journal.
+    /// Whether a command might have to wait for a snapshot or the journal.
     #[inline]
     pub(crate) fn may_hold_back(&self) -> bool {
         self.snapshots.is_cutting() || self.journal.progress.is_full()
     }
 
-    /// Whether the threads are none, but steps of a simulation.
+    /// Whether the threads are steps of a simulation.
     pub(crate) fn is_simulated(&self) -> bool {
         self.driver_name == SIMULATED
     }
 
-    /// The settings of the data path as they are now. A snapshot is never freed, so that a command may hold it
-    /// without a count; one is made only by `CONFIG SET`.
+    /// The current settings of the data path. A copy is never freed, so that commands can refer to it without a
+    /// reference count; only `CONFIG SET` creates one.
     pub(crate) fn data_config(&'static self) -> &'static Config {
         // SAFETY: the pointer always comes from a leaked box.
         unsafe { &*self.data_config.load(Ordering::Acquire) }
     }
 
-    /// Publishes the settings of the data path. Threads take them as a turn begins, before what came in after the change.
+    /// Publishes the settings of the data path. Threads read them at the beginning of a turn, before the input that
+    /// came after the change.
     pub(crate) fn reconfigure(&self) {
         let config = Box::into_raw(Box::new(self.settings.data_config()));
         self.data_config.store(config, Ordering::Release);
         self.broadcast(|| Message::Wake);
     }
 
-    /// Starts the counters again from 0, as their readers see it.
+    /// Resets the counters to 0, as seen by their readers.
     pub(crate) fn reset_stats(&self) {
         self.observed.reset(&self.shards);
         self.exceeded.reset();
         self.fragmented.reset();
     }
 
-    /// Ends the server: every thread ends its loop, and its connections with it.
+    /// Ends the server: every thread ends its loop and closes its connections.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.scripts.stop();
@@ -236,7 +237,8 @@ impl Shared {
     }
 }
 
-/// The only thing that frees a server's shared part: a simulation, which makes very many, holds one beside every thread.
+/// Frees a server's shared part when dropped. Only a simulation, which creates very many, holds one together with the
+/// threads.
 pub(crate) struct Lease(pub(crate) &'static Shared);
 
 impl Drop for Lease {
@@ -254,7 +256,7 @@ fn run_id(seed: u64) -> String {
     (0..5).map(|_| format!("{:08x}", random.next_u64() as u32)).collect()
 }
 
-/// Where keys lie.
+/// The rule that places keys on shards.
 fn placement(settings: &Settings, thread_count: u16, seed: u64) -> Placement {
     let round_robin_prefix = settings.round_robin_prefix();
     Placement::new(Seed::new(seed), settings.shard_count(thread_count), round_robin_prefix.as_deref())

@@ -1,4 +1,4 @@
-//! How the server ends: a signal or `SHUTDOWN`, the save before it, and what happens if that fails or somebody is in the way.
+//! How the server ends: a signal or `SHUTDOWN`, the save before it, and what happens if that fails or is blocked.
 //!
 //! ```text
 //!   SIGTERM, SIGINT ─┐                 every shard is     saved, or nothing to save
@@ -7,15 +7,17 @@
 //!   SHUTDOWN ABORT ──┘      ▼ └───────────────────────────┘ failed: says so, and the server goes on serving
 //! ```
 //!
-//! A thread of its own does all that, so a thread that is busy does not keep it from beginning. It never lets go of the
-//! shards after a save that succeeded: nothing is acknowledged that is not in the file.
+//! A thread of its own does all this, so a busy thread cannot delay the beginning. After a successful save it never
+//! leaves the shards, so nothing is acknowledged that is not in the file.
 //!
-//! A primary first waits until its replicas have everything, for at most `shutdown-timeout` seconds, and commands that write wait meanwhile.
+//! A primary first waits, for at most `shutdown-timeout` seconds, until its replicas have everything. Commands that
+//! write wait meanwhile.
 //!
-//! A shutdown that is to save waits for scripts as long as they come by, as Redis does. After `shutdown-timeout` seconds those that have
-//! written nothing are ended. One that does not come by for so long is compiling a script, which nothing interrupts;
-//! it may hold shards in the middle of its writes, so nothing consistent could be saved: a signal, or `SHUTDOWN FORCE`,
-//! ends the process without a save then and says what is lost; `SHUTDOWN` alone is refused.
+//! A shutdown that saves waits for running scripts as long as their threads respond, as Redis does. After
+//! `shutdown-timeout` seconds it ends scripts that have written nothing. A thread that does not respond for that long
+//! is compiling a script, which nothing can interrupt. It may hold shards in the middle of a transaction's writes, so
+//! nothing consistent could be saved. Then a signal or `SHUTDOWN FORCE` ends the process without a save and logs what
+//! is lost; plain `SHUTDOWN` is refused.
 
 use std::time::{Duration, Instant};
 
@@ -32,17 +34,17 @@ use shard::{Hold, ShardId};
 use crate::message::Message;
 use crate::shared::Shared;
 
-/// Between two tries to enter all shards.
+/// Between two attempts to enter all shards.
 const RETRY: Duration = Duration::from_millis(2);
-/// Between two questions to the threads whether they still come by.
+/// Between two messages that ask threads to respond.
 const PROBE: Duration = Duration::from_millis(100);
-/// Between two lines about what a shutdown waits for.
+/// Between two log lines about what a shutdown waits for.
 const REMINDER: Duration = Duration::from_secs(10);
-/// How long threads have to end when everything is saved, or need not be.
+/// How long threads may take to end after everything is saved, or need not be.
 const LAST_TURN: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Ends the server, for a client, which is answered if that fails, or for a signal.
+    /// Ends the server for a signal, or for a client, which gets an answer if that fails.
     pub(crate) fn shut_down(&'static self, how: How, asker: Option<Client>) {
         if !self.shutdown.begin(how, asker) {
             return;
@@ -55,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// The server goes on serving; whoever asked for its end is told.
+    /// The server goes on serving; the client that asked for the shutdown is told.
     fn cancel_shutdown(&'static self) {
         if !self.following.failover.is_on() {
             self.hold_writes(false);
@@ -70,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// Sees to signals, for ever.
+    /// Handles signals, forever.
     pub(crate) fn obey_signals(&'static self) {
         loop {
             let signal = system::wait_for_signal();
@@ -98,7 +100,7 @@ impl Shared {
     }
 }
 
-/// How far a shutdown is, in words.
+/// The progress of a shutdown, in words.
 fn progress(snapshots: &Snapshots) -> String {
     match snapshots.save_percent() {
         Some(percent) => format!("saving the final snapshot, {percent:.0} % of the keys are written"),
@@ -110,21 +112,21 @@ fn progress(snapshots: &Snapshots) -> String {
 struct Ending {
     shared: &'static Shared,
     ids: Vec<ShardId>,
-    /// When each thread came by for the last time, as far as is known.
+    /// When each thread last responded, as far as is known.
     heard: Vec<Instant>,
     started: Instant,
     probed: Instant,
     reminded: Instant,
 }
 
-/// What becomes of the tries to enter all shards.
+/// The outcome of the attempts to enter all shards.
 enum Entered {
     All,
-    /// There is nothing to be saved any more.
+    /// Nothing needs to be saved any more.
     NotNeeded,
-    /// Somebody aborted the shutdown.
+    /// The shutdown was aborted.
     Aborted,
-    /// A script is in the way that cannot be ended.
+    /// A script that cannot be ended holds a shard.
     Never,
 }
 
@@ -168,7 +170,7 @@ impl Ending {
         std::process::exit(exit_code);
     }
 
-    /// Waits until replicas have everything; false: somebody aborted the shutdown.
+    /// Waits until replicas have everything; false: the shutdown was aborted.
     fn await_replicas(&self, hold: &mut Hold<'static, Task, Wait>) -> bool {
         let shared = self.shared;
         let limit = Duration::from_secs(shared.settings.number(SHUTDOWN_TIMEOUT) as u64);
@@ -206,7 +208,7 @@ impl Ending {
         true
     }
 
-    /// Whether the server ends now: it saved, or need not have. From then on nothing can abort that.
+    /// Whether the server ends now, because it has saved or need not. From then on the shutdown cannot be aborted.
     fn may_end(&self, saved: bool) -> bool {
         let outcome = self.shared.shutdown.end(saved);
         match outcome {
@@ -243,7 +245,7 @@ impl Ending {
         self.shared.save(hold).is_ok()
     }
 
-    /// Tries to enter all shards until it has them, or need not, or cannot.
+    /// Tries to enter all shards until it succeeds, need not, or cannot.
     fn enter(&mut self, hold: &mut Hold<'static, Task, Wait>) -> Entered {
         let patience = self.shared.shards.patience();
         loop {
@@ -269,7 +271,7 @@ impl Ending {
         }
     }
 
-    /// Lets go of all shards. What was delegated meanwhile goes to the threads that they belong to.
+    /// Leaves all shards. Tasks delegated meanwhile go to the shards' home threads.
     fn leave(&self, hold: &mut Hold<'static, Task, Wait>) {
         while let Some(&id) = hold.entered().last() {
             while let Some(node) = hold.next_task_or_leave(id) {
@@ -279,8 +281,8 @@ impl Ending {
         }
     }
 
-    /// Asks the threads whether they come by, ends scripts that may be ended, and says what it waits for. True if one of
-    /// them will not come by.
+    /// Asks the threads to respond, ends scripts that may be ended, and logs what it waits for. True if one of them
+    /// will not respond.
     fn look_after_scripts(&mut self) -> bool {
         let (shared, now) = (self.shared, Instant::now());
         if now - self.probed < PROBE {
@@ -307,7 +309,7 @@ impl Ending {
         !self.silent(self.patience()).is_empty()
     }
 
-    /// Threads whose scripts have not come by for so long.
+    /// Threads whose scripts have not responded for this long.
     fn silent(&self, limit: Duration) -> Vec<usize> {
         let is_silent = |number: &usize| {
             self.shared.scripts.thread(*number).is_running() && self.heard[*number].elapsed() >= limit
@@ -315,7 +317,7 @@ impl Ending {
         (0..self.heard.len()).filter(is_silent).collect()
     }
 
-    /// A thread does not come back, and so there is no save: whether the server ends in spite of that. Says why.
+    /// Whether the server ends without a save because a thread does not respond. Logs why.
     fn ends_without_save(&self) -> bool {
         let threads: Vec<String> = self.silent(self.patience()).iter().map(usize::to_string).collect();
         let threads = threads.join(", ");

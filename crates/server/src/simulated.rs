@@ -1,7 +1,7 @@
-//! A server on a simulated network, its threads to be stepped one by one: what the crate `sim` works with.
+//! A server on a simulated network, whose threads are stepped one by one, for the crate `sim`.
 //!
-//! The threads are the real ones, down to their turns; only drivers, clock and randomness are simulated, and whoever
-//! calls [`SimulatedThread::turn`] decides on their order.
+//! The threads are the real ones, down to their turns. Only drivers, clock and randomness are simulated, and the caller
+//! of [`SimulatedThread::turn`] decides the order.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::thread::Thread;
 use crate::tuning::Tuning;
 use crate::users::default_users;
 
-/// What the threads of a simulated server share, to be looked at between their turns.
+/// The shared part of a simulated server, to be examined between turns.
 pub struct SimulatedServer(Rc<Lease>);
 
 /// One thread of a simulated server.
@@ -33,9 +33,9 @@ pub struct SimulatedThread {
     _lease: Rc<Lease>,
 }
 
-/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Their threads are
-/// the next ones of `net`. What there is on `disk` is loaded; the first thread puts it in its place.
-/// Fails, with a sentence, if it refuses to start with what there is on the disk, or cannot read it.
+/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Its threads are
+/// the next ones of `net`. Loads what is on `disk`; the first thread puts it in place. The error is a sentence: the
+/// server refuses to start with what is on the disk, or cannot read it.
 ///
 /// # Panics
 /// If the command line is wrong.
@@ -83,7 +83,7 @@ fn settings(args: &[String]) -> (Settings, Found) {
     }
 }
 
-/// `step`, and then the lease, are dropped together: what it does refers to what that holds.
+/// Drops `step` before the lease that it refers to.
 fn with_lease<T>(lease: Rc<Lease>, mut step: impl FnMut() -> T) -> impl FnMut() -> T {
     move || (step(), &lease).0
 }
@@ -94,15 +94,15 @@ impl SimulatedThread {
         self.thread.turn(None).expect("a simulated driver does not fail")
     }
 
-    /// From now on what it changes is recorded. To be called before the first turn of all threads.
+    /// Records all changes from now on. To be called before the first turn of any thread.
     pub fn record(&mut self, sink: Box<dyn Sink>) {
         self.thread.tx.record = Recorder::new(sink);
     }
 }
 
 impl SimulatedServer {
-    /// Shards that are held or have something in their mailbox, and threads with messages that they have not taken:
-    /// between turns of threads that have nothing to do there must be none.
+    /// Shards that are held or have something in their mailbox, and threads with unread messages. Between turns of idle
+    /// threads there must be none.
     pub fn unfinished(&self) -> Vec<String> {
         let (shards, threads) = (&self.0.0.shards, &self.0.0.threads);
         let held = shards.ids().chain([shards.roaming()]).filter(|id| shards.baton(*id).is_held());
@@ -111,7 +111,7 @@ impl SimulatedServer {
         held.chain(unread.map(|id| format!("thread {id} has not taken its mail"))).collect()
     }
 
-    /// How often commands on several shards had to let go and try again.
+    /// How often commands on several shards left them and tried again.
     pub fn retries(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.retries)
     }
@@ -121,12 +121,12 @@ impl SimulatedServer {
         self.0.0.observed.sum(|stats| &stats.lent)
     }
 
-    /// How often a connection went from one thread to another.
+    /// How often a connection moved between threads.
     pub fn moved(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.connections_moved)
     }
 
-    /// Memory that the process uses, the simulation included.
+    /// Memory of the process, including the simulation.
     pub fn used_bytes(&self) -> u64 {
         heap::allocated_bytes()
     }
@@ -136,19 +136,19 @@ impl SimulatedServer {
         self.0.0.observed.sum(|stats| &stats.held_back)
     }
 
-    /// Writes a step of a save in the background that began just now.
+    /// The steps of a background save that began just now.
     pub fn take_writer(&self) -> Option<impl FnMut() -> WriterStep + use<>> {
         let mut writer = self.0.0.snapshots.take_simulated_writer()?;
         Some(with_lease(self.0.clone(), move || writer.step()))
     }
 
-    /// Takes a step of an errand that began just now.
+    /// The steps of an errand that began just now.
     pub fn take_errand(&self) -> Option<impl FnMut() -> ErrandStep + use<>> {
         let mut work = self.0.0.machine.errands.take()?;
         Some(with_lease(self.0.clone(), move || work(false)))
     }
 
-    /// Begins a snapshot for replicas: `None` if that cannot be now.
+    /// Begins a snapshot for replicas; `None` if that is not possible now.
     pub fn begin_spool(&self, content: Content) -> Option<Arc<Spool>> {
         let shared = self.0.0;
         let ids: Vec<ShardId> = shared.shards.ids().collect();
@@ -160,8 +160,8 @@ impl SimulatedServer {
         spool
     }
 
-    /// What writes the journal, in steps: the log thread, then the disk thread. They are given out once. A log thread that waits sleeps until it is nudged,
-    /// see [`has_nudged_journal`](Self::has_nudged_journal).
+    /// The steps of the log thread and of the disk thread, which write the journal. Returned once. A waiting log thread
+    /// sleeps until it is nudged, see [`has_nudged_journal`](Self::has_nudged_journal).
     pub fn take_journal(&self) -> Option<[Box<dyn FnMut() -> Step>; 2]> {
         let shared = self.0.0;
         let (mut log, mut disk) = shared.journal.take_machines()?;
@@ -177,7 +177,7 @@ impl SimulatedServer {
         ])
     }
 
-    /// Whether the log thread has something to do, and does not sleep any more.
+    /// Whether the log thread has work, and no longer sleeps.
     pub fn has_nudged_journal(&self) -> bool {
         !self.0.0.journal.progress.is_asleep()
     }
@@ -187,7 +187,7 @@ impl SimulatedServer {
         self.0.0.journal.has_ended()
     }
 
-    /// Whether the data are not there yet with which it starts.
+    /// Whether the server is still loading its data.
     pub fn is_loading(&self) -> bool {
         self.0.0.snapshots.progress.is_loading()
     }

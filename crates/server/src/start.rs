@@ -1,7 +1,8 @@
-//! Starting and stopping a server: settings, listeners, threads, signals.
+//! Starts and stops a server: settings, listeners, threads, signals.
 //!
 //! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
-//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`process/shutdown.rs`); the connections and the files of the server go with them.
+//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`shutdown.rs`), which close the server's connections and
+//! files.
 
 use std::io;
 use std::process::ExitCode;
@@ -66,7 +67,7 @@ fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
     Ok(offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
 }
 
-/// A thread that meets a broken invariant ends the process: going on without it would leave its clients hanging.
+/// Makes a panic on any thread end the process: otherwise the thread's clients would hang.
 fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -87,7 +88,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
 }
 
-/// Says what of a configuration has no effect, and what is refused.
+/// Prints which parts of a configuration have no effect, and refuses wrong ones.
 fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     for WithoutEffect { name, text, place } in &found.without_effect {
         print(&format!("ignored: '{name} {text}' {place}\n"))?;
@@ -106,7 +107,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     Err(Error::BadConfiguration)
 }
 
-/// Gives the commands of `table` the names that these lines want.
+/// Renames the commands of `table` as these lines ask.
 pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(), Error> {
     for rename in renames {
         table.rename(&rename.from, &rename.to).map_err(|why| rename.refused(why))?;
@@ -114,7 +115,7 @@ pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(
     Ok(())
 }
 
-/// What the configuration says about users.
+/// The users that the configuration declares.
 fn user_lines(found: &Found) -> Vec<UserLine> {
     let line = |line: &Directive| UserLine { place: line.place.clone(), words: line.words.clone() };
     found.users.iter().map(line).collect()
@@ -186,7 +187,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     Ok(())
 }
 
-/// Goes to the working directory, opens the log, and says there what the server is told to be.
+/// Changes to the working directory, opens the log, and logs the configuration.
 fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     let directory = settings.text(DIR);
     if !directory.is_empty() {
@@ -220,7 +221,7 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says that all commands are served now.
+/// Logs that all commands are served now.
 fn announce(shared: &'static Shared, places: &[String]) {
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",
@@ -235,7 +236,7 @@ fn announce(shared: &'static Shared, places: &[String]) {
     supervisor::ready(&shared.settings);
 }
 
-/// With what a server comes back that keeps nothing by itself.
+/// What a server that saves nothing by itself contains after a restart.
 fn after_restart(shared: &Shared) -> String {
     let names = save_settings(&shared.settings, &shared.machine.disk).names;
     let path = names.path(&names.name_to_load());
@@ -257,7 +258,7 @@ struct Starting {
     driver_name: &'static str,
 }
 
-/// Opens the threads' drivers, and makes what they share.
+/// Opens the threads' drivers, and creates what they share.
 fn open_threads(
     settings: Settings,
     table: command::Table,
@@ -302,7 +303,7 @@ fn open_threads(
     Ok((shared, threads))
 }
 
-/// Lets the threads serve; the first one accepts connections for all.
+/// Starts the threads; the first one accepts connections for all.
 fn start_threads(
     shared: &'static Shared,
     threads: Vec<Starting>,
@@ -339,7 +340,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
     heap::disown();
 }
 
-/// Obeys signals on a thread of its own.
+/// Handles signals on a thread of its own.
 fn obey_signals(shared: &'static Shared) -> Result<(), Error> {
     let work = || shared.obey_signals();
     let started = std::thread::Builder::new().name("signals".to_owned()).stack_size(128 * 1024).spawn(work);

@@ -1,9 +1,9 @@
-//! Brings messages to the connections of clients that asked for them: those of channels and patterns, news of keys that they
-//! track, and lines of MONITOR. What is sent to whom, and how it reads, is in `pubsub` and `observe`; here are sessions and
-//! outputs.
+//! Writes messages to the connections of clients that asked for them: messages of channels and patterns, invalidations
+//! of tracked keys, and lines of MONITOR. `pubsub` and `observe` decide who gets what, and in what form; this file has
+//! the sessions and outputs.
 //!
-//! Not here: what becomes of a client in whose output too much lies (`clients/bounds.rs`). Its thread asks for those that got
-//! something when it has delivered.
+//! Not here: what happens to a client whose output grows too large (`connections/bounds.rs`). After deliveries its
+//! thread asks for the connections that got something.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use crate::message::{Message, News};
 use crate::thread::ThreadHost;
 use clients::{Moves, Registry, Whereabouts};
 
-/// What clients are told that they did not ask for just now, and what that made of their outputs.
+/// What clients are sent unasked, and which outputs grew by it.
 #[derive(Default)]
 pub(crate) struct Delivery {
-    /// What this turn has to tell those who track prefixes.
+    /// This turn's invalidations for clients that track prefixes.
     pub(crate) broadcasts: Broadcasts,
-    /// Connections that got something: how much lies in their outputs is still to be looked at.
+    /// Connections that got something: the size of their outputs has yet to be checked.
     written: VecDeque<ConnId>,
 }
 
-/// What delivery needs of its thread.
+/// What delivery needs from its thread.
 pub(crate) struct Around<'h> {
     pub(crate) connections: &'h mut Connections,
     pub(crate) driver: &'h mut Driver,
@@ -78,7 +78,7 @@ impl Delivery {
         }
     }
 
-    /// Tells clients of this thread, or those to whom they redirect, that keys have changed.
+    /// Tells clients of this thread, or the connections to which they redirect, that keys have changed.
     pub(crate) fn tell(&mut self, news: News, around: &mut Around<'_>) {
         match news {
             News::Flushed => {
@@ -97,7 +97,7 @@ impl Delivery {
         }
     }
 
-    /// Sends what this turn has to tell those who track prefixes.
+    /// Sends this turn's invalidations to clients that track prefixes.
     pub(crate) fn send_broadcasts(&mut self, around: &mut Around<'_>) {
         while let Some((thread, connection, keys)) = self.broadcasts.pop_first() {
             let news = News::Changed(connection, keys);
@@ -109,7 +109,8 @@ impl Delivery {
         }
     }
 
-    /// Tells a client that tracks keys, or the one to which it redirects, that `keys` have changed; `None`: all keys.
+    /// Tells a client that tracks keys, or the connection to which it redirects, that `keys` have changed; `None`: all
+    /// keys.
     fn tell_tracker(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
         let Some(session) = around.connections.session(conn) else { return };
         let Some(tracking) = &mut session.tracking else { return };
@@ -123,7 +124,7 @@ impl Delivery {
         }
     }
 
-    /// Tells a client to which another redirects, on whichever thread it is.
+    /// Tells the connection to which a client redirects, on any thread.
     fn tell_target(&mut self, target: Subscriber, keys: Option<&Keys>, around: &mut Around<'_>) {
         let here = around.mailroom.thread();
         let thread = match around.moves.find(target, here) {
@@ -190,7 +191,7 @@ impl Door for ThreadHost {
 }
 
 impl ThreadHost {
-    /// The shards of all that the current client subscribed to.
+    /// The shards of all channels to which the current client is subscribed.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
         let session = self.session();
@@ -204,7 +205,7 @@ impl ThreadHost {
 }
 
 impl ThreadHost {
-    /// What it delivers, and what for that is needed.
+    /// The delivery of this thread, with what it needs.
     pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Around<'_>) {
         let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, moves, .. } = self;
         let registry = &shared.registry;

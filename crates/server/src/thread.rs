@@ -9,7 +9,8 @@
 //!
 //! Invariants: the thread never waits for another one; it never sleeps while it keeps a baton.
 //!
-//! Not here: how input becomes commands (`life/pipeline.rs`), how a command comes to its shards (`life/dispatch.rs`), what comes back from elsewhere (`life/homecoming.rs`).
+//! Not here: how input becomes commands (`life/pipeline.rs`), how a command gets its shards (`life/dispatch.rs`), and
+//! what comes back from other threads (`life/homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -41,17 +42,17 @@ use upkeep::timers::Timers;
 pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
     pub(crate) host: ThreadHost,
-    /// Commands run under the present baton: a pipeline's run is bounded.
+    /// Commands run under the current baton: the run of a pipeline is bounded.
     pub(crate) run_length: u32,
-    /// The driver's latest report, kept for its memory.
+    /// The driver's latest events, kept for their memory.
     reported: Vec<Event>,
 }
 
-/// What commands of the server itself may reach: everything of the thread but the shards.
+/// What commands of the server may use: everything of the thread except the shards.
 pub(crate) struct ThreadHost {
     pub(crate) id: u16,
     pub(crate) shared: &'static Shared,
-    /// What runs commands that are not on data alone.
+    /// The functions of commands that use more than the data.
     functions: &'static Functions,
     pub(crate) driver: Driver,
     pub(crate) connections: Connections,
@@ -63,47 +64,47 @@ pub(crate) struct ThreadHost {
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     /// When leases end and delays are over.
     pub(crate) jobs: jobs::JobTimers,
-    /// Clients sent something before this turn.
+    /// Clients had sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
     pub(crate) lua: States,
     /// Sessions that are put aside while a script runs.
     pub(crate) aside: Aside,
     pub(crate) mailroom: Mailroom,
-    /// Watches that ended, to be taken out of the shards.
+    /// Watches that ended, to be removed from the shards.
     pub(crate) stale_watches: Vec<Watching>,
-    /// What it knows of the memory of all.
+    /// What it knows about the memory of all threads.
     pub(crate) eviction: Eviction,
-    /// Clients that are beyond a bound.
+    /// Clients that exceed a bound.
     pub(crate) watchlist: Watchlist,
     pub(crate) pausing: Pausing,
     /// Connections that are replicas.
     pub(crate) replicas: Replicas,
-    /// The link to the own primary; the first thread's.
+    /// The link to this server's primary; only on the first thread.
     pub(crate) follower: Follower<Loaded>,
     /// Clients that wait for the journal, or for replicas.
     pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Monitors,
-    /// What it counts and notes of commands.
+    /// What it counts and logs about commands.
     pub(crate) accounting: Accounting,
-    /// What it brings to clients that asked for it before.
+    /// What it sends clients unasked.
     pub(crate) delivery: Delivery,
-    /// What the driver reported and nobody has looked at yet.
+    /// Events of the driver that have not been handled yet.
     pub(crate) events: VecDeque<Event>,
-    /// Large values and databases on their way out.
+    /// Large values and databases that are being freed.
     pub(crate) garbage: Bin,
-    /// Others freed memory that it has to take back.
+    /// Other threads have freed its memory, which it has to take back.
     has_blocks_to_sort: bool,
-    /// What it has to do with the snapshot that is being saved.
+    /// Its share of the snapshot that is being saved.
     pub(crate) snapshot: crate::snapshot::Share,
-    /// Connections with complete commands left over when their turn ended.
+    /// Connections whose turn ended while they had complete commands left.
     pub(crate) unserved: VecDeque<ConnId>,
     /// How long the commands of one client may run before others get their turn, in ticks of the clock.
     pub(crate) serving_ticks_max: u64,
-    /// The accepting thread's.
+    /// Deals new connections out; on the accepting thread.
     pub(crate) dealer: Dealer,
-    /// Connections that go to other threads, and those that went.
+    /// Connections that are moving to other threads, and those that have moved.
     pub(crate) moves: Moves,
     /// How busy it is.
     pub(crate) workload: Workload,
@@ -148,7 +149,7 @@ impl ThreadHost {
         self.current.as_deref_mut().expect("a command runs for a client")
     }
 
-    /// Frees a slice of what left the keyspace; false if there is nothing left.
+    /// Frees a slice of removed data; false if nothing is left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
         let snapshot = &self.snapshot;
@@ -234,8 +235,8 @@ impl Thread {
         ended
     }
 
-    /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False
-    /// when the server stops.
+    /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False when
+    /// the server stops.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut self.reported)?;
@@ -277,7 +278,7 @@ impl Thread {
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
-    /// One after the other: a slow script, which one of them may start, sees to the rest.
+    /// Handles events one after the other: if one starts a slow script, that handles the rest.
     fn take_events(&mut self) {
         while let Some(event) = self.host.events.pop_front() {
             match event {
@@ -330,7 +331,7 @@ impl Thread {
         [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
     }
 
-    /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.
+    /// Reads the clock and the settings. Commands from here on run at this time and with these settings.
     pub(crate) fn tick(&mut self) {
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
@@ -339,7 +340,7 @@ impl Thread {
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }
 
-    /// Takes what was sent to it.
+    /// Handles its messages.
     pub(crate) fn take_mail(&mut self) {
         while let Some(message) = self.host.mailroom.pop() {
             self.receive(message);
@@ -347,7 +348,7 @@ impl Thread {
     }
 }
 
-/// Whether a client that has sent something is served when others have had their turn: it waits for that, or took long the last time.
+/// Whether a client that has sent something is served after the others: it was put off, or took long the last time.
 fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
     let Some(session) = host.connections.session(conn) else { return false };
     if session.takes_long && !session.has_to_wait {
@@ -357,7 +358,8 @@ fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
     session.has_to_wait
 }
 
-/// Goes on with clients that have more for it than one turn. When they have taken a while, those that have sent something meanwhile come first.
+/// Continues with clients that have work for more than one turn. When that has taken a while, those that have sent
+/// something meanwhile come first.
 fn serve_rest(thread: &mut Thread) {
     if thread.host.unserved.is_empty() {
         return;

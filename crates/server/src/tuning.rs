@@ -1,20 +1,20 @@
-//! Sizes that nobody sees from outside, but that decide which code runs.
+//! Sizes that are invisible from outside but decide which code runs.
 
 use proactor::Entropy;
 
-/// How much is done at a time. Where tests are to come between, less is much: so it is small in builds for tests, and in a simulation
-/// each size is drawn.
+/// How much is done at a time. Small sizes interleave more, so builds for tests use small ones, and a simulation draws
+/// each at random.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     pub(crate) persistence: persistence::Tuning,
     pub(crate) journal: journal::Tuning,
-    /// Records of a slice of work for a snapshot.
+    /// Records in a slice of work for a snapshot.
     pub(crate) slice_records_max: usize,
-    /// Keys in a shard, from which on their records are rarely found in a cache near by.
+    /// Keys in a shard from which on their records are rarely in a near cache.
     pub(crate) keys_min: usize,
     /// How long the commands of one client may run before others get their turn.
     pub(crate) serving_ns_max: u64,
-    /// In one turn of so many any connection goes to any thread; 0: only those that are to.
+    /// One turn in this many moves any connection to any thread; 0: only connections that have to move.
     pub(crate) moves_one_in: u64,
 }
 
@@ -27,7 +27,7 @@ impl Tuning {
         serving_ns_max: 1_000_000,
         moves_one_in: 0,
     };
-    /// But for the journal, whose segments are files that users see.
+    /// Small sizes, except for the journal, whose segments are files that users see.
     const SMALL: Tuning = Tuning {
         persistence: persistence::Tuning::SMALL,
         slice_records_max: 6,
@@ -35,10 +35,11 @@ impl Tuning {
         serving_ns_max: 100_000,
         ..Tuning::LARGE
     };
-    /// That of this build.
+    /// The sizes of this build.
     pub(crate) const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
 
-    /// For a simulation: each is small more often than not, else large. Segments of the journal are always small.
+    /// For a simulation: each size is small more often than not, otherwise large. Segments of the journal are always
+    /// small.
     pub(crate) fn drawn(entropy: &mut Entropy) -> Tuning {
         let (small, large) = (Tuning::SMALL, Tuning::LARGE);
         let mut from = |small: usize, large: usize| if entropy.below(3) < 2 { small } else { large };
@@ -63,7 +64,7 @@ impl Tuning {
     }
 }
 
-/// Segments that are full soon: of some frames, and some that hold no whole slice.
+/// Segments that are soon full: some hold a few frames, and some not even one slice.
 fn segments(entropy: &mut Entropy) -> journal::Tuning {
     let payload_bytes_max = [100, 1_000, 8_000][entropy.below(3) as usize];
     journal::Tuning {

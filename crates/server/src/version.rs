@@ -1,6 +1,6 @@
-//! What this program calls itself.
+//! The versions that this program reports.
 
-/// The Redis version whose behaviour it has: what clients look at to see what they may use.
+/// The Redis version whose behaviour it has; clients look at it to see what they may use.
 pub(crate) const REDIS_VERSION: &str = "7.2.7";
 /// Darter's own version, by the last tag (`build.rs`).
 pub(crate) const DARTER_VERSION: &str = env!("DARTER_VERSION");
@@ -8,9 +8,9 @@ pub(crate) const DARTER_VERSION: &str = env!("DARTER_VERSION");
 pub(crate) const GIT_SHA: &str = env!("DARTER_GIT_SHA");
 /// How many files differed from that commit.
 pub(crate) const GIT_DIRTY: &str = env!("DARTER_GIT_DIRTY");
-/// Tells builds apart.
+/// Identifies the build.
 pub(crate) const BUILD_ID: &str = env!("DARTER_BUILD_ID");
-/// What gives memory to the data, and to everything else.
+/// The allocators of the data, and of everything else.
 pub(crate) const ALLOCATOR: &str = "darter-slabs+mimalloc";
 
 /// What `--version` prints.

@@ -1,10 +1,8 @@
 //! One client: its state, and the state of its command.
 //!
 //! `state.rs` has a table of every state of a command, and of every transition with its cause. Only that file changes
-//! the state, and it asserts the table.
-//!
-//! `pause.rs` is what pauses all clients of a thread for a time, and `stock.rs` has the parts of messages about
-//! clients.
+//! the state, and it asserts the table. `pause.rs` implements `CLIENT PAUSE`, which pauses all clients of a thread.
+//! `stock.rs` keeps the parts of messages about clients for reuse.
 //!
 //! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
 

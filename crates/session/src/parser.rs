@@ -1,15 +1,15 @@
-//! What finds requests in a connection's input, by what is spoken on it.
+//! The parser of a connection's input, by protocol.
 
 use resp::RequestParser;
 use resp::memcached::MemcachedParser;
 
-/// What is spoken on a connection.
+/// The protocol of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
     /// Redis' protocol.
     #[default]
     Redis,
-    /// That of memcached, in text or with meta commands.
+    /// Memcached's, with text and meta commands.
     Memcached,
 }
 
@@ -20,7 +20,7 @@ pub enum Parser {
     Redis(RequestParser),
     /// Of memcached's.
     Memcached(MemcachedParser),
-    /// None: what comes is for the link to the primary, which has its own.
+    /// None: the link to the primary parses this connection's input itself.
     Primary,
 }
 
@@ -33,7 +33,7 @@ impl Parser {
         }
     }
 
-    /// Bytes that the request at the front of the input takes, as far as it is known.
+    /// The length of the request at the front of the input, as far as it is known, in bytes.
     pub fn bytes_wanted(&self) -> usize {
         match self {
             Parser::Redis(parser) => parser.bytes_wanted(),

@@ -1,9 +1,9 @@
-//! `CLIENT PAUSE`: for a time, commands of clients wait.
+//! `CLIENT PAUSE`: clients' commands wait for a time.
 //!
-//! Every thread knows the pause and when it ends. A command that must wait is kept as arguments in its session, and
-//! nothing more is read from its client; at the end, or at `CLIENT UNPAUSE`, the commands run in the order in which
-//! they came to the thread, and each pipeline goes on. Blocked clients time out as ever, and keys do not expire
-//! actively.
+//! Each thread keeps the pause and its end. A command that must wait is kept as arguments in its session, and nothing
+//! more is read from its client. At the end, or at `CLIENT UNPAUSE`, the commands run in the order in which they came
+//! to the thread, and each pipeline continues. Blocked clients time out as usual. Keys do not expire actively during a
+//! pause.
 //!
 //! Not here: what runs at the end of a pause (`server`).
 
@@ -24,7 +24,7 @@ struct Pause {
 #[derive(Debug, Default)]
 pub struct Pausing {
     pause: Option<Pause>,
-    /// Commands that write wait, without an end of their own: the server hands over to a replica.
+    /// Commands that write wait without a deadline, because the server is handing over to a replica.
     hands_over: bool,
     /// Commands postponed so far.
     postponed_count: u64,
@@ -42,19 +42,19 @@ impl Pausing {
         self.pause.map(|pause| pause.until_ms)
     }
 
-    /// Whether a command has to wait, which may write or may not.
+    /// Whether a command has to wait; `writes` says whether it may write.
     pub fn stops(&self, writes: bool) -> bool {
         writes && self.hands_over || self.pause.is_some_and(|pause| pause.all || writes)
     }
 
-    /// Keeps a command of this client for later.
+    /// Keeps a command of this client for the end of the pause.
     pub fn postpone(&mut self, session: &mut Session, command: &Command, args: &[&[u8]]) {
         self.postponed_count += 1;
         let number = self.postponed_count;
         session.state.postpone(Postponed { command: command.id, args: OwnedArgs::new(args), number });
     }
 
-    /// Begins a pause at `now_ms`, or extends the one that is on: the later end and the stricter kind count.
+    /// Begins a pause at `now_ms`, or extends the current one: the later end and the stricter kind win.
     pub fn begin(&mut self, now_ms: u64, pause_ms: u64, all: bool) {
         let until_ms = now_ms.saturating_add(pause_ms);
         self.pause = Some(match self.pause {
@@ -63,12 +63,12 @@ impl Pausing {
         });
     }
 
-    /// The server hands over from now on, or no longer.
+    /// The server begins or stops handing over.
     pub fn hand_over(&mut self, hands_over: bool) {
         self.hands_over = hands_over;
     }
 
-    /// Commands run again, unless the server hands over.
+    /// Ends the pause. While the server hands over, commands that write go on waiting.
     pub fn end(&mut self) {
         self.pause = None;
     }

@@ -1,6 +1,6 @@
-//! Questions to all threads: what only each thread knows of its own connections, or has to do with them.
+//! Questions to all threads, about what each thread alone knows of its own connections, or has to do with them.
 //!
-//! Not here: who asks and waits (`server`, `life/gather.rs`), what each answers (`life/answers.rs`).
+//! Not here: who asks and waits (`server`, `life/gather.rs`), and what each thread answers (`life/answers.rs`).
 
 use std::sync::Arc;
 
@@ -15,36 +15,36 @@ pub struct Question {
     pub asker: Client,
     /// What it is about.
     pub subject: Subject,
-    /// It follows clients who may have been on their way when all threads were asked.
+    /// It is asked again, because clients may have been moving when all threads were asked.
     pub is_again: bool,
 }
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A line for each of these clients.
+    /// List these clients: the answer is a line for each.
     List(Arc<Listed>),
-    /// How many of these clients there were; they are closed.
+    /// Close these clients: the answer is how many there were.
     Kill(Arc<Filter>),
-    /// Whether this client was blocked; it times out, or gets the error.
+    /// End the wait of this client by its timeout, or with the error: the answer is whether it was blocked.
     Unblock(u64, Option<CommandError>),
-    /// Nothing: commands wait for so many milliseconds, all of them or those that write.
+    /// Postpone commands for this many milliseconds: all of them, or those that write. The answer is empty.
     Pause {
         /// For how long.
         pause_ms: u64,
-        /// Whether those that only read wait, too.
+        /// Whether commands that only read wait as well.
         all: bool,
     },
-    /// Nothing: commands wait no longer.
+    /// End the pause. The answer is empty.
     EndPause,
-    /// Whether this client sets out for that thread.
+    /// Move this client to that thread: the answer is whether it will move.
     Move {
-        /// Which.
+        /// The client.
         id: u64,
-        /// Where to.
+        /// The thread.
         thread: u16,
     },
-    /// Nothing: memory that is kept is given back.
+    /// Free memory that is kept for reuse. The answer is empty.
     Purge,
 }
 
@@ -53,16 +53,16 @@ pub enum Subject {
 pub struct Answer {
     /// Who waits for it.
     pub asker: Client,
-    /// What this thread has to say.
+    /// The answer of this thread.
     pub part: Part,
-    /// To what: the question to all threads, or one that [followed](Question::is_again) clients.
+    /// Whether the question was asked [again](Question::is_again).
     pub is_again: bool,
-    /// How many threads clients were followed to.
+    /// To how many threads the question followed moving clients.
     pub followed: usize,
 }
 
 impl Answer {
-    /// One that says nothing.
+    /// An empty answer.
     pub fn to(asker: Client) -> Answer {
         Answer { asker, part: Part::Count(0), is_again: false, followed: 0 }
     }
@@ -75,14 +75,14 @@ pub enum Class {
     Normal,
     /// It subscribed to something.
     PubSub,
-    /// It follows this server.
+    /// It is a replica of this server.
     Replica,
-    /// This server follows it.
+    /// It is the primary of this server.
     Primary,
 }
 
 impl Class {
-    /// By its name in any case.
+    /// The kind with this name, in any case.
     pub fn parse(name: &[u8]) -> Result<Class, CommandError> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Class::Normal),
@@ -94,7 +94,7 @@ impl Class {
     }
 }
 
-/// Which clients are meant: those that everything given here holds for.
+/// Which clients are meant: those that match every given condition.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// Its id.
@@ -116,23 +116,23 @@ pub struct Filter {
 pub struct Listed {
     /// Only clients of this kind.
     pub class: Option<Class>,
-    /// Only these.
+    /// Only clients with these ids.
     pub ids: Option<Vec<u64>>,
-    /// The request itself.
+    /// The size of the request that asks for the list.
     pub asked: Request,
 }
 
-/// How long a request is.
+/// The size of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// As clients send it.
+    /// In the protocol, as a client sends it.
     pub bytes: usize,
-    /// Its arguments alone.
+    /// Of its arguments alone.
     pub argument_bytes: usize,
 }
 
 impl Request {
-    /// Of a request with these arguments.
+    /// The size of a request with these arguments.
     pub fn of(args: &[&[u8]]) -> Request {
         let argument_bytes = args.iter().map(|arg| arg.len()).sum();
         let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;

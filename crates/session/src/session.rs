@@ -21,10 +21,10 @@ use crate::transaction::Multi;
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplyMode {
-    /// They are.
+    /// Replies are sent.
     #[default]
     On,
-    /// They are not.
+    /// No replies are sent.
     Off,
     /// The next one is dropped.
     Skip,
@@ -37,11 +37,11 @@ pub struct Watching {
     pub flag: WatchFlag,
     /// Database and key.
     pub keys: BTreeSet<(u32, Box<[u8]>)>,
-    /// What these take here and in their shards.
+    /// Memory that these take here and in their shards.
     memory_bytes: usize,
 }
 
-/// What a watched key takes beside its name.
+/// Memory that a watched key takes in addition to its name.
 const WATCHED_KEY_BYTES: usize = 128;
 
 impl Watching {
@@ -58,17 +58,17 @@ impl Watching {
 /// One client.
 #[derive(Debug)]
 pub struct Session {
-    /// What commands may know of it.
+    /// What commands may know about it.
     pub client: Client,
     /// What its command is doing.
     pub state: State,
-    /// For when it has waited too long.
+    /// Its timer.
     pub alarm: Alarm,
     /// Between MULTI and EXEC.
     pub multi: Option<Multi>,
     /// The keys of WATCH.
     pub watching: Watching,
-    /// What it subscribed to.
+    /// Its subscriptions.
     pub subscriptions: Subscriptions,
     /// What `CLIENT TRACKING` asked for.
     pub tracking: Option<Box<ClientTracking>>,
@@ -76,19 +76,19 @@ pub struct Session {
     pub migration: Option<Box<Migration>>,
     /// How far its command on a queue has come.
     pub progress: Option<Box<Progress>>,
-    /// What it said of itself as a replica, and what it is sent then.
+    /// What it said about itself as a replica, and what it is sent as one.
     pub replica: Option<Box<Peer>>,
     /// Whether it gets replies.
     pub reply_mode: ReplyMode,
-    /// What is spoken with it.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// As whom it acts.
+    /// Its user and permissions.
     pub access: Access,
-    /// Its seat among those of its user.
+    /// Its place in the count of its user's clients.
     pub seat: Option<Seat>,
     /// Whether it is shown every command.
     pub monitor: bool,
-    /// Whether it stays when the memory of clients is short (`CLIENT NO-EVICT`).
+    /// Whether it stays connected when clients take too much memory (`CLIENT NO-EVICT`).
     pub no_evict: bool,
     /// Its name (`CLIENT SETNAME`).
     pub name: Vec<u8>,
@@ -100,41 +100,41 @@ pub struct Session {
     pub peer: String,
     /// The address that it connected to.
     pub local: String,
-    /// How it began, if it speaks TLS, until its first command.
+    /// Its TLS handshake, if it has one, until its first command.
     pub handshake: Option<Arc<Handshake>>,
-    /// Whether it came by a Unix socket.
+    /// Whether it connected to a Unix socket.
     pub is_unix: bool,
-    /// The number of its socket.
+    /// The descriptor of its socket.
     pub descriptor: i32,
-    /// When it came, on the monotonic clock.
+    /// When it connected, on the monotonic clock.
     pub created_ms: u64,
-    /// When it sent something last, on the monotonic clock.
+    /// When it last sent something, on the monotonic clock.
     pub active_ms: u64,
     /// The command that ran last.
     pub last_command: Option<CommandId>,
-    /// The last slice of the journal with something that it wrote; 0: it has written nothing.
+    /// The last slice of the journal that contains a write of this client; 0: none.
     pub written_slice: u64,
     /// Since when its output is above the soft limit.
     pub over_soft_limit_since_ms: Option<u64>,
-    /// The most output that ever waited for it.
+    /// The most output that was ever queued for it.
     pub output_bytes_peak: usize,
-    /// To be closed after the replies are sent.
+    /// It is closed after its replies are sent.
     pub close_after_reply: bool,
-    /// This server follows it.
+    /// It is the connection to this server's primary.
     pub is_primary: bool,
-    /// It will send nothing more, and gets the replies to what it sent.
+    /// It will send nothing more, but gets the replies to what it has sent.
     pub has_hung_up: bool,
-    /// Nothing is read from it, because its commands would have to wait.
+    /// Nothing is read from it, because its commands would have to wait anyway.
     pub is_reading_paused: bool,
-    /// What it sent is looked at when others have had their turn.
+    /// Its input is processed after other clients had their turn.
     pub has_to_wait: bool,
-    /// When it was served last, that took long.
+    /// Serving it took long the last time.
     pub takes_long: bool,
-    /// What its connection was called on other threads, and on this one before.
+    /// The ids of its connection on other threads, and earlier ones on this thread.
     pub former_names: Vec<Subscriber>,
-    /// Until then it is served apart from others, because a command of it was slow.
+    /// Until this time it is served apart from others, because one of its commands was slow.
     pub apart_until_ms: u64,
-    /// What it has cost its thread since that was last looked at, in ticks of the clock.
+    /// The time it has cost its thread since the last inspection, in ticks of the clock.
     pub cost: u64,
 }
 
@@ -190,7 +190,7 @@ impl Session {
         !self.subscriptions.is_empty()
     }
 
-    /// Whether its command is such a one, or EXEC that runs one.
+    /// Whether `is_such` holds for its command, or for a command of its EXEC.
     pub fn runs(&self, table: &Table, command: &Command, is_such: fn(&Command) -> bool) -> bool {
         let queued = self.multi.as_ref().filter(|_| command.entry.route == Route::Queued);
         is_such(command)
@@ -207,7 +207,7 @@ impl Session {
         self.replica.as_ref().is_some_and(|peer| peer.feed.is_some())
     }
 
-    /// How long it has said nothing, though it could; a client that waits, or that listens, may be silent.
+    /// How long it has been idle. A client that waits, or that listens, is not idle.
     pub fn idle_ms(&self, now_ms: u64) -> u64 {
         let may_be_silent = self.follows()
             || self.is_primary
@@ -217,12 +217,12 @@ impl Session {
         if may_be_silent { 0 } else { now_ms.saturating_sub(self.active_ms) }
     }
 
-    /// Whether it came from the machine itself.
+    /// Whether it connected from this machine.
     pub fn is_local(&self) -> bool {
         self.is_unix || self.peer.starts_with("127.") || self.peer.starts_with("[::1]")
     }
 
-    /// Before `command`: what `CLIENT CACHING` said is over if it was about the one before.
+    /// To be called before `command`: ends a `CLIENT CACHING` that applied to the command before.
     pub fn next_after_caching(&mut self, command: &Command) {
         let Some(tracking) = &mut self.tracking else { return };
         if tracking.next_after_caching(command, self.multi.is_some()) {
@@ -230,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Whether the next command's keys are remembered follows from what was asked for.
+    /// Updates whether the next command's keys are recorded for tracking.
     pub fn note_tracking(&mut self) {
         self.client.tracks = self.tracking.as_deref().is_some_and(ClientTracking::remembers);
     }
@@ -242,7 +242,7 @@ impl Session {
         self.state.close_mode().or_else(|| is_over().then_some(CloseMode::AfterFlush))
     }
 
-    /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
+    /// Whether something sets it apart from a plain ready client, so that it cannot take the fast path.
     #[inline]
     pub fn is_special(&self) -> bool {
         self.multi.is_some()
@@ -251,12 +251,12 @@ impl Session {
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)
     }
 
-    /// Where its output limit comes from.
+    /// Which output limit applies to it.
     pub fn output_class(&self) -> OutputClass {
         if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
     }
 
-    /// Bytes that it takes, with its connection's `usage` of buffers.
+    /// Its memory, including its connection's buffers (`usage`).
     pub fn memory_bytes(&self, usage: Usage) -> usize {
         size_of::<Session>()
             + usage.input_capacity_bytes
@@ -270,17 +270,17 @@ impl Session {
     }
 }
 
-/// Sessions that change places while a script runs.
+/// Sessions that are exchanged while a script runs.
 #[derive(Default)]
 pub struct Aside {
-    /// The client that commands of scripts see; in use while one runs.
+    /// The client that commands of scripts see; in use while a script runs.
     pub script: Option<Box<Session>>,
-    /// The client that called the script that runs.
+    /// The client that called the running script.
     pub caller: Option<Box<Session>>,
 }
 
 impl Aside {
-    /// The client for which a command of `current` runs: in a script the one that called the script.
+    /// The client for which a command of `current` runs: in a script, the client that called the script.
     pub fn caller<'s>(&'s self, current: &'s Session) -> &'s Session {
         self.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
     }
@@ -291,6 +291,6 @@ impl Aside {
 pub enum OutputClass {
     /// Clients that get replies.
     Normal = 0,
-    /// Clients that are sent what they did not ask for: subscribers and monitors.
+    /// Clients that are sent messages unasked: subscribers and monitors.
     Subscriber = 2,
 }

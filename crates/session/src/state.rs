@@ -1,4 +1,4 @@
-//! What a session's command is doing: every state, and every way from one to another.
+//! Every state of a session's command, and every transition between them.
 //!
 //! ```text
 //!                         ┌────────────────────── the reply, or the next try ───────────────────────┐
@@ -33,13 +33,13 @@
 //! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `clients/cross_protocol.rs` |
 //! | any | – | the client is gone | `homecoming.rs` |
 //!
-//! Only a ready session's input is read. In every other state but *put off* the command is no longer in the input, and
-//! what is needed to go on with it is kept in the state.
+//! Only a ready session's input is read. In every other state except *put off* the command is no longer in the input,
+//! and the state keeps what is needed to continue it.
 //!
 //! Files are those of `server`, in `life/` where no folder is named.
 //!
-//! A reply that has to wait for the journal is no state of its command, which has run: it is a mark in the connection's
-//! output, up to which is sent.
+//! A reply that waits for the journal is not a state: its command has run. The connection's output has a mark instead,
+//! and is sent up to that mark.
 
 use command::{Blocked, CommandId, Needs, OwnedArgs};
 use proactor::CloseMode;
@@ -52,11 +52,11 @@ use crate::transaction::Executing;
 /// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
 const PUT_OFF_MAX: u8 = 8;
 
-/// What a session's command is doing, and since when its client has had to be patient.
+/// The state of a session's command, and how patient its client has been.
 #[derive(Debug, Default)]
 pub struct State {
     stage: Stage,
-    /// How often a command was put off since one was last delegated.
+    /// How often commands were put off since one was last delegated.
     put_off_count: u8,
 }
 
@@ -65,7 +65,7 @@ enum Stage {
     /// The next command may run.
     #[default]
     Ready,
-    /// The next command stays in the input until other clients were served.
+    /// The next command stays in the input until other clients have been served.
     PutOff,
     /// The command runs elsewhere.
     Away,
@@ -75,7 +75,7 @@ enum Stage {
     HeldBack(Retry),
     /// A blocking command waits.
     Blocked(Wait),
-    /// The command waits until something is durable, or elsewhere.
+    /// The command waits until something is durable, or has reached replicas.
     Syncing(SyncWait),
     /// The command waits for the end of `CLIENT PAUSE`.
     Postponed(Postponed),
@@ -88,29 +88,29 @@ enum Stage {
 /// A command that is to be tried again.
 #[derive(Debug)]
 pub struct Retry {
-    /// Which.
+    /// The command.
     pub command: CommandId,
-    /// With these arguments.
+    /// Its arguments.
     pub args: OwnedArgs,
-    /// Shards that it needs beside those of its keys.
+    /// Shards that it needs in addition to those of its keys.
     pub needs: Needs,
-    /// How often it was unlucky.
+    /// How often it has failed to get its shards.
     pub tries: u32,
 }
 
 /// A blocking command that waits.
 #[derive(Debug)]
 pub struct Wait {
-    /// What waits in the shards.
+    /// Its records in the shards.
     pub blocked: Box<Blocked>,
     /// When it times out, on the monotonic clock; `None`: never.
     pub deadline_ms: Option<u64>,
 }
 
-/// A command that waits for the journal, or for replicas.
+/// A command that waits for the journal or for replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncWait {
-    /// For what it waits.
+    /// What it waits for.
     pub awaited: Awaited,
     /// As in [`Wait`].
     pub deadline_ms: Option<u64>,
@@ -119,42 +119,43 @@ pub struct SyncWait {
 /// A command that waits for the end of a pause.
 #[derive(Debug)]
 pub struct Postponed {
-    /// Which.
+    /// The command.
     pub command: CommandId,
-    /// With these arguments.
+    /// Its arguments.
     pub args: OwnedArgs,
-    /// Which one it is on its thread: they run in the order in which they came.
+    /// Its number on its thread: postponed commands run in the order in which they came.
     pub number: u64,
 }
 
-/// What one thread answers to a question.
+/// One thread's answer to a question.
 #[derive(Debug)]
 pub enum Part {
-    /// Lines of text, each with the number by which all of them are sorted.
+    /// Lines of text, each with the number to sort by.
     Lines(Vec<(u64, Vec<u8>)>),
-    /// How many it found.
+    /// A count.
     Count(u64),
 }
 
-/// Makes the reply of the parts.
+/// Builds the reply from the answers.
 pub type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 
-/// A command whose reply is made of answers.
+/// A command whose reply is built from the answers of threads.
 pub struct Gathering {
     /// The answers so far.
     pub parts: Vec<Part>,
-    /// How many threads have not answered what all were asked.
+    /// How many threads have yet to answer the question to all.
     pub expected: usize,
-    /// How many answers are to come of those to which clients were followed; it may be known later.
+    /// How many answers are outstanding from threads to which the question followed clients. An answer may arrive
+    /// before it is known to be expected.
     pub owed: isize,
-    /// What makes the reply.
+    /// Builds the reply.
     pub finish: Finish,
-    /// The EXEC that goes on then.
+    /// The EXEC that continues then.
     pub then: Option<Box<Executing>>,
 }
 
 impl State {
-    /// Goes on to `next`; returns what was. The only place where the state of a session changes.
+    /// Changes to `next`; returns the previous state. The only place where the state of a session changes.
     fn change_to(&mut self, next: Stage) -> Stage {
         assert!(
             self.stage.may_become(&next),
@@ -165,8 +166,8 @@ impl State {
         std::mem::replace(&mut self.stage, next)
     }
 
-    /// The command's shard is taken: it stays in the input until other clients were served. False: that was done often
-    /// enough, or (`may`) must not be; the command is to be delegated.
+    /// Puts the command off, as its shard is taken: it stays in the input until other clients have been served. False
+    /// if it was put off often enough, or may not be (`may`): then it has to be delegated.
     pub fn put_off(&mut self, may: bool) -> bool {
         if !may || self.put_off_count >= PUT_OFF_MAX {
             self.put_off_count = 0;
@@ -177,7 +178,7 @@ impl State {
         true
     }
 
-    /// The next command is not read from the input, and so cannot be put off, to be read again.
+    /// Forbids putting the next command off, because it is not read from the input and could not be read again.
     pub fn forbid_putting_off(&mut self) {
         self.put_off_count = PUT_OFF_MAX;
     }
@@ -199,17 +200,17 @@ impl State {
         assert!(matches!(was, Stage::Away), "a command that is {} comes home", was.name());
     }
 
-    /// The command waits at a taken shard, to try again with all of its shards.
+    /// The command waits for a taken shard, to try again with all of its shards.
     pub fn queue(&mut self, retry: Retry) {
         self.change_to(Stage::Queued(retry));
     }
 
-    /// The command waits until a snapshot has seen more.
+    /// The command waits until a snapshot has come further.
     pub fn hold_back(&mut self, retry: Retry) {
         self.change_to(Stage::HeldBack(retry));
     }
 
-    /// The command is tried again, if it waits for just that.
+    /// Takes the command that is to be tried again, if the session is in such a state.
     pub fn take_retry(&mut self) -> Option<Retry> {
         if !matches!(self.stage, Stage::Queued(_) | Stage::HeldBack(_)) {
             return None;
@@ -220,41 +221,41 @@ impl State {
         Some(retry)
     }
 
-    /// The command, which blocks, waits.
+    /// The blocking command waits.
     pub fn block(&mut self, wait: Wait) {
         self.change_to(Stage::Blocked(wait));
     }
 
-    /// What the blocking command waits for.
+    /// The wait of the blocking command.
     pub fn wait(&self) -> Option<&Wait> {
         if let Stage::Blocked(wait) = &self.stage { Some(wait) } else { None }
     }
 
-    /// The wait of the blocking command, which is over.
+    /// Takes the wait of the blocking command, which is over.
     pub fn take_wait(&mut self) -> Option<Wait> {
         self.wait()?;
         let Stage::Blocked(wait) = self.change_to(Stage::Ready) else { unreachable!("looked at above") };
         Some(wait)
     }
 
-    /// The command waits for the journal, or for replicas.
+    /// The command waits for the journal or for replicas.
     pub fn sync(&mut self, wait: SyncWait) {
         self.change_to(Stage::Syncing(wait));
     }
 
-    /// What of the journal, or of replicas, the command waits for.
+    /// The command's wait for the journal or for replicas.
     pub fn sync_wait(&self) -> Option<SyncWait> {
         if let Stage::Syncing(wait) = &self.stage { Some(*wait) } else { None }
     }
 
-    /// Its wait for these, which is over.
+    /// Takes that wait, which is over.
     pub fn take_sync_wait(&mut self) -> Option<SyncWait> {
         let wait = self.sync_wait()?;
         self.change_to(Stage::Ready);
         Some(wait)
     }
 
-    /// When the command that waits, for keys, the journal or replicas, times out.
+    /// When the waiting command times out, whether it waits for keys, the journal or replicas.
     pub fn deadline_ms(&self) -> Option<u64> {
         match &self.stage {
             Stage::Blocked(wait) => wait.deadline_ms,
@@ -273,7 +274,7 @@ impl State {
         if let Stage::Postponed(postponed) = &self.stage { Some(postponed) } else { None }
     }
 
-    /// The command that was postponed, which runs now.
+    /// Takes the postponed command, which runs now.
     pub fn take_postponed(&mut self) -> Option<Postponed> {
         self.postponed()?;
         let Stage::Postponed(postponed) = self.change_to(Stage::Ready) else {
@@ -282,7 +283,7 @@ impl State {
         Some(postponed)
     }
 
-    /// The command waits for answers, which come in so many parts.
+    /// The command waits for the answers of `expected` threads.
     pub fn gather(&mut self, expected: usize, finish: Finish) {
         self.change_to(Stage::Gathering(Gathering {
             parts: Vec::new(),
@@ -293,14 +294,15 @@ impl State {
         }));
     }
 
-    /// If the command waits for answers: this EXEC, which ran it, goes on then. Else it comes back.
+    /// If the command waits for answers, this EXEC, which ran it, continues when they are there. Otherwise returns the
+    /// EXEC.
     pub fn gather_for(&mut self, executing: Box<Executing>) -> Option<Box<Executing>> {
         let Stage::Gathering(gathering) = &mut self.stage else { return Some(executing) };
         gathering.then = Some(executing);
         None
     }
 
-    /// The EXEC that goes on when the answers are there.
+    /// The EXEC that continues when the answers are there.
     pub fn executing(&self) -> Option<&Executing> {
         if let Stage::Gathering(gathering) = &self.stage { gathering.then.as_deref() } else { None }
     }
@@ -310,7 +312,7 @@ impl State {
         if let Stage::Gathering(gathering) = &mut self.stage { gathering.then.as_deref_mut() } else { None }
     }
 
-    /// The EXEC that waits for answers, which goes on without them.
+    /// Takes the EXEC that waits for answers, to continue it without them.
     pub fn take_executing(&mut self) -> Option<Box<Executing>> {
         self.executing()?;
         let Stage::Gathering(gathering) = self.change_to(Stage::Ready) else {
@@ -319,7 +321,7 @@ impl State {
         gathering.then
     }
 
-    /// Takes an answer; returns all of them, with what makes the reply, if it is the last.
+    /// Adds an answer. After the last one, returns all of them with the function that builds the reply.
     pub fn take_answer(&mut self, answer: Answer) -> Option<Gathering> {
         let Stage::Gathering(gathering) = &mut self.stage else { return None };
         gathering.parts.push(answer.part);
@@ -334,7 +336,7 @@ impl State {
         Some(gathering)
     }
 
-    /// Nothing more is read, and the connection is to be closed in this way.
+    /// Nothing more is read, and the connection is closed in this way.
     pub fn close(&mut self, mode: CloseMode) {
         self.change_to(Stage::Closing(mode));
     }
@@ -351,7 +353,7 @@ impl State {
         matches!(self.stage, Stage::Ready)
     }
 
-    /// Whether the next command stays in the input until other clients were served.
+    /// Whether the next command stays in the input until other clients have been served.
     #[inline]
     pub fn is_put_off(&self) -> bool {
         matches!(self.stage, Stage::PutOff)
@@ -368,12 +370,12 @@ impl State {
         matches!(self.stage, Stage::Away)
     }
 
-    /// Whether the command waits for something that may never come: its client's hang-up ends that.
+    /// Whether the command waits for something that may never come. Its client's hang-up ends such a wait.
     pub fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Blocked(_) | Stage::Syncing(_) | Stage::Postponed(_))
     }
 
-    /// Bytes of arguments that are kept for a command that waits.
+    /// Bytes of arguments that are kept for a waiting command.
     pub fn argument_bytes(&self) -> usize {
         match &self.stage {
             Stage::Queued(retry) | Stage::HeldBack(retry) => retry.args.memory_bytes(),
@@ -405,7 +407,7 @@ impl Stage {
         }
     }
 
-    /// Whether `next` may follow: the table in the head.
+    /// Whether `next` may follow, by the table in the head of this file.
     fn may_become(&self, next: &Stage) -> bool {
         match self {
             Stage::Ready => !matches!(next, Stage::Ready),
@@ -423,7 +425,7 @@ impl Stage {
 }
 
 impl Part {
-    /// The lines of all parts by their numbers.
+    /// The lines of all answers, sorted by their numbers.
     pub fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
         let mut lines: Vec<(u64, Vec<u8>)> = parts
             .into_iter()

@@ -1,4 +1,4 @@
-//! What messages between threads are made of, used again: nodes for the inboxes, and parcels for waiters that are served.
+//! Parts of messages between threads, for reuse: nodes for the inboxes, and parcels for served waiters.
 //!
 //! ```text
 //!   a thread whose clients push        a thread whose clients wait
@@ -7,28 +7,28 @@
 //!         └───────────────── spares ◀──────────────────┘ half of it, when it is full
 //! ```
 //!
-//! A thread keeps what it received for what it will send. Where jobs flow one way, what is left over at one end goes back to the other
-//! by way of [`Spares`], which all threads share: a node with a parcel in it. Everything has a limit; beyond it memory is freed,
-//! and allocated where nothing is left.
+//! A thread keeps what it received for what it will send. Where jobs flow one way, the surplus at one end returns to
+//! the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a limit:
+//! memory beyond it is freed, and memory that runs out is allocated.
 
 use command::{Parcel, Parcels};
 use proactor::{Envelope, Spares};
 
 /// Nodes that a thread keeps.
 const NODES_MAX: usize = 64;
-/// With fewer than this it looks for more.
+/// With fewer nodes than this, the thread looks for more.
 const NODES_LOW: usize = 16;
 
-/// What a message has to be for its node to be kept.
+/// What a message must implement for its node to be reused.
 pub trait Emptied: Send {
-    /// What is in a node that is kept: nothing, or a parcel that nobody needs.
+    /// The content of an idle node: nothing, or an idle parcel.
     fn emptied(parcel: Option<Box<Parcel>>) -> Self;
 
-    /// The parcel in it.
+    /// Takes the idle parcel.
     fn into_spare_parcel(self) -> Option<Box<Parcel>>;
 }
 
-/// The nodes that a thread has for messages.
+/// The nodes that a thread keeps for messages.
 pub struct Stock<M>(Vec<Box<Envelope<M>>>);
 
 impl<M> Default for Stock<M> {
@@ -58,7 +58,7 @@ impl<M: Emptied> Stock<M> {
         message
     }
 
-    /// Gives away half of what there is too much of, and takes what there is too little of. Called once in a turn.
+    /// Gives half of a surplus to other threads, and takes what runs low. Called once per turn.
     #[inline]
     pub fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         if self.0.len() == NODES_MAX || parcels.are_many() {

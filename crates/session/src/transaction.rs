@@ -1,7 +1,7 @@
 //! A transaction: the commands between MULTI and EXEC, and an EXEC that waits for the answers of other threads.
 //!
-//! Such an EXEC replies when all of its commands have. Until then it keeps what they replied: messages to its client may come
-//! in between, and an array is not interrupted.
+//! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies: other messages to its
+//! client may come in between, and must not interrupt the array.
 
 use command::{CommandId, OwnedArgs};
 use resp::{Output, Reply};
@@ -11,13 +11,13 @@ use resp::{Output, Reply};
 pub struct Multi {
     /// The commands, in order.
     pub queued: Vec<(CommandId, OwnedArgs)>,
-    /// A command was refused: EXEC aborts.
+    /// A command was refused, so EXEC aborts.
     pub refused: bool,
-    /// Bytes that they take.
+    /// Memory that they take.
     pub memory_bytes: usize,
 }
 
-/// An EXEC of which some commands have run.
+/// An EXEC that has run some of its commands.
 #[derive(Debug)]
 pub struct Executing {
     multi: Multi,
@@ -25,12 +25,12 @@ pub struct Executing {
     replies: Vec<Option<Output>>,
     /// The first command that has not replied.
     next: usize,
-    /// The last slice of the journal that the replies tell of.
+    /// The last slice of the journal on which the replies depend.
     pub seen: u64,
 }
 
 impl Executing {
-    /// Nothing has run yet.
+    /// An EXEC that has run nothing yet.
     pub fn new(multi: Multi) -> Executing {
         let replies = multi.queued.iter().map(|_| None).collect();
         Executing { multi, replies, next: 0, seen: 0 }
@@ -41,29 +41,29 @@ impl Executing {
         &self.multi
     }
 
-    /// The same, to be executed again from the first one on.
+    /// Its commands, to be executed again from the first one on.
     pub fn into_multi(self) -> Multi {
         self.multi
     }
 
-    /// The first command that has not replied, and its number.
+    /// The first command that has not replied, and its index.
     pub fn next(&self) -> Option<(usize, &(CommandId, OwnedArgs))> {
         Some((self.next, self.multi.queued.get(self.next)?))
     }
 
-    /// What command `index` has replied.
+    /// Sets the reply of command `index`.
     pub fn set_reply(&mut self, index: usize, reply: Output) {
         self.replies[index] = Some(reply);
         let are_there = self.replies[self.next..].iter().take_while(|reply| reply.is_some()).count();
         self.next += are_there;
     }
 
-    /// What the first command that had not replied has replied.
+    /// Sets the reply of the first command that has none.
     pub fn answer(&mut self, reply: Output) {
         self.set_reply(self.next, reply);
     }
 
-    /// All commands have replied: so does EXEC.
+    /// Writes EXEC's reply, when all commands have replied.
     pub fn reply(self, reply: &mut Reply<'_>) {
         reply.array(self.replies.len());
         for own in self.replies {

@@ -1,30 +1,30 @@
-//! What a change of a setting entails, in words; `server/control/consequences.rs` does it.
+//! What a change of a setting entails, as names; `server/control/consequences.rs` implements them.
 
-/// What has to be done when a setting has changed.
+/// What must be done after a setting was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consequence {
-    /// The threads take a new snapshot of the settings of the data path.
+    /// The threads copy the settings of the data path.
     Data,
-    /// Other commands are slow, or are counted otherwise.
+    /// The thresholds or counters of slow commands and latencies change.
     Observed,
-    /// The threads look whether there is too much, and see to it.
+    /// The threads check the limits of memory and apply them.
     Memory,
-    /// The log shows more or less.
+    /// The level of the log changes.
     LogLevel,
-    /// The process needs more or fewer file descriptors.
+    /// The limit of open files changes.
     MaxClients,
-    /// The process changes its working directory.
+    /// The working directory changes.
     Directory,
-    /// The server listens elsewhere.
+    /// The listeners change.
     Listen,
-    /// TLS is set up anew.
+    /// TLS is configured again.
     Tls,
-    /// The default user gets another password.
+    /// The password of the default user changes.
     Password,
-    /// Commands that write need more or fewer replicas.
+    /// The number of replicas that writes require changes.
     Replicas,
-    /// Other keys are queues, or more of them may be.
+    /// The keys that are queues change, or how many queues there may be.
     Queues,
-    /// The journal is turned on or off, or becomes durable at other times.
+    /// The journal is turned on or off, or changes when it writes to the disk.
     Journal,
 }

@@ -1,25 +1,25 @@
-//! Why a configuration is refused. Each is a sentence for whoever wrote it.
+//! Why a configuration is refused. Each error is a sentence for the person who wrote it.
 
-/// The server cannot start with this configuration.
+/// Why the server cannot start with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read, or says what cannot be.
+    /// The configuration cannot be read, or is invalid.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A command that cannot get another name.
+    /// A command cannot be renamed.
     #[error("cannot rename '{name}' {place}: {why}")]
     BadRename {
         /// The command.
         name: String,
-        /// Where that is said.
+        /// The place of the directive.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// Several lines are wrong.
+    /// Several lines are invalid.
     #[error("{first}; --test-config names this and {more} more")]
     Several {
-        /// The first of them.
+        /// The first error.
         first: Box<Error>,
         /// How many more.
         more: usize,

@@ -1,6 +1,6 @@
-//! What the configuration says at the start: the settings, and the directives that are no settings.
+//! The result of reading the configuration at the start: the settings, and the directives that are not settings.
 //!
-//! Errors are collected: the start names the first one, `--test-config` all.
+//! Errors are collected: the start reports the first one, `--test-config` all of them.
 
 use std::mem;
 
@@ -10,36 +10,35 @@ use crate::Settings;
 use crate::error::Error;
 use crate::table::{IO_THREADS, LOADMODULE, PROACTOR_THREADS, RENAME_COMMAND, TABLE, USER};
 
-/// Why no module is loaded.
+/// Why modules are refused.
 const NO_MODULES: &str = "modules are not loaded; remove the line";
 
-/// What was found while the settings were read, besides the settings.
+/// What a configuration contains beside the values of settings.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Directives with a value of their own that mean nothing here.
+    /// Directives without effect whose value is not the default.
     pub without_effect: Vec<WithoutEffect>,
-    /// Lines about users, to be understood when the commands are known.
+    /// Lines about users. They are parsed when the commands are known.
     pub users: Vec<Directive>,
-    /// Commands that get another name, in this order.
+    /// Renamed commands, in this order.
     pub renames: Vec<Rename>,
-    /// Why the server must not start.
+    /// Errors that prevent the start.
     pub errors: Vec<Error>,
 }
 
-/// A command that gets another name, or none.
+/// A command that is renamed or disabled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rename {
-    /// Its name.
+    /// The command's name.
     pub from: Vec<u8>,
-    /// The new one; empty: it cannot be called.
+    /// The new name; empty: the command is disabled.
     pub to: Vec<u8>,
-    /// Where that is said.
+    /// The place of the directive.
     pub place: String,
 }
 
 impl Settings {
-    /// Reads the configuration that `arguments` name, and takes the settings from it. What is wrong with it is among what was
-    /// found.
+    /// Reads the configuration that `arguments` name. Invalid lines are reported in `Found`.
     pub fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
         let configuration = arguments.read(&TABLE)?;
         let mut settings = Settings::default();
@@ -48,7 +47,7 @@ impl Settings {
         Ok((settings, found))
     }
 
-    /// Sets all that `directives` say, in this order.
+    /// Applies `directives` in this order.
     pub(crate) fn apply(&mut self, directives: Vec<Directive>) -> Found {
         let mut found = Found::default();
         let read = self.values_mut().apply(directives, |directive| found.note(directive));
@@ -60,7 +59,7 @@ impl Settings {
 }
 
 impl Found {
-    /// Notes a directive that is no setting.
+    /// Records a directive that is not a setting.
     fn note(&mut self, directive: Directive) -> Result<(), Error> {
         if directive.name.eq_ignore_ascii_case(USER) {
             self.users.push(directive);
@@ -81,7 +80,7 @@ impl Found {
         Ok(())
     }
 
-    /// The first of the errors, if there are any.
+    /// Fails with the first error, if there is one.
     pub fn check(&mut self) -> Result<(), Error> {
         let mut errors = mem::take(&mut self.errors).into_iter();
         let Some(first) = errors.next() else { return Ok(()) };
@@ -93,7 +92,7 @@ impl Found {
 }
 
 impl Rename {
-    /// Why that cannot be.
+    /// The error for renaming this command.
     pub fn refused(&self, why: &'static str) -> Error {
         Error::BadRename { name: shown(&String::from_utf8_lossy(&self.from)), place: self.place.clone(), why }
     }

@@ -1,8 +1,8 @@
-//! What `--help` prints.
+//! The text of `--help`.
 
 use crate::TABLE;
 
-/// The text; `tasks` is what is said of those that run no server.
+/// The text of `--help`. `tasks`: its part about flags that do not run a server.
 pub fn help(tasks: &str) -> String {
     format!(
         "A multi-threaded in-memory store that speaks the Redis protocol.\n\n\

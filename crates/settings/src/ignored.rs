@@ -1,10 +1,10 @@
-//! Directives of `redis.conf` and `valkey.conf` that mean nothing here.
+//! Directives of `redis.conf` and `valkey.conf` that have no effect here.
 //!
-//! A configuration written for another server must start Darter, so they are accepted, kept, and answered by `CONFIG GET`.
-//! Each was asked whether it is a promise. Those that are, about safety or about who talks to whom, are refused with any value
-//! but the harmless one ([`Foreign::refused`]). Of the others the log names once those that have another value than their
-//! default, because then somebody expects something of them; where no value makes a difference here ([`Foreign::any`]), it
-//! says nothing.
+//! A configuration written for another server must start Darter, so they are accepted, kept, and returned by `CONFIG
+//! GET`. For each it was decided whether it is a promise. Promises, about safety or about who talks to whom, are
+//! refused with any value but the harmless one ([`Foreign::refused`]). Of the others, the log lists once those whose
+//! value is not the default, because then somebody expects something of them. If no value makes a difference here
+//! ([`Foreign::any`]), it is not listed.
 
 use config::{Foreign, SettingKind};
 

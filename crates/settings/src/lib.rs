@@ -1,7 +1,7 @@
-//! Every setting of the server, declared once, and what the server was told.
+//! Every setting of the server, declared once, and the values that the server was started with.
 //!
-//! `table.rs` declares them; the crate `config` reads, keeps, changes and writes their values. A number costs one load
-//! of an atomic. Values that parts of the server read often, or in a form of their own, have typed methods of
+//! `table.rs` declares them; the crate `config` reads, stores, changes and writes their values. Reading a number costs
+//! one load of an atomic. Values that parts of the server read often, or in a form of their own, have typed methods of
 //! [`Settings`].
 //!
 //! ```text

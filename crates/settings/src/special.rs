@@ -1,6 +1,7 @@
-//! Kinds of settings that only one part of the server understands: letters of events, save points, limits of output …
+//! Kinds of settings that only one part of the server understands: letters of events, save points, limits of output,
+//! and others.
 //!
-//! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
+//! Errors are worded as in Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
 
 use config::{Read, Schedule, SettingKind, Special, Value, memory_bytes};
 use ds::placing::Colocation;
@@ -14,14 +15,14 @@ pub(crate) const EVENT_CLASSES: SettingKind = SettingKind::Special(&Special {
     may_be_bare: true,
     lines_add_up: false,
 });
-/// Limits of output buffers per class of clients: what is given replaces that of its class.
+/// Limits of output buffers. A given limit replaces that of its class.
 pub(crate) const OUTPUT_LIMITS: SettingKind = SettingKind::Special(&Special {
     placeholder: "class hard soft seconds …",
     read: Read::Words(output_limits),
     may_be_bare: false,
     lines_add_up: false,
 });
-/// Pairs of seconds and changes; what is given is added to what was there.
+/// Pairs of seconds and changes. Given pairs are added.
 pub(crate) const SAVE_POINTS: SettingKind = SettingKind::Special(&Special {
     placeholder: "seconds changes …",
     read: Read::Words(save_points),
@@ -35,14 +36,14 @@ pub(crate) const PERCENTILES: SettingKind = SettingKind::Special(&Special {
     may_be_bare: true,
     lines_add_up: false,
 });
-/// When something is done, as cron has it; empty: never.
+/// A schedule in the syntax of cron; empty: never.
 pub(crate) const SCHEDULE: SettingKind = SettingKind::Special(&Special {
     placeholder: "fields",
     read: Read::Word(schedule),
     may_be_bare: false,
     lines_add_up: false,
 });
-/// Words of `SHUTDOWN`, or `default`; the number has a bit for each.
+/// Words of `SHUTDOWN`, or `default`. The number has one bit for each.
 pub(crate) const SHUTDOWN_FLAGS: SettingKind = SettingKind::Special(&Special {
     placeholder: "words",
     read: Read::Words(shutdown_flags),
@@ -56,21 +57,21 @@ pub(crate) const CPUS: SettingKind = SettingKind::Special(&Special {
     may_be_bare: false,
     lines_add_up: false,
 });
-/// Where a primary is: host and port; empty, or `no one`: there is none.
+/// The host and port of a primary; empty or `no one`: none.
 pub(crate) const PRIMARY: SettingKind = SettingKind::Special(&Special {
     placeholder: "host port",
     read: Read::Words(primary),
     may_be_bare: true,
     lines_add_up: false,
 });
-/// Rules for which keys lie together.
+/// Rules for keys that are placed in the same shard.
 pub(crate) const COLOCATION: SettingKind = SettingKind::Special(&Special {
     placeholder: "rules",
     read: Read::Words(colocation),
     may_be_bare: true,
     lines_add_up: false,
 });
-/// The name of a file, without a directory.
+/// A file name without a directory.
 pub(crate) const FILE_NAME: SettingKind = SettingKind::Special(&Special {
     placeholder: "text",
     read: Read::Word(file_name),
@@ -95,9 +96,9 @@ const CLASSES: &[(char, u32)] = &[
     ('E', Class::Keyevent as u32),
     ('m', Class::KeyMiss as u32),
 ];
-/// Events of modules, which there are none of; the letter is part of `A`.
+/// Events of modules. There are none here, but the letter is part of `A`.
 const MODULE_CLASS: u32 = 1 << 13;
-/// What `A` stands for.
+/// The classes of `A`.
 const ALL_CLASSES: u32 = Class::Generic as u32
     | Class::String as u32
     | Class::List as u32
@@ -109,27 +110,27 @@ const ALL_CLASSES: u32 = Class::Generic as u32
     | Class::Stream as u32
     | MODULE_CLASS;
 
-/// The limit of one class of clients in `client-output-buffer-limit`; 0 is no limit.
+/// The limit of one class of clients in `client-output-buffer-limit`. 0: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutputLimit {
-    /// A client above it is disconnected at once.
+    /// A client with more output is disconnected at once.
     pub hard_bytes: u64,
-    /// A client above it is disconnected if it stays there.
+    /// A client with more output is disconnected if it stays above this limit.
     pub soft_bytes: u64,
-    /// How long it may stay there.
+    /// How long a client may stay above the soft limit.
     pub soft_seconds: u64,
 }
 
-/// A bit of `shutdown-on-sigterm`: the server ends without a save.
+/// A bit of `shutdown-on-sigterm`: does not save.
 pub const SHUTDOWN_NOSAVE: i64 = 1;
-/// It saves in any case.
+/// Saves, even without save points.
 pub const SHUTDOWN_SAVE: i64 = 2;
-/// It waits for nothing.
+/// Does not wait for clients and replicas.
 pub const SHUTDOWN_NOW: i64 = 4;
-/// It ends though saving failed.
+/// Ends the process even if saving fails.
 pub const SHUTDOWN_FORCE: i64 = 8;
 
-/// Its words.
+/// The words of `shutdown-on-sigterm`.
 const SHUTDOWN_WORDS: [(&str, i64); 5] = [
     ("default", 0),
     ("save", SHUTDOWN_SAVE),
@@ -227,7 +228,7 @@ fn output_limits(words: &[&str], current: &str) -> Result<Value, String> {
     Ok(Value::text(parts.join(" ")))
 }
 
-/// Reads the canonical text of `client-output-buffer-limit`; what is missing is without limit.
+/// Parses the canonical text of `client-output-buffer-limit`. Missing numbers mean no limit.
 pub(crate) fn parse_output_limits(text: &str) -> [OutputLimit; 3] {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |index: usize| words.get(index).and_then(|word| word.parse().ok()).unwrap_or(0);

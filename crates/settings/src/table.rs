@@ -1,12 +1,11 @@
-//! Every setting: one block that says all there is to know about it.
+//! Every setting: one block that contains everything about it.
 //!
 //! The command line, `redis.conf`, `CONFIG GET`, `CONFIG SET`, `CONFIG REWRITE`, `--help` and `docs/settings.md` derive from
 //! this table. To add a setting, add a block and read it where it matters.
 //!
-//! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`, those about HTTP in
-//! `table/http.rs`, those about TLS in `table/tls.rs`, those about who may do what in
-//! `table/security.rs`. Directives of `redis.conf` that mean nothing here are in
-//! `ignored.rs`.
+//! Settings of the process and its files are in `table/process.rs`, those of replication in `table/replication.rs`, of
+//! HTTP in `table/http.rs`, of TLS in `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
+//! `table/security.rs`. Directives of `redis.conf` that have no effect here are in `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
 use keyspace::eviction::Policy;
@@ -20,12 +19,12 @@ type Setting = config::Setting<Consequence>;
 
 /// The directive that declares a user.
 pub const USER: &str = "user";
-/// The directive that gives a command another name.
+/// The directive that renames a command.
 pub(crate) const RENAME_COMMAND: &str = "rename-command";
 /// The directive that loads a module.
 pub(crate) const LOADMODULE: &str = "loadmodule";
 
-/// All settings, and the directives that are none.
+/// All settings, and the directives that are not settings.
 pub static TABLE: Table<Consequence> = Table {
     settings: EFFECTIVE,
     foreign: IGNORED,
@@ -39,11 +38,11 @@ mod group {
     pub(crate) const NETWORK: &str = "Network and clients";
     /// Threads, shards, and how commands reach them.
     pub(crate) const THREADS: &str = "Threads and shards";
-    /// How much may be stored.
+    /// Limits of memory.
     pub(crate) const MEMORY: &str = "Memory";
-    /// How it is stored.
+    /// How values are stored.
     pub(crate) const DATA: &str = "Data";
-    /// Who may do what.
+    /// Passwords and permissions.
     pub(crate) const SECURITY: &str = "Security";
     /// Encrypted connections.
     pub(crate) const TLS: &str = "TLS";
@@ -54,17 +53,17 @@ mod group {
     /// Replicas.
     pub(crate) const REPLICATION: &str = "Replication";
 
-    /// All of them, in order.
+    /// All headings, in this order.
     pub(crate) const SHOWN: [&str; 9] =
         [NETWORK, THREADS, MEMORY, DATA, SECURITY, TLS, WATCHING, PROCESS, REPLICATION];
 }
 
-/// The largest number of a 32-bit setting.
+/// The greatest number of a 32-bit setting.
 const INT: i64 = i32::MAX as i64;
-/// The largest number of a 64-bit setting.
+/// The greatest number of a 64-bit setting.
 const LONG: i64 = i64::MAX;
 
-/// Declares settings, numbered from `$first` on in the order of their blocks, and the list of them.
+/// Declares settings and the list of them. Numbers start at `$first` and follow the order of the blocks.
 macro_rules! settings {
     ($list:ident from $first:expr; $($id:ident = $setting:expr;)*) => {
         /// Numbers the settings.
@@ -102,7 +101,7 @@ const COUNT: usize = SERVING.len()
     + TLS.len()
     + SECURITY.len();
 
-/// The settings that have an effect, each at its number.
+/// The settings that have an effect, each at the index of its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
     let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY]);

@@ -23,21 +23,20 @@ use crate::table::*;
 
 const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
-/// Nodes that are not compressed at either end of a list that is.
+/// How many nodes at each end of a compressed list stay uncompressed.
 const LIST_PLAIN_NODES: u32 = 64;
-/// Shorter ones have one node in so many plain at either end.
+/// In a shorter list, one node in so many stays uncompressed at each end.
 const LIST_PLAIN_PART: u32 = 64;
-/// Shards per thread unless told otherwise.
+/// The default number of shards per thread.
 const SHARDS_PER_THREAD: u16 = 32;
 
-/// What the server was told, and may be told anew by `CONFIG SET`. It is its values, with what the server reads often and
-/// has no number.
+/// The settings of the server. Beside the values, holds what the server reads often and is not a number.
 #[derive(Debug)]
 pub struct Settings {
     values: Values<Consequence, EFFECTIVE_COUNT>,
     /// Hard bytes, soft bytes and soft seconds of each class of clients.
     output_limits: [[AtomicU64; 3]; 3],
-    /// Whether `io-threads` says how many threads there are.
+    /// Whether `io-threads` determines the number of threads.
     has_io_threads: bool,
 }
 
@@ -62,12 +61,12 @@ impl Deref for Settings {
     }
 }
 
-/// How commands enter shards.
+/// Which threads run commands on a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryMode {
-    /// Any thread enters any shard.
+    /// Every thread enters every shard.
     Roam,
-    /// Only the home thread enters a shard; the others hop.
+    /// Only the shard's home thread enters it. Commands of other threads are sent there.
     Home,
 }
 
@@ -76,14 +75,14 @@ impl Settings {
         &mut self.values
     }
 
-    /// Whether `io-threads` says how many threads there are.
+    /// Records whether `io-threads` determines the number of threads.
     pub(crate) fn note_io_threads(&mut self, asks: bool) {
         self.has_io_threads = asks;
     }
 
     // ---- changing -------------------------------------------------------------------------------------------
 
-    /// Takes the limits of output out of their text, in which `CONFIG SET` may have changed them.
+    /// Updates the limits of output from their text, after `CONFIG SET`.
     pub(crate) fn note_output_limits(&self) {
         self.values.with_text(CLIENT_OUTPUT_BUFFER_LIMIT, |text| {
             for (stored, limit) in self.output_limits.iter().zip(parse_output_limits(text)) {
@@ -94,22 +93,22 @@ impl Settings {
         });
     }
 
-    /// Takes the process's working directory as `dir`, which may have been given relative to another.
+    /// Sets `dir` to the process's working directory. It may have been given as a relative path.
     pub fn note_directory(&self) {
         if let Ok(directory) = std::env::current_dir() {
             self.force(DIR, &Value::text(directory.display().to_string()));
         }
     }
 
-    /// `CONFIG SET`: sets all of `pairs` or, with an error, none. `may_protected`: the client may change settings that say
-    /// where files are written.
+    /// `CONFIG SET`: applies all `pairs`, or none if one is invalid. `may_protected`: the client may change settings
+    /// that say where files are written.
     pub fn change(&self, pairs: &[(&str, &str)], may_protected: bool) -> Result<Changed, Refusal> {
         let changed = self.values.change(pairs, may_protected)?;
         self.note_output_limits();
         Ok(changed)
     }
 
-    /// Takes a change back, because what had to follow from it failed.
+    /// Undoes a change, because its consequences failed.
     pub fn undo(&self, changed: &Changed) {
         self.values.undo(changed);
         self.note_output_limits();
@@ -117,7 +116,8 @@ impl Settings {
 
     // ---- what the server asks -------------------------------------------------------------------------------
 
-    /// Says which further keys are queues, and how many queues may be known; `steady_ms` is the time of the clock that does not jump.
+    /// Tells `known` which keys are queues by the settings, and how many queues there may be. `steady_ms`: the time of
+    /// the clock that never jumps.
     pub fn tell_queues(&self, known: &Known, steady_ms: u64) {
         known.set_now_ms(steady_ms);
         known.set_globs(
@@ -159,7 +159,7 @@ impl Settings {
         }
     }
 
-    /// Which lists are compressed, and how far.
+    /// Which lists are compressed, and how many of their nodes.
     fn list_limits(&self) -> ListLimits {
         match self.number(LIST_COMPRESS_DEPTH) {
             0 => {
@@ -171,71 +171,71 @@ impl Settings {
         }
     }
 
-    /// Whether snapshots are saved unasked after so many changes, and before the server ends.
+    /// Whether the settings ask for snapshots after changes and at the end.
     pub fn has_save_points(&self) -> bool {
         self.is_on(SAVE)
     }
 
-    /// How much memory may be used; 0: any.
+    /// The limit of memory for data; 0: no limit.
     #[inline]
     pub fn memory_bytes_max(&self) -> u64 {
         self.number(MAXMEMORY) as u64
     }
 
-    /// Which keys are evicted, if any.
+    /// Which keys are evicted; `None`: none.
     pub fn policy(&self) -> Option<Policy> {
         Policy::numbered(self.number(MAXMEMORY_POLICY))
     }
 
-    /// What a request may be like.
+    /// The limits of a request.
     #[inline]
     pub fn request_limits(&self, authenticated: bool) -> Limits {
         Limits { bulk_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64, authenticated, ..Limits::default() }
     }
 
-    /// After how long a silent connection is probed; zero: never.
+    /// How long a connection may be silent before it is probed; zero: no probes.
     pub fn keepalive(&self) -> Duration {
         Duration::from_secs(self.number(TCP_KEEPALIVE) as u64)
     }
 
-    /// The password that the default user is to have.
+    /// The password of the default user.
     pub fn password(&self) -> Option<Arc<str>> {
         self.is_on(REQUIREPASS).then(|| self.text(REQUIREPASS))
     }
 
-    /// Whether only clients on this machine are served while there is no password.
+    /// Whether clients from other machines are refused while there is no password.
     pub fn is_protected(&self) -> bool {
         self.is_on(PROTECTED_MODE)
     }
 
-    /// How many clients may be connected at once.
+    /// The most clients that may be connected.
     pub fn clients_max(&self) -> u64 {
         self.number(MAXCLIENTS) as u64
     }
 
-    /// After how many seconds an idle client is disconnected; 0: never.
+    /// How many seconds a client may be idle before it is disconnected; 0: no limit.
     pub fn idle_seconds_max(&self) -> u64 {
         self.number(TIMEOUT) as u64
     }
 
-    /// The longest request that is collected for a client.
+    /// The longest request that a client may send.
     pub fn query_bytes_max(&self) -> usize {
         self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
-    /// Unread replies at which a client's further commands wait.
+    /// With so many bytes of replies unread, a client's further commands wait.
     pub fn unread_bytes_max(&self) -> usize {
         self.number(CLIENT_UNREAD_BYTES_MAX) as usize
     }
 
-    /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
+    /// The limit of output of a class of clients: 0 normal clients, 1 replicas, 2 subscribers.
     pub fn output_limit(&self, class: usize) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.output_limits[class].each_ref().map(|number| number.load(Ordering::Relaxed));
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
     }
 
-    /// After how long a script is slow.
+    /// A script that runs longer counts as slow.
     pub fn script_time_limit_ms(&self) -> u64 {
         match self.number(BUSY_REPLY_THRESHOLD) {
             0 => u64::MAX,
@@ -243,7 +243,7 @@ impl Settings {
         }
     }
 
-    /// For how long a script may run that has written nothing.
+    /// How long a script may run without writing.
     pub fn script_time_max_ms(&self) -> u64 {
         match self.number(SCRIPT_TIME_MAX) {
             0 => u64::MAX,
@@ -251,12 +251,12 @@ impl Settings {
         }
     }
 
-    /// After how many runs within its declared keys a script is trusted to keep to them.
+    /// After so many runs that kept to the declared keys, a script is expected to keep to them.
     pub fn script_trusted_after(&self) -> u32 {
         self.number(SCRIPT_TRUSTED_AFTER) as u32
     }
 
-    /// Memory that scripts may use on each thread.
+    /// How much memory scripts may use on each thread.
     pub fn script_memory_bytes_max(&self) -> usize {
         self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
     }
@@ -266,7 +266,7 @@ impl Settings {
         self.number(DATABASES) as u32
     }
 
-    /// How many threads are to serve clients, and which setting says so; `None`: as many as the machine suggests.
+    /// The number of threads, and the setting that determines it; `None`: the default depends on the machine.
     pub fn thread_count(&self) -> Option<(usize, &'static str)> {
         match self.number(PROACTOR_THREADS) {
             0 if self.has_io_threads => Some((self.number(IO_THREADS) as usize, "io-threads")),
@@ -275,7 +275,7 @@ impl Settings {
         }
     }
 
-    /// Number of shards for so many threads.
+    /// The number of shards for so many threads.
     pub fn shard_count(&self, threads: u16) -> u16 {
         match self.number(NUM_SHARDS) {
             0 => threads.saturating_mul(SHARDS_PER_THREAD),
@@ -283,12 +283,12 @@ impl Settings {
         }
     }
 
-    /// What the server says it is, alone or a cluster.
+    /// The mode that the server reports: standalone or cluster.
     pub fn mode(&self) -> &'static str {
         if self.is_on(CLUSTER_MODE) { "cluster" } else { "standalone" }
     }
 
-    /// How commands enter shards.
+    /// Which threads run commands on a shard.
     pub fn entry_mode(&self) -> EntryMode {
         if self.is_on(SHARD_ENTRY) { EntryMode::Home } else { EntryMode::Roam }
     }
@@ -298,17 +298,17 @@ impl Settings {
         self.is_on(SINGLEHOP_BLOCKING)
     }
 
-    /// Keys that begin like this are dealt out to the shards in turn.
+    /// Keys with this prefix are assigned to the shards in turn.
     pub fn round_robin_prefix(&self) -> Option<Vec<u8>> {
         self.is_on(SHARD_ROUND_ROBIN_PREFIX).then(|| self.text(SHARD_ROUND_ROBIN_PREFIX).as_bytes().to_vec())
     }
 
-    /// Which keys lie together.
+    /// Which keys are placed in the same shard.
     pub fn colocation(&self) -> Colocation {
         Colocation::parse(self.text(COLOCATE).split_whitespace()).expect("the setting was checked")
     }
 
-    /// How the drivers are to behave.
+    /// The configuration of the drivers.
     pub fn driver_config(&self) -> proactor::Config {
         let io = match self.number(IO) {
             1 => proactor::IoChoice::Uring,

@@ -21,12 +21,12 @@ use crate::sync::{AtomicUsize, Ordering};
 const FREE: usize = 0;
 const HELD: usize = 1;
 
-/// A delegated task with the link of the mailbox. Boxed by whoever delegates.
+/// A delegated task, with its link in the mailbox. Boxed by the thread that delegates it.
 #[derive(Debug)]
 #[repr(align(8))]
 pub struct Delegated<T> {
     next: *mut Delegated<T>,
-    /// What is to be run.
+    /// The task to run.
     pub task: T,
 }
 
@@ -63,15 +63,15 @@ impl<T> Baton<T> {
             && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether somebody holds it just now: a hint, true or false a moment later.
+    /// Whether somebody holds it right now: only a hint, which may be outdated.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) != FREE
     }
 
-    /// Takes the baton, or leaves `node` with whoever holds it.
+    /// Takes the baton, or leaves `node` with its holder.
     ///
-    /// `Some(node)`: entered, the node comes back. `None`: delegated, the holder will run it.
+    /// `Some(node)`: the baton is taken, and the node is returned. `None`: delegated; the holder will run it.
     #[must_use = "an entered baton must be left again"]
     pub fn enter_or_delegate(&self, node: Box<Delegated<T>>) -> Option<Box<Delegated<T>>> {
         let raw = Box::into_raw(node);
@@ -95,8 +95,7 @@ impl<T> Baton<T> {
         }
     }
 
-    /// Puts the baton back, unless somebody delegated something meanwhile: then it stays held and the answer
-    /// is false.
+    /// Puts the baton back. False if a task was delegated meanwhile: then the baton stays held.
     #[inline]
     #[must_use = "the baton is still held when this is false"]
     pub fn try_leave(&self) -> bool {

@@ -1,10 +1,10 @@
-//! Keys that clients keep in caches of their own, so that they can be told when one changes (`CLIENT TRACKING`).
+//! Keys that clients cache, so that the clients can be told when one changes (`CLIENT TRACKING`).
 //!
-//! A key that a client has read stands here until it changes for the first time; clients in broadcasting mode want to
-//! hear of every key with a prefix. All shards share these [`Prefixes`], which change while all are entered. Both
-//! happens under the shard's baton: whoever read the old value is told, and whoever is told has got the reply before.
+//! A key that a client has read stays here until its first change. Clients in broadcasting mode track all keys with a
+//! prefix. All shards share these [`Prefixes`], which change only while all shards are entered. Reading and changing a
+//! key both happen under the shard's baton: every client that read the old value is told, and has got its reply before.
 //!
-//! Keys are known by name, whatever their database. Clients that are gone are noticed when they are to be told.
+//! Keys are identified by name, in whatever database. Clients that are gone are noticed when they have to be told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ pub struct Tracker {
     pub client: u64,
     /// Its connection.
     pub subscriber: Subscriber,
-    /// It does not want to hear of its own changes.
+    /// It is not told of its own changes.
     pub no_loop: bool,
 }
 
-/// Who is to be told that a key has changed.
+/// Who has to be told that a key has changed.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Those who have read it.
+    /// Clients that have read it.
     pub readers: Vec<Subscriber>,
-    /// Those who want to hear of all keys with a prefix, and the prefix.
+    /// Clients that track all keys with a prefix, and the prefix.
     pub listeners: Vec<(Arc<[u8]>, Subscriber)>,
 }
 
-/// Prefixes of keys, and who wants to hear of these keys.
+/// Tracked prefixes, and the clients that track each.
 #[derive(Clone, Debug, Default)]
 pub struct Prefixes(BTreeMap<Arc<[u8]>, Vec<Tracker>>);
 
@@ -45,7 +45,7 @@ impl Prefixes {
         self.0.is_empty()
     }
 
-    /// Notes that a client wants to hear of all keys with a prefix.
+    /// A client tracks all keys with a prefix.
     pub fn add(&mut self, prefix: &[u8], tracker: Tracker) {
         match self.0.get_mut(prefix) {
             Some(trackers) => {
@@ -56,7 +56,7 @@ impl Prefixes {
         }
     }
 
-    /// Forgets those of these clients, which are in order.
+    /// Removes these clients, which are sorted.
     pub fn remove(&mut self, gone: &[Subscriber]) {
         let is_gone = |of: &Tracker| gone.binary_search(&of.subscriber).is_ok();
         self.0.retain(|_, trackers| {
@@ -65,8 +65,8 @@ impl Prefixes {
         });
     }
 
-    /// Those that a key has, the shortest first. Where there are more than bytes in the key, each that it could have is
-    /// looked up: every change asks for this, and one client may register many.
+    /// The prefixes of a key, shortest first. If there are more prefixes than bytes in the key, each possible prefix is
+    /// looked up instead: every change calls this, and one client may register many prefixes.
     fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Arc<[u8]>, &'a Vec<Tracker>)> {
         let few = self.0.len() <= key.len();
         let all = few.then(|| self.0.iter().filter(|(prefix, _)| key.starts_with(prefix)));
@@ -79,15 +79,15 @@ impl Prefixes {
 #[derive(Debug)]
 pub struct Tracking {
     by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
-    /// The same at every shard. None: there are none.
+    /// The same at every shard; `None` if there are none.
     prefixes: Option<Arc<Prefixes>>,
-    /// Clients at all keys together.
+    /// The number of clients, summed over all keys.
     item_count: usize,
     figures: Arc<Figures>,
 }
 
 impl Tracking {
-    /// Nobody tracks anything; `seed` keeps clients from making keys collide. How much is tracked is said in `figures`.
+    /// No tracked keys. `seed` keeps clients from making keys collide; `figures` shows how much is tracked.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
         Tracking { by_key, prefixes: None, item_count: 0, figures: figures.clone() }
@@ -113,7 +113,7 @@ impl Tracking {
         self.by_key.is_empty() && self.prefixes.is_none()
     }
 
-    /// Notes that a client has read `key`.
+    /// A client has read `key`.
     pub fn remember(&mut self, key: &[u8], tracker: Tracker) {
         let trackers = self.by_key.entry(key.into()).or_default();
         match trackers.iter_mut().find(|known| known.client == tracker.client) {
@@ -126,7 +126,7 @@ impl Tracking {
         self.note_keys();
     }
 
-    /// Whom to tell that the client `writer` has changed `key`. Those who read it are told once.
+    /// Who has to be told that the client `writer` has changed `key`. Each reader is told once.
     pub fn changed(&mut self, key: &[u8], writer: u64) -> Told {
         let readers = self.by_key.remove(key).unwrap_or_default();
         self.item_count -= readers.len();
@@ -142,7 +142,7 @@ impl Tracking {
         Told { readers: readers.collect(), listeners }
     }
 
-    /// Forgets some key, and tells whom to tell.
+    /// Removes some key, and returns the clients that have to be told.
     pub fn evict(&mut self) -> Option<(Box<[u8]>, Vec<Subscriber>)> {
         let key = self.by_key.keys().next()?.clone();
         let readers = self.by_key.remove(&key)?;
@@ -151,7 +151,7 @@ impl Tracking {
         Some((key, readers.iter().map(|tracker| tracker.subscriber).collect()))
     }
 
-    /// Forgets all keys: everyone is told that all have changed.
+    /// Removes all keys, when every client is told that all have changed.
     pub fn clear_keys(&mut self) {
         self.by_key.clear();
         self.item_count = 0;

@@ -1,51 +1,51 @@
-//! What a shard says of itself to those who do not hold it: `INFO`, `DBSIZE`, a scrape.
+//! Figures of a shard for readers that do not hold it: `INFO`, `DBSIZE`, a scrape.
 //!
 //! ```text
 //!   the holder ── plain stores, as it changes something ──▶ figures, tallies ◀── plain loads ── anybody, any time
 //! ```
 //!
-//! Each number is right by itself. What is added up over shards is no moment's truth: a key that is renamed from one shard to
-//! another meanwhile may be counted twice or not at all. Why that is preferred to entering all shards:
-//! `docs/decisions/figures.md`.
+//! Each number is correct by itself. A sum over shards need not have been true at any moment: a key that is renamed
+//! from one shard to another meanwhile may be counted twice or not at all. `docs/decisions/figures.md` says why that is
+//! better than entering all shards.
 
 use keyspace::Figure;
 
-/// Counters and sizes of a shard. What commands count is in the first line of the processor's cache.
+/// Counters and sizes of a shard. The counters of commands share the first cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Figures {
-    /// Changes since the start, element by element, as `rdb_changes_since_last_save` counts them.
+    /// Changes since the start, counted by element, as for `rdb_changes_since_last_save`.
     pub changes: Figure,
     /// Look-ups by reading commands that found a key.
     pub keyspace_hits: Figure,
-    /// Look-ups by reading commands that did not.
+    /// Look-ups by reading commands that found no key.
     pub keyspace_misses: Figure,
-    /// Keys deleted because their time had come.
+    /// Keys deleted because they expired.
     pub expired_keys: Figure,
-    /// Fields of hashes deleted because their time had come.
+    /// Fields of hashes deleted because they expired.
     pub expired_fields: Figure,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: Figure,
-    /// Records of waiting clients, one for each key that one waits for.
+    /// Records of waiting clients, one for each key that a client waits for.
     pub waiters: Figure,
     /// Keys that somebody waits for.
     pub awaited_keys: Figure,
-    /// Those for which somebody waits who wants to hear also that they are gone.
+    /// Keys with waiting clients that are also to be told when the key is deleted.
     pub awaited_keys_for_loss: Figure,
     /// Keys that sessions watch.
     pub watched_keys: Figure,
     /// Channels with subscribers, by [`Scope`](crate::Scope).
     pub channels: [Figure; 2],
-    /// Keys that clients cache, and clients at all of them together.
+    /// Keys that clients cache.
     pub tracked_keys: Figure,
-    /// See above.
+    /// The number of caching clients, summed over all keys.
     pub tracked_items: Figure,
-    /// Prefixes of keys of which clients want to hear; the same at every shard.
+    /// Tracked prefixes; the same at every shard.
     pub tracked_prefixes: Figure,
 }
 
 impl Figures {
-    /// What `CONFIG RESETSTAT` begins to count anew, always in the same order.
+    /// The figures that `CONFIG RESETSTAT` resets, always in the same order.
     pub fn counters(&self) -> [&Figure; 5] {
         let Figures { keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, .. } = self;
         [keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys]

@@ -1,4 +1,4 @@
-//! A shard that goes from its holder straight to somebody who asked for it.
+//! Hands a shard from its holder directly to a thread that asked for it.
 //!
 //! ```text
 //!   asker                                    holder of the shard
@@ -7,9 +7,9 @@
 //!   holds the shard       ◀── given ───      and gives it
 //! ```
 //!
-//! The baton stays taken all the while, so nobody comes between, however busy the shard is. Only scripts that have written
-//! ask: see `hold.rs`. If the holder's thread ends before it came to the task, the task is *dropped*, and the asker asks
-//! anew.
+//! The baton stays taken throughout, so nobody gets in between, however busy the shard is. Only scripts that have
+//! written ask: see `hold.rs`. If the holder's thread ends before it reaches the task, the task is *dropped*, and the
+//! asker asks again.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ const WAITING: usize = 0;
 const GIVEN: usize = 1;
 const DROPPED: usize = 2;
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Nothing yet.
+    /// No answer yet.
     Waiting,
-    /// The asker holds the shard: it must say so with [`Hold::accept`](crate::Hold::accept).
+    /// The asker holds the shard, and must record that with [`Hold::accept`](crate::Hold::accept).
     Given,
-    /// Nobody will ever give it: ask again.
+    /// The request was lost: ask again.
     Dropped,
 }
 
@@ -35,13 +35,13 @@ pub enum Answer {
 pub struct Asked(Arc<AtomicUsize>);
 
 impl Asked {
-    /// A request, and the half of it that goes to the holder of the shard.
+    /// A request: the asker's half, and the half that goes to the holder of the shard.
     pub fn new() -> (Asked, HandOver) {
         let state = Arc::new(AtomicUsize::new(WAITING));
         (Asked(Arc::clone(&state)), HandOver(state))
     }
 
-    /// What has become of it. What the last holder did to the shard is seen once it is given.
+    /// The state of the request. Once it is given, what the last holder did to the shard is visible.
     pub fn answer(&self) -> Answer {
         match self.0.load(Ordering::Acquire) {
             WAITING => Answer::Waiting,
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-/// The holder's half: to be given to [`Hold::hand_over`](crate::Hold::hand_over).
+/// The holder's half, to be passed to [`Hold::hand_over`](crate::Hold::hand_over).
 #[derive(Debug)]
 pub struct HandOver(Arc<AtomicUsize>);
 

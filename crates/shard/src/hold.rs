@@ -1,18 +1,17 @@
-//! The shards that one thread holds, and how it comes to hold several.
+//! The shards that one thread holds, and how it enters several.
 //!
-//! *One shard*: enter it, or delegate and forget about it.
+//! *One shard*: enter it, or delegate the task.
 //!
-//! *Several*: enter them in ascending order, spinning briefly at one that is taken. If it stays taken, let go
-//! of everything entered so far, queue a task at that shard, and try again when its holder reports. So nobody
-//! who waits without limit holds anything, and there is no deadlock. A transaction that was unlucky
-//! [`PATIENCE_AFTER`] times takes the [`Patience`] token, of which there is one, and spins a hundred times as long
-//! while it holds what it has: the others still wait only briefly, so it gets through. It never gives up the processor
-//! meanwhile: where other processes want it, that would cost a slice of the scheduler, and everybody else the shards that
-//! it holds.
+//! *Several*: enter them in ascending order, and spin briefly at one that is taken. If it stays taken, leave all shards
+//! entered so far, queue a task at that shard, and try again when its holder reports. So a thread that waits without
+//! limit holds nothing, and there is no deadlock. A transaction that has failed [`PATIENCE_AFTER`] times takes the
+//! [`Patience`] token, of which there is one, and spins a hundred times as long while it holds what it has: the others
+//! still wait only briefly, so it succeeds. It does not yield the processor meanwhile: if other processes want it, that
+//! would cost a slice of the scheduler, during which everybody else would lack the shards that it holds.
 //!
-//! *Out of order* (a script touches a key that it did not declare): only try; if the shard is taken and nothing
-//! was written, the script runs again with the shard among those entered in order. If it wrote already, it cannot be
-//! undone, and must wait while it holds:
+//! *Out of order* (a script touches a key that it did not declare): only try. If the shard is taken and nothing was
+//! written, the script runs again with that shard among those entered in order. If the script has written, it cannot be
+//! undone, and must wait while it holds its shards:
 //!
 //! ```text
 //!   it holds the roaming shard    asks for the shard that it wants (`handover.rs`), for as long as that takes
@@ -20,12 +19,12 @@
 //!                                 one that holds it, and so takes it back before it goes on
 //! ```
 //!
-//! Nobody waits in a circle: a shard that is asked for is held by somebody who runs, and leaves it in the end; or who waits
-//! briefly, and then lets go; or who waits for the roaming shard, and lends it. There is one roaming shard, so there is
-//! never a second who holds it and waits.
+//! There is no circular wait. A shard that is asked for is held by a thread that runs, and leaves it in the end; or
+//! that waits briefly, and then leaves it; or that waits for the roaming shard, and lends it. There is one roaming
+//! shard, so never a second thread that holds it and waits.
 //!
-//! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
-//! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
+//! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next turn. It
+//! may enter a shard that it keeps; it must not sleep while it keeps one.
 
 use std::sync::Arc;
 
@@ -40,14 +39,14 @@ use crate::shard::Shard;
 use crate::shards::{Backlog, Shards};
 use crate::sync::{AtomicBool, Ordering};
 
-/// Looks at a taken baton before letting go of everything: about 2 µs, a few commands' length.
+/// How often a thread looks at a taken baton before it leaves everything: about 2 µs, the time of a few commands.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 48 };
-/// The same for the one that has the token: about 0.2 ms. Counted, not timed: nothing here reads a clock.
+/// The same with the token: about 0.2 ms. Counted, not timed, because nothing here reads a clock.
 const PATIENT_SPINS_MAX: u32 = if cfg!(loom) { 2 } else { 100 * SPINS_MAX };
-/// Unlucky tries of a wide transaction after which it asks for the token.
+/// Failed attempts of a transaction on several shards after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
 
-/// The right to wait longer for a shard while holding others; one for all threads.
+/// The right to wait longer for a shard while holding others. There is one for all threads.
 #[derive(Debug)]
 pub struct Patience(AtomicBool);
 
@@ -69,19 +68,20 @@ impl Patience {
     }
 }
 
-/// The shards that a thread holds just now: those of the running transaction, in ascending order, and those it
-/// keeps because their backlog was not done.
+/// The shards that a thread holds: those of the running transaction, in ascending order, and those that it keeps
+/// because their backlog is not done.
 pub struct Hold<'s, T, W> {
     shards: &'s Shards<T, W>,
     entered: SmallVec<[ShardId; 8]>,
-    /// One of the entered ones, looked at first.
+    /// The entered shard that is checked first.
     focus: Option<ShardId>,
     kept: SmallVec<[ShardId; 4]>,
-    /// What was changed in held shards was recorded, and the record is not published yet.
+    /// A change in held shards was recorded, and the record is not published yet.
     has_unpublished: bool,
 }
 
-/// Shards that are held by nobody and entered all the same: by whoever [takes](Hold::take) them. If nobody does, nobody ever enters them again.
+/// Shards that no thread holds but that are still taken, for the thread that [takes](Hold::take) them. If none does,
+/// nobody can ever enter them again.
 #[derive(Debug)]
 #[must_use]
 pub struct Lent(SmallVec<[ShardId; 8]>);
@@ -113,12 +113,12 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.has_unpublished
     }
 
-    /// Notes whether a change was recorded that is not published. No shard is left before it is.
+    /// Notes whether a recorded change is unpublished. No shard may be left before it is published.
     pub fn note_unpublished(&mut self, has_unpublished: bool) {
         self.has_unpublished = has_unpublished;
     }
 
-    /// Whoever enters a shard next may see all that was changed there: so all of it must have its place in the log.
+    /// Whoever enters a shard next can see all changes made there, so all of them must have their place in the stream.
     #[inline]
     fn check_published(&self) {
         debug_assert!(!self.has_unpublished, "a shard is left before what was changed there is published");
@@ -130,7 +130,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.focus == Some(id) || self.entered.binary_search(&id).is_ok()
     }
 
-    /// The same for the shard that will be asked for again and again.
+    /// The same for a shard that will be asked for repeatedly.
     #[inline]
     pub fn focus(&mut self, id: ShardId) -> bool {
         let has = self.has(id);
@@ -154,7 +154,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         true
     }
 
-    /// Enters `id`, or leaves `node` with its holder: then `None`.
+    /// Enters `id`, or leaves `node` with its holder and returns `None`.
     #[must_use]
     pub fn enter_or_delegate(&mut self, id: ShardId, node: Box<Delegated<T>>) -> Option<Box<Delegated<T>>> {
         if self.has(id) || self.kept.contains(&id) {
@@ -179,7 +179,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         Ok(())
     }
 
-    /// Waits a short time for `id`; with the token (`patient`) longer, unless a script that wrote waits for a shard.
+    /// Waits briefly for `id`; with the token (`patient`) longer, unless a script that has written waits for a shard.
     pub fn wait(&mut self, id: ShardId, patient: bool) -> bool {
         interrupt();
         let more = if patient { PATIENT_SPINS_MAX } else { 0 };
@@ -220,7 +220,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &*self.shards.shard_ptr(id) }
     }
 
-    /// The data of `id` to change them; `id` must have been entered by the running transaction.
+    /// The data of `id`, to be changed; the running transaction must have entered it.
     #[inline]
     pub fn shard_mut(&mut self, id: ShardId) -> &mut Shard<W> {
         assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
@@ -228,7 +228,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &mut *self.shards.shard_ptr(id) }
     }
 
-    /// Changes the prefixes that clients track, which all shards share: all of them are entered.
+    /// Changes the tracked prefixes, which all shards share. All shards must be entered.
     pub fn change_prefixes(&mut self, change: impl FnOnce(&mut Prefixes)) {
         // Taken out of all shards they are no longer shared, and are not copied to be changed.
         let mut taken = None;
@@ -239,7 +239,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.for_each_entered(|shard| shard.tracking.set_prefixes(prefixes.clone()));
     }
 
-    /// Shows `visit` the data of every shard of the running transaction. (The roaming one has none.)
+    /// Calls `visit` for every shard of the running transaction, except the roaming one, which has no data.
     #[inline]
     pub fn for_each_entered(&mut self, mut visit: impl FnMut(&mut Shard<W>)) {
         let roaming = self.shards.roaming();
@@ -249,7 +249,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         }
     }
 
-    /// Gives `id`, which this thread holds, to whoever asked for it, with its mailbox and backlog.
+    /// Hands `id`, which this thread holds, over to the thread that asked for it, with its mailbox and backlog.
     pub fn hand_over(&mut self, id: ShardId, to: HandOver) {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be given");
         self.check_published();
@@ -259,13 +259,13 @@ impl<'s, T, W> Hold<'s, T, W> {
         interrupt();
     }
 
-    /// Takes what was [given](crate::Answer::Given) to this thread: it holds `id` again or for the first time, for the
-    /// running transaction or, if it is `kept`, beside it.
+    /// Takes a shard that was [given](crate::Answer::Given) to this thread, for the running transaction or, if it is
+    /// `kept`, in addition to it.
     pub fn accept(&mut self, id: ShardId, kept: bool) {
         if kept { self.keep(id) } else { self.add(id) }
     }
 
-    /// Lends those shards of the running transaction that are `wanted`, until they are [taken](Self::take) by whoever is given them.
+    /// Lends the shards of the running transaction that are `wanted`, until another thread [takes](Self::take) them.
     pub fn lend(&mut self, wanted: impl Fn(ShardId) -> bool) -> Lent {
         self.check_published();
         let lent: SmallVec<[ShardId; 8]> = self.entered.iter().copied().filter(|id| wanted(*id)).collect();
@@ -273,12 +273,12 @@ impl<'s, T, W> Hold<'s, T, W> {
         Lent(lent)
     }
 
-    /// Takes what another thread has lent: it is part of the running transaction.
+    /// Takes what another thread has lent, for the running transaction.
     pub fn take(&mut self, lent: Lent) {
         lent.0.into_iter().for_each(|id| self.add(id));
     }
 
-    /// The first task delegated to `id`, which this thread holds, that is `wanted`: taken out.
+    /// Takes the first `wanted` task delegated to `id`, which this thread holds.
     pub fn take_first(&mut self, id: ShardId, wanted: impl Fn(&T) -> bool) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
         let tasks = self.shards.baton(id).take();
@@ -294,8 +294,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.backlog(id).push_front(node);
     }
 
-    /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
-    /// and `id` is not held any more.
+    /// The next delegated task of `id`, which this thread holds; `None`: there was none, and the shard was left.
     pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
         loop {
@@ -321,7 +320,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.backlog(id).push_back(node);
     }
 
-    /// Shows everything that was delegated to `id`, which this thread holds, to `sift`; what that returns stays.
+    /// Passes every task delegated to `id`, which this thread holds, to `sift`; what that returns stays.
     pub fn sift_tasks(
         &mut self,
         id: ShardId,
@@ -338,7 +337,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &mut *self.shards.backlog_ptr(id) }
     }
 
-    /// Puts the baton of `id` back; if tasks were delegated meanwhile, keeps it instead, and the answer is false.
+    /// Leaves `id`. False if tasks were delegated meanwhile: then this thread keeps it.
     pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
         self.check_published();
         interrupt();
@@ -351,7 +350,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         false
     }
 
-    /// Puts the batons of all shards of the running transaction back; false if it keeps some, because tasks were delegated.
+    /// Leaves all shards of the running transaction. False if it keeps some because tasks were delegated.
     #[inline]
     pub fn leave_or_keep_all(&mut self) -> bool {
         let mut all_left = true;
@@ -361,8 +360,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         all_left
     }
 
-    /// Ends the running transaction at `id` without putting the baton back: the next turn goes on with its
-    /// backlog.
+    /// Ends the running transaction at `id` without leaving it: the next turn continues with its backlog.
     pub fn keep(&mut self, id: ShardId) {
         self.check_published();
         self.focus = None;

@@ -5,17 +5,17 @@ use std::hash::{Hash, Hasher};
 use foldhash::fast::FixedState;
 use hashbrown::{Equivalent, HashMap};
 
-/// A map by database and key. Seeded per store, so that clients cannot make its entries collide.
+/// A map by database and key. Each store has its own seed, so that clients cannot make entries collide.
 pub(crate) type PlaceMap<V> = HashMap<Place, V, FixedState>;
 
-/// Where something waits or is watched.
+/// A database and a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) db: u32,
     pub(crate) key: Box<[u8]>,
 }
 
-/// The same, to look up with.
+/// The same, borrowed, for look-ups.
 pub(crate) struct PlaceRef<'a> {
     pub(crate) db: u32,
     pub(crate) key: &'a [u8],

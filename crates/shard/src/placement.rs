@@ -1,10 +1,9 @@
-//! Which shard a key lies on.
+//! Which shard a key is on.
 //!
-//! One 64-bit hash of the key serves placement and table. Placement takes its low 16 bits, the table the rest.
-//! Of a key with a hash tag (`{user1}:a`), or that a colocation rule fits, only that part is hashed for placement (`ds/placing.rs`), so that such
-//! keys lie together.
-//! With a round-robin prefix, keys that begin with it are dealt out to shards in turn, first seen first dealt
-//! (the published experiment's `--shard_round_robin_prefix`).
+//! One 64-bit hash of the key serves placement and table: placement takes its low 16 bits, the table the rest. If a key
+//! has a hash tag (`{user1}:a`), or a colocation rule matches it, only that part is hashed for placement
+//! (`ds/placing.rs`), so that such keys are on one shard. With a round-robin prefix, keys that begin with it are dealt
+//! out to shards in turn, in the order of their first use (the published experiment's `--shard_round_robin_prefix`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,7 +22,7 @@ impl ShardId {
     }
 }
 
-/// Keys under the round-robin prefix that are remembered; later ones are placed by hash.
+/// Keys with the round-robin prefix that are remembered; later ones are placed by hash.
 const DEALT_MAX: usize = 1 << 14;
 
 /// The rule that places keys on shards.
@@ -32,7 +31,7 @@ pub struct Placement {
     seed: Seed,
     shard_count: u16,
     colocation: Colocation,
-    /// Clones deal out together.
+    /// Shared by all clones.
     round_robin: Option<Arc<RoundRobin>>,
 }
 
@@ -40,7 +39,8 @@ pub struct Placement {
 struct RoundRobin {
     prefix: Box<[u8]>,
     next: AtomicU32,
-    /// Open addressing: upper 48 bits of the hash with the shard in the low 16; 0 is empty. Entries never go.
+    /// Open addressing: the upper 48 bits of the hash, with the shard in the low 16; 0 is empty. Entries are never
+    /// removed.
     dealt: Box<[AtomicU64]>,
 }
 
@@ -58,7 +58,7 @@ impl Placement {
         Placement { seed, shard_count, colocation: Colocation::default(), round_robin }
     }
 
-    /// The same, with keys lying together as the rules say.
+    /// The same, with keys placed together as these rules say.
     pub fn with_colocation(self, colocation: Colocation) -> Self {
         Placement { colocation, ..self }
     }
@@ -68,7 +68,7 @@ impl Placement {
         self.shard_count
     }
 
-    /// What [`hash`](Self::hash) is made of.
+    /// The seed of [`hash`](Self::hash).
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
@@ -104,7 +104,8 @@ impl Placement {
         (self.by_hash(placing), key_hash)
     }
 
-    /// The part of `key` that decides where it lies; a proper one if keys with that part always lie together.
+    /// The part of `key` that decides its shard. It is shorter than the key if all keys with that part are always on
+    /// one shard.
     #[inline]
     pub fn placing_part<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         self.colocation.placing_part(key)

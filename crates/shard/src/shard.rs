@@ -1,4 +1,4 @@
-//! What one shard owns. Plain single-threaded data: whoever has it as `&mut` holds its baton.
+//! What one shard owns: plain single-threaded data. A thread that has it as `&mut` holds its baton.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::subscribers::Subscribers;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
-/// A key that somebody waits for and that came to be, got more, or was taken away.
+/// A key with waiters that was created, has got more elements, or was deleted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ready {
     /// The database.
     pub db: u32,
-    /// The key; those of queues are short.
+    /// The key. Names of queues are short.
     pub key: SmallVec<[u8; 32]>,
-    /// It was taken away, which some wait for.
+    /// It was deleted, which some clients wait for.
     pub was_lost: bool,
 }
 
@@ -42,22 +42,24 @@ pub struct Shard<W> {
     pub tracking: Tracking,
     /// Channels placed here.
     pub subscribers: Subscribers,
-    /// Counters, which anybody reads.
+    /// Figures, which anybody may read.
     pub stats: Arc<Figures>,
-    /// The cas number that was given out last.
+    /// The last cas number given out.
     pub last_cas: u64,
-    /// The stamp of the record that was committed last while this shard was held.
+    /// The stamp of the last record committed while this shard was held.
     pub last_stamp: u64,
-    /// The slice of the record that was committed last and told of a change of this shard: what is seen here is durable when that slice is.
+    /// The slice of the last committed record with a change of this shard: what is read here is durable when that slice
+    /// is.
     pub last_slice: u64,
-    /// What is recorded, and not committed yet, tells of a change of this shard.
+    /// A change of this shard is recorded but not committed yet.
     pub is_written: bool,
-    /// Chance for `SPOP`, `RANDOMKEY` and the like.
+    /// Random numbers for `SPOP`, `RANDOMKEY` and similar commands.
     pub random: Random,
 }
 
 impl<W> Shard<W> {
-    /// An empty shard with `db_count` databases, whose keys are hashed by `key_seed` and recognized as queues by `queues`.
+    /// An empty shard with `db_count` databases, whose keys are hashed with `key_seed` and recognized as queues by
+    /// `queues`.
     pub fn new(id: ShardId, db_count: u32, key_seed: &Arc<Seed>, seed: u64, queues: &Arc<Known>) -> Self {
         let stats = Arc::<Figures>::default();
         Shard {

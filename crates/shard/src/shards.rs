@@ -19,26 +19,26 @@ use crate::sync::{AtomicUsize, Ordering};
 /// Tasks taken out of a shard's mailbox and not run yet, oldest first.
 pub type Backlog<T> = VecDeque<Box<Delegated<T>>>;
 
-/// One shard with its baton. Two cache lines apart from the next, because the prefetcher fetches pairs.
+/// One shard with its baton. Aligned to two cache lines, because the prefetcher fetches pairs.
 #[repr(align(128))]
 struct Cell<T, W> {
     baton: Baton<T>,
     home: u16,
     backlog: UnsafeCell<Backlog<T>>,
-    /// What may be read of the shard without the baton.
+    /// The figures, which may be read without the baton.
     figures: Arc<Figures>,
     tallies: Box<[Arc<Tally>]>,
     shard: UnsafeCell<Shard<W>>,
 }
 
-/// All shards. `T` is a delegated task, `W` what is kept of a waiting client.
+/// All shards. `T` is a delegated task, `W` what a shard keeps of a waiting client.
 pub struct Shards<T, W> {
     placement: Placement,
     cells: Box<[Cell<T, W>]>,
     patience: Patience,
-    /// Scripts that wrote and wait for a shard.
+    /// Scripts that have written and wait for a shard.
     asker_count: AtomicUsize,
-    /// How often somebody chose a shard by chance.
+    /// How often a random shard was chosen.
     chances: AtomicU64,
     seed: u64,
     hides_due: AtomicBool,
@@ -52,7 +52,7 @@ unsafe impl<T: Send, W: Send + Sync> Sync for Shards<T, W> {}
 unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
 
 impl<T, W> Shards<T, W> {
-    /// Empty shards, as many as `placement` knows, their homes dealt out over `thread_count` threads.
+    /// Empty shards, as many as `placement` has, dealt out to `thread_count` threads as their homes.
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
         let key_seed = Arc::new(placement.seed().clone());
         let queues = Arc::<Known>::default();
@@ -81,7 +81,7 @@ impl<T, W> Shards<T, W> {
         }
     }
 
-    /// Where keys lie.
+    /// The rule that places keys on shards.
     #[inline]
     pub fn placement(&self) -> &Placement {
         &self.placement
@@ -92,9 +92,9 @@ impl<T, W> Shards<T, W> {
         usize::from(self.placement.shard_count())
     }
 
-    /// The number behind the last shard, which no key lies on. A script that touches shards beyond those of its
-    /// keys enters it, in order like any other: so there is one such script at a time, and it may wait for a
-    /// shard out of order for as long as that takes (`hold.rs`).
+    /// The number after the last shard, on which there are no keys. A script that touches shards beyond those of its
+    /// keys enters it, in order like any other. So there is one such script at a time, and it may wait for a shard out
+    /// of order for as long as that takes (`hold.rs`).
     pub fn roaming(&self) -> ShardId {
         ShardId(self.placement.shard_count())
     }
@@ -109,7 +109,7 @@ impl<T, W> Shards<T, W> {
         (0..self.placement.shard_count()).map(ShardId)
     }
 
-    /// The thread at home on `id`.
+    /// The home thread of `id`.
     #[inline]
     pub fn home(&self, id: ShardId) -> u16 {
         self.cells[id.index()].home
@@ -121,28 +121,29 @@ impl<T, W> Shards<T, W> {
         &self.cells[id.index()].baton
     }
 
-    /// What the shards say of themselves, without being entered.
+    /// The figures of all shards, read without entering them.
     pub fn figures(&self) -> impl Iterator<Item = &Figures> {
         self.cells[..self.len()].iter().map(|cell| &*cell.figures)
     }
 
-    /// Changes on all shards; exactly those that somebody sees who has entered them.
+    /// Changes on all shards: the exact number for a caller that has entered all of them.
     pub fn changes(&self) -> u64 {
         self.figures().map(|figures| figures.changes.get()).sum()
     }
 
-    /// How large the parts of a database are, shard by shard, without entering them. Whoever holds a shard sees its own
-    /// changes here.
+    /// The size of a database on each shard, read without entering it. A thread that holds a shard sees its own changes
+    /// here.
     pub fn tallies(&self, db: u32) -> impl Iterator<Item = &Tally> {
         self.cells[..self.len()].iter().filter_map(move |cell| cell.tallies.get(db as usize)).map(Arc::as_ref)
     }
 
-    /// What is known of queues.
+    /// The known queues.
     pub fn queues(&self) -> &Arc<Known> {
         &self.queues
     }
 
-    /// A shard by chance, by its share of the keys of a database; `None` if there are none. It is not entered.
+    /// A random shard, with a probability proportional to its keys of a database; `None` if there are none. It is not
+    /// entered.
     pub fn any_with_keys(&self, db: u32) -> Option<ShardId> {
         let key_count: u64 = self.tallies(db).map(|tally| tally.keys.get()).sum();
         let number = self.chances.fetch_add(1, Ordering::Relaxed);
@@ -168,24 +169,25 @@ impl<T, W> Shards<T, W> {
         &self.patience
     }
 
-    /// Whether what is past its time is hidden and not deleted: this server is a replica, and its primary says when things go.
+    /// Whether expired keys are hidden rather than deleted, because this is a replica and its primary says when keys
+    /// go.
     #[inline]
     pub fn hides_due(&self) -> bool {
         // Relaxed: who changes it holds the shard that is held now.
         self.hides_due.load(Ordering::Relaxed)
     }
 
-    /// Says whether it is. To be called while all shards are held, so that it changes between transactions.
+    /// Sets that. To be called while all shards are held, so that it changes between transactions.
     pub fn set_hides_due(&self, hides_due: bool) {
         self.hides_due.store(hides_due, Ordering::Relaxed);
     }
 
-    /// Whether a script that wrote waits for a shard: who holds several and may let go, does.
+    /// Whether a script that has written waits for a shard: a thread that holds several and may leave them does.
     pub fn is_asked_for(&self) -> bool {
         self.asker_count.load(Ordering::Relaxed) > 0
     }
 
-    /// A script that wrote begins (true) or ends to wait for a shard.
+    /// A script that has written begins (true) or ends waiting for a shard.
     pub fn note_asker(&self, begins: bool) {
         if begins {
             self.asker_count.fetch_add(1, Ordering::Relaxed);

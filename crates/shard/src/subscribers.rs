@@ -1,7 +1,7 @@
 //! The subscribers of the channels that are placed on this shard.
 //!
-//! A channel is placed like a key. `SUBSCRIBE` and `PUBLISH` enter its shard, so that each sees the other or
-//! comes before it.
+//! A channel is placed like a key. `SUBSCRIBE` and `PUBLISH` enter its shard, so that a message either finds the
+//! subscription or was published before it.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use hashbrown::HashMap;
 
 use crate::figures::Figures;
 
-/// Channels of the same name that have nothing to do with each other.
+/// Two separate sets of channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Those of `PUBLISH`.
+    /// The channels of `PUBLISH`.
     Global,
-    /// Those of `SPUBLISH`.
+    /// The channels of `SPUBLISH`.
     Shard,
 }
 
-/// Who gets a channel's messages: a connection of a thread.
+/// A connection of a thread, which gets a channel's messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subscriber {
-    /// The thread whose connection it is.
+    /// The thread of the connection.
     pub thread: u16,
     /// The connection, in the numbering of its thread.
     pub connection: u64,
@@ -37,7 +37,8 @@ pub struct Subscribers {
 }
 
 impl Subscribers {
-    /// No subscribers; `seed` keeps clients from making channels collide. How many channels have some is said in `figures`.
+    /// No subscribers. `seed` keeps clients from making channels collide; `figures` shows how many channels have
+    /// subscribers.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let map = || HashMap::with_hasher(FixedState::with_seed(seed));
         Subscribers { by_channel: [map(), map()], figures: figures.clone() }
@@ -70,7 +71,7 @@ impl Subscribers {
         self.figures.channels[scope as usize].set(self.by_channel[scope as usize].len() as u64);
     }
 
-    /// The subscribers of `channel`, in the order in which they came.
+    /// The subscribers of `channel`, in the order in which they subscribed.
     pub fn of(&self, scope: Scope, channel: &[u8]) -> &[Subscriber] {
         self.by_channel[scope as usize].get(channel).map_or(&[], Vec::as_slice)
     }

@@ -1,9 +1,9 @@
 //! Waiters: clients of blocking commands that found nothing.
 //!
-//! A waiter is a record in the FIFO of each key that it waits for, on the shard of that key. It holds no baton
-//! and no lock. Whoever makes the key ready serves the first waiter there and then. A waiter with several keys
-//! has a record at each; one claim word decides who serves it, and the records left over are dropped when met
-//! or when the waiter's thread takes them out.
+//! A waiter is a record in the FIFO of each key that it waits for, on the shard of that key. It holds no baton and no
+//! lock. The thread that makes the key ready serves the first waiter at once. A waiter with several keys has a record
+//! at each. One claim word decides who serves it. The other records are dropped when they are met, or when the waiter's
+//! thread removes them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::figures::Figures;
 use crate::interrupt::interrupt;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
-/// So many queues may be empty, however few are not.
+/// At least this many queues may be empty, however few others there are.
 const IDLE_QUEUES_MIN: usize = 16;
-/// A longer key, or a queue with room for more records, does not stay when the queue is empty.
+/// An empty queue is dropped if its key is longer, or if it has room for more records.
 const IDLE_KEY_BYTES_MAX: usize = 64;
 const IDLE_RECORDS_MAX: usize = 64;
 
@@ -31,13 +31,13 @@ const GONE: u8 = 2;
 pub struct Claim(AtomicU8);
 
 impl Claim {
-    /// Claims the right to serve it. Whoever gets it owes the waiter a reply, so look first that there is one.
+    /// Claims the right to serve it. The claimant owes the waiter a reply, so check first that there is one.
     pub fn serve(&self) -> bool {
         interrupt();
         self.0.compare_exchange(WAITING, SERVED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the wait from the waiter's side; false if somebody serves it just now: its reply is on the way.
+    /// Ends the wait from the waiter's side; false if it is being served: its reply is on the way.
     pub fn end(&self) -> bool {
         interrupt();
         self.0.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -54,21 +54,22 @@ impl Claim {
 pub struct Waiter<W> {
     /// Decides who ends the wait.
     pub claim: Claim,
-    /// What is to be done for it.
+    /// What is needed to serve it.
     pub wait: W,
-    /// It is to hear also that a key is gone.
+    /// It is also told when a key is deleted.
     pub heeds_loss: bool,
 }
 
 /// The waiters of a key.
 #[derive(Debug)]
 struct Queue<W> {
-    /// With their tickets, which ascend.
+    /// The waiters with their tickets, which ascend.
     records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
-    /// What anybody may know of the queue that the key is.
+    /// The public figures of the queue that the key is, if it is one.
     awaited: Option<Arc<ds::queue::Figures>>,
-    /// What the key was, when it was last emptied: a job that comes while somebody waits makes the key and unmakes it.
+    /// The key's record when it was last emptied: a job that comes while a client waits creates the key and empties it
+    /// again.
     emptied: Option<Record>,
 }
 
@@ -90,7 +91,7 @@ impl<W> Queue<W> {
 /// The waiters of one shard: by database and key, first come, first served.
 #[derive(Debug)]
 pub struct Waiters<W> {
-    /// Queues of keys that somebody waits for, and some that are empty.
+    /// Queues of keys with waiters, and some that are empty.
     by_key: PlaceMap<Queue<W>>,
     /// How many of them are not empty.
     awaited: usize,
@@ -99,7 +100,7 @@ pub struct Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    /// Nobody waits; `seed` keeps clients from making keys collide. How many wait is said in `figures`.
+    /// No waiters. `seed` keeps clients from making keys collide; `figures` shows how many wait.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = PlaceMap::with_hasher(FixedState::with_seed(seed));
         Waiters { by_key, awaited: 0, next_ticket: 0, figures: figures.clone() }
@@ -111,7 +112,8 @@ impl<W> Waiters<W> {
         self.awaited == 0
     }
 
-    /// Appends a waiter to the FIFO of `key`; the ticket takes it out again. `figures` finds those of the queue that the key is.
+    /// Appends a waiter to the FIFO of `key`; the ticket removes it again. `figures` finds the figures of the queue
+    /// that the key is, if it is one.
     pub fn add(
         &mut self,
         db: u32,
@@ -146,8 +148,8 @@ impl<W> Waiters<W> {
         ticket
     }
 
-    /// Keys may be other queues than they were, since databases were emptied, swapped or loaded, or patterns have changed: says to each how
-    /// many wait for it. `figures` finds those of the queue that a key is.
+    /// Databases were emptied, swapped or loaded, or patterns have changed, so keys may be other queues than before:
+    /// reports to each queue how many clients wait for it. `figures` finds the figures of the queue that a key is.
     pub fn find_queues(&mut self, mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<ds::queue::Figures>>) {
         if self.awaited == 0 {
             return;
@@ -167,7 +169,7 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// Takes the record `ticket` out of the FIFO of `key`; false if it was gone.
+    /// Removes the record `ticket` from the FIFO of `key`; false if it was gone.
     pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
         let place = PlaceRef { db, key };
         let Some(queue) = self.by_key.get_mut(&place) else { return false };
@@ -190,8 +192,8 @@ impl<W> Waiters<W> {
         true
     }
 
-    /// The queue of `place` has become empty. If it is small it stays: who waited there will often wait there again. There are
-    /// never many more empty queues than others, and to drop them takes no longer than it took to fill as many.
+    /// The queue of `place` has become empty. A small one is kept, because clients often wait there again. There are
+    /// never many more empty queues than others, and dropping them takes no longer than it took to fill as many.
     fn end_queue(&mut self, place: &PlaceRef, is_small: bool) {
         if !is_small {
             self.by_key.remove(place);
@@ -207,7 +209,7 @@ impl<W> Waiters<W> {
         queue.is_some_and(|queue| !queue.records.is_empty())
     }
 
-    /// The first waiter of `key` at or after `from` with its ticket; records of waits that ended are dropped.
+    /// The first waiter of `key` at or after `from`, with its ticket. Records of waits that have ended are dropped.
     pub fn next(&mut self, db: u32, key: &[u8], from: u64) -> Option<(u64, Arc<Waiter<W>>)> {
         loop {
             let records = &self.by_key.get(&PlaceRef { db, key })?.records;
@@ -221,8 +223,8 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// Keeps the record of `key`, which was taken out of its database because it was emptied, if somebody waits or waited for the
-    /// key: then the next job makes the same record again.
+    /// Keeps the record of `key`, which was removed because it was emptied, if clients wait or have waited for the key:
+    /// the next job would create the same record again.
     #[inline]
     pub fn keep_emptied(&mut self, db: u32, key: &[u8], record: Record) {
         if !self.by_key.is_empty()
@@ -241,7 +243,7 @@ impl<W> Waiters<W> {
         self.by_key.get_mut(&PlaceRef { db, key })?.emptied.take()
     }
 
-    /// Who waits for `key`.
+    /// The clients that wait for `key`.
     pub fn of(&self, db: u32, key: &[u8]) -> impl Iterator<Item = &Waiter<W>> {
         let queue = self.by_key.get(&PlaceRef { db, key });
         let records = queue.into_iter().flat_map(|queue| &queue.records);

@@ -1,4 +1,4 @@
-//! Watched keys: who is to be told that a key changed.
+//! Watched keys: the sessions to be told that a key has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use crate::figures::Figures;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
-/// Raised when a key that a session watches was changed. One per session and `WATCH … EXEC` round.
+/// Raised when a key that a session watches has changed. One per session and round of `WATCH … EXEC`.
 #[derive(Clone, Debug, Default)]
 pub struct WatchFlag(Arc<AtomicBool>);
 
@@ -18,7 +18,7 @@ impl WatchFlag {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Says that a watched key was changed.
+    /// A watched key has changed.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -28,11 +28,12 @@ impl WatchFlag {
     }
 }
 
-/// Who watches a key.
+/// A session that watches a key.
 #[derive(Debug)]
 struct Watch {
     flag: WatchFlag,
-    /// The key was past its time, but still there, when this began. It was gone for who watches: that it is deleted is no change.
+    /// The key had expired but was not deleted yet when the watch began. To the session it did not exist, so its
+    /// deletion is not a change.
     is_of_gone: bool,
 }
 
@@ -44,7 +45,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Nothing is watched; `seed` keeps clients from making keys collide. How many keys are is said in `figures`.
+    /// No watches. `seed` keeps clients from making keys collide; `figures` shows how many keys are watched.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         Watches { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), figures: figures.clone() }
     }
@@ -55,7 +56,7 @@ impl Watches {
         self.by_key.is_empty()
     }
 
-    /// Watches `key` of `db`. `is_gone`: it is past its time and was not deleted for that.
+    /// Watches `key` of `db`. `is_gone`: it has expired but is not deleted.
     pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag, is_gone: bool) {
         let watches = self.by_key.entry(Place { db, key: key.into() }).or_default();
         if !watches.iter().any(|watch| watch.flag.is_same(flag)) {
@@ -76,14 +77,14 @@ impl Watches {
         }
     }
 
-    /// Whether `key` was past its time already when the session of `flag` began to watch it, and nothing has become of it since.
+    /// Whether `key` had already expired when the session of `flag` began to watch it, and has not changed since.
     pub fn was_gone(&self, db: u32, key: &[u8], flag: &WatchFlag) -> bool {
         let watches = self.by_key.get(&PlaceRef { db, key });
         watches
             .is_some_and(|watches| watches.iter().any(|watch| watch.is_of_gone && watch.flag.is_same(flag)))
     }
 
-    /// Raises the flags of everyone who watches `key` of `db`, which has changed and now `exists`, or does not.
+    /// Raises the flags of all sessions that watch `key` of `db`, which has changed and now `exists`, or does not.
     pub fn touch(&mut self, db: u32, key: &[u8], exists: bool) {
         let Some(watches) = self.by_key.get_mut(&PlaceRef { db, key }) else { return };
         for watch in watches {

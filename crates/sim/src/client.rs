@@ -1,4 +1,4 @@
-//! A simulated client: requests into a pipeline, replies out of it, and the ways it may go.
+//! A simulated client: sends requests in a pipeline, receives replies, and disconnects in various ways.
 
 use std::collections::VecDeque;
 

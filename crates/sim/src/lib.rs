@@ -1,14 +1,16 @@
-//! The whole server in a deterministic simulation: real threads' code under virtual time, on one real thread.
+//! The whole server in a deterministic simulation: the code of real threads under virtual time, on one real thread.
 //!
-//! [`World`] makes a server, or several that replicate, steps their threads in an order that follows from the seed, and interrupts them while they hold
-//! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. The disk fails, hangs, and
-//! loses what was not made durable when the power fails ([`World::restart`]). What is checked stands
-//! in `tests/`: transcripts, snapshots and crashes, serializability (`transactions.rs`, `history.rs`), also over crashes of a server with a journal,
-//! queues, the account of their elements over crashes, channels, timeouts, commands that run again, what is recorded, starvation, servers that replace each other. Each
-//! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
-//! seed gives the same run.
+//! [`World`] creates one or several servers that replicate, steps their threads in an order that the seed decides, and
+//! interrupts them while they hold batons, so that the others meet taken ones (`stack.rs`). The network delays and cuts
+//! connections, and shortens reads and writes. The disk fails, hangs, and loses what was not durable when the power
+//! fails ([`World::restart`]). The checks are in `tests/`: transcripts, snapshots and crashes, serializability
+//! (`transactions.rs`, `history.rs`), also across crashes of a server with a journal, queues, the account of their
+//! elements across crashes, channels, timeouts, commands that run again, what is recorded, starvation, servers that
+//! replace each other. Each test runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on. A failure
+//! prints its seed, and the same seed gives the same run.
 //!
-//! The checks were tried on servers that were broken on purpose. Noticed within the default seeds, if nothing else is said:
+//! The checks were tried on servers with deliberate mistakes. These were noticed, within the default seeds unless
+//! stated otherwise:
 //! - by serializability: a changed key raises no watch flag; EXEC leaves out the shards of watched keys; a command on
 //!   several shards, or a script, goes on without a baton that it could not have; the notice to a command that waits for a
 //!   shard is dropped;
@@ -22,7 +24,7 @@
 //! - by all: a delegated reply is now and then not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
 //!
-//! Of the journal such mistakes are kept (`command::mutant`), and tests see that each still shows.
+//! Deliberate mistakes about the journal are kept (`command::mutant`), and tests verify that each is still noticed.
 //!
 //! Not here: what happens between two instructions of one thread and another (loom, in `shard` and `proactor`).
 

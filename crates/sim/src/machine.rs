@@ -1,4 +1,4 @@
-//! A machine of the world: its disk, and the server that runs on it, or is dead.
+//! A machine of the world: its disk, and the server that runs on it, or has died.
 
 use proactor::{SimDisk, SimNet};
 use server::SimulatedServer;

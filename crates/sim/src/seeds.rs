@@ -1,4 +1,4 @@
-//! Which seeds a test runs, and how a failure says its own.
+//! Which seeds a test runs, and how a failure reports its seed.
 
 use std::time::{Duration, Instant};
 

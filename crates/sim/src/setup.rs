@@ -1,4 +1,5 @@
-//! What kind of world a seed makes: threads, shards, how they are entered, how unkind network and scheduler are.
+//! The properties of a world, derived from its seed: threads, shards, how these are entered, and how hostile network
+//! and scheduler are.
 
 use effectlog::Tape;
 use proactor::{Entropy, SimConfig};

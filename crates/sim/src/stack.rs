@@ -1,4 +1,5 @@
-//! A thread of the server, or what writes its snapshot or its journal, on a stack of its own, so that it can be interrupted anywhere.
+//! A thread of the server, or one that writes its snapshot or its journal, on a stack of its own, so that it can be
+//! interrupted at many points.
 //!
 //! ```text
 //!   world ──resume──▶ turn ── takes a baton, runs a command ── interrupt? ──▶ back to the world, baton held
@@ -6,8 +7,8 @@
 //!         ──resume──▶ goes on where it was … turn over ─▶ TurnOver
 //! ```
 //!
-//! [`shard::interrupt`] marks the places, and so do the operations of the disk, which may also hang. Whether one of them is used follows from the seed. Everything is on one real
-//! thread: which stack runs is decided by [`Stack::resume`] alone.
+//! [`shard::interrupt`] marks these points, and so do the operations of the disk, which may also hang. The seed decides
+//! which of them are used. Everything runs on one real thread: only [`Stack::resume`] decides which stack runs.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,9 +1,10 @@
 //! Random transactions of several clients at once, and the history of what they saw.
 //!
-//! A transaction reads and writes lists and registers: as plain commands, MULTI, scripts with and without declared keys, under
-//! WATCH. Clients go in the middle of it, and the server may die: of what was not answered the writes may have been done.
+//! A transaction reads and writes lists and registers: with plain commands, MULTI, scripts with and without declared
+//! keys, or under WATCH. Clients disconnect in the middle of transactions, and the server may die: writes of a
+//! transaction that was not answered may have happened or not.
 //!
-//! Not here: whether that can be (`history.rs`).
+//! Not here: whether the history is possible (`history.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,13 @@
-//! The simulated world: a server, or several on machines of their own, their threads on stacks of their own, clients, and the order of everything.
+//! The simulated world: one or several servers on machines of their own, their threads on stacks of their own, clients,
+//! and the order of everything.
 //!
-//! An *event* is a step of one thread, to its next interruption or the end of its turn, or a move of the clock. Events
-//! are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, while
-//! all that have are stalled (if the setup wants that), and a little with every turn. What writes a snapshot is a thread, too, in this
-//! respect, and so is an errand.
+//! An *event* is a step of one thread, up to its next interruption or the end of its turn, or a move of the clock.
+//! Events are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do,
+//! when all that have are stalled (if the setup allows that), and a little with every turn. The writer of a snapshot
+//! counts as a thread in this respect, and so does an errand.
 //!
-//! Servers of one world reach each other over the same network as clients do. Each can die and come back while the others go on.
+//! Servers of one world reach each other over the same network as clients do. Each can die and come back while the
+//! others continue.
 
 use std::collections::BTreeMap;
 

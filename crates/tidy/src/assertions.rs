@@ -1,8 +1,8 @@
-//! How many assertions of the store stay on in release.
+//! Checks how many assertions of the store stay on in release.
 //!
-//! Counted are `assert!`, `assert_eq!`, `assert_ne!` and `unreachable!` in production code. Not counted are `debug_assert!`,
-//! which release does without; assertions that are constants, which the compiler has checked; and `expect`, which
-//! says why a value is there, and is part of unwrapping it.
+//! It counts `assert!`, `assert_eq!`, `assert_ne!` and `unreachable!` in production code. It does not count
+//! `debug_assert!`, which release omits; assertions of constants, which the compiler has checked; and `expect`, which
+//! says why a value exists and is part of unwrapping it.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
-//! Circles of files that import each other, crate by crate.
+//! Checks circles of files that import each other, crate by crate.
 //!
-//! A file imports another if it names something of it by a path that begins with `crate` or `super`, in a `use` or elsewhere.
-//! A name that a file only passes on (`use` or `pub use`) leads to the file that has it, so that a `mod.rs` or `lib.rs` that
-//! opens a door is not part of a circle for that. Files of one circle can only be read together, hence the limit.
+//! A file imports another if it names an item of it by a path that begins with `crate` or `super`, in a `use` or
+//! elsewhere. An item that a file only re-exports (`use` or `pub use`) counts for the file that defines it, so a
+//! `mod.rs` or `lib.rs` that re-exports is not part of a circle because of that. Files of one circle can only be read
+//! together, hence the limit.
 //!
-//! Not here: what a file names of modules that it declares itself (whoever declares a module knows it), what macros write,
-//! paths in modules written inside a file, and methods called without an import.
+//! Not here: what a file names of modules that it declares itself (a module's parent always knows it), what macros
+//! write, paths in modules written inside a file, and methods called without an import.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! Links between pages lead somewhere: every relative link in a page names a file that there is, and a heading of it.
+//! Checks links between pages: every relative link names an existing file, and a heading of it.
 //!
-//! A heading's anchor is made as GitHub makes it: lower case, without punctuation, spaces as hyphens.
+//! A heading's anchor is formed as on GitHub: lower case, without punctuation, spaces as hyphens.
 //!
-//! Not here: addresses elsewhere (`https:`), which cannot be checked without a network.
+//! Not here: other addresses (`https:`), which cannot be checked without a network.
 
 use std::collections::BTreeMap;
 use std::fs;

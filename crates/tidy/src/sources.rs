@@ -1,4 +1,4 @@
-//! The Rust files of the repository, and what of them is production code.
+//! The Rust files of the repository, and which part of each is production code.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! How large types are: their methods, and the files that these stand in.
+//! Checks how large types are: the number of their methods, and of the files that contain these.
 //!
-//! A struct whose methods are spread over thirty files is a global with a name. Counted are the functions of `impl Type`
-//! blocks in production code; those of traits are not, as their number is the trait's.
+//! A struct whose methods are spread over thirty files is a global with a name. Functions of `impl Type` blocks in
+//! production code count; functions of traits do not, as the trait determines their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,47 +1,47 @@
-//! Why TLS cannot be had as it was asked for. Each is a sentence for whoever wrote the settings.
+//! Why TLS cannot be set up as configured. Each error is a sentence for the person who wrote the settings.
 
 use std::io;
 
-/// What is wrong, by the name of the setting.
+/// Why TLS cannot be set up. Errors name the setting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting that the others need.
+    /// A setting is missing that others need.
     #[error("No {setting} configured!{hint}")]
     Missing {
         /// The setting.
         setting: &'static str,
-        /// What could be done instead, with a space in front.
+        /// An alternative, with a space before it.
         hint: &'static str,
     },
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("{setting}: cannot read {path}: {source}")]
     Unreadable {
         /// The setting that names it.
         setting: &'static str,
         /// The file or folder.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file with something else than it is there for.
+    /// A file has the wrong content.
     #[error("{setting}: {path}: {why}")]
     Unusable {
         /// The setting that names it.
         setting: &'static str,
         /// The file or folder.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A word that is not understood, or names what is not offered.
+    /// A word in a setting is unknown, or names something that is not supported.
     #[error("{setting}: {why}")]
     Refused {
         /// The setting.
         setting: &'static str,
-        /// What is wrong, and what to write instead.
+        /// The reason, and what to write instead.
         why: String,
     },
-    /// What rustls has against it.
+    /// An error of rustls.
     #[error("TLS cannot be set up: {0}")]
     Rustls(#[from] rustls::Error),
 }

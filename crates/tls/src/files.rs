@@ -1,4 +1,4 @@
-//! Certificates and keys, from their files. The only I/O of this crate is [`read`] and the list of a folder.
+//! Reads certificates and keys from files. The only I/O of this crate is [`read`] and listing a folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,27 +14,27 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::error::Error;
 use crate::options::{Authentication, Options};
 
-/// The largest file that is read: certificates of a whole system are 250 KiB.
+/// The largest file. The certificates of a whole system take 250 KiB.
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// What is read of all files in a folder.
+/// The most bytes of all files in a folder.
 const FOLDER_BYTES_MAX: usize = 64 << 20;
 const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
 
-/// A certificate with those between it and its authority, and its key.
+/// A certificate, those between it and its authority, and its key.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    /// The setting and file, for what may be wrong with it.
+    /// The setting and file, for errors.
     pub(crate) setting: &'static str,
     pub(crate) path: String,
 }
 
-/// Who the server is, and whom it trusts: what the files said when they were read.
+/// The server's certificates and the authorities that it trusts, as the files were when they were read.
 #[derive(Debug)]
 pub struct Identity {
     pub(crate) server: Option<Pair>,
-    /// What is shown to other servers.
+    /// The certificate for connections to other servers.
     pub(crate) client: Option<Pair>,
     pub(crate) roots: RootCertStore,
 }
@@ -58,7 +58,7 @@ impl Identity {
         Ok(Identity { server, client, roots })
     }
 
-    /// The authorities, which must be given where certificates of others are checked.
+    /// The authorities. They must be given if the certificates of clients are checked.
     pub(crate) fn roots_for(&self, authentication: Authentication) -> Result<&RootCertStore, Error> {
         if self.roots.is_empty() && authentication != Authentication::No {
             let hint =
@@ -69,14 +69,14 @@ impl Identity {
     }
 }
 
-/// The bytes of a file that a setting names.
+/// Reads the file of a setting.
 fn read(setting: &'static str, path: &str) -> Result<Vec<u8>, Error> {
     let unreadable = |source| Error::Unreadable { setting, path: path.to_owned(), source };
     read_regular(Path::new(path)).map_err(unreadable)
 }
 
-/// The bytes of a file, which is a regular one and not too large when it is open: a device or a FIFO may never end, and opening
-/// a FIFO may wait for ever.
+/// Reads a regular file that is not too large, both checked after it was opened. A device or a FIFO might never end,
+/// and opening a FIFO might wait for ever.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
@@ -112,7 +112,7 @@ fn certificates(
     Ok(found)
 }
 
-/// What two settings name together; `None`: neither names a file.
+/// Reads the certificate and key of two settings; `None`: neither names a file.
 fn pair(
     (cert_setting, cert_path): (&'static str, &str),
     (key_setting, key_path): (&'static str, &str),
@@ -170,8 +170,8 @@ fn add_file(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds what the files in a folder have. OpenSSL finds them by the hashes in their names; here any name will do, and
-/// what is no certificate is ignored.
+/// Adds the certificates in a folder. OpenSSL requires hashes as file names; here any name will do, and files without
+/// certificates are ignored.
 fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
     const SETTING: &str = "tls-ca-cert-dir";
     if path.is_empty() {

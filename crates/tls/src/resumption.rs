@@ -1,6 +1,6 @@
-//! Sessions that clients may resume, for a time.
+//! Sessions that clients may resume for a limited time.
 //!
-//! rustls' cache keeps so many and forgets the oldest; each value gets the time of its birth in front.
+//! rustls' cache keeps a fixed number and drops the oldest; each value is stored with the time at which it was created.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use crate::options::Caching;
 
 const TIME_BYTES: usize = 8;
-/// A session has the certificates that its client has shown. One with more of them is not kept, and begins anew each time.
+/// The most bytes of a session. It contains the client's certificates. A session with more of them is not kept, so that
+/// client makes a full handshake each time.
 const SESSION_BYTES_MAX: usize = 8 * 1024;
 
 /// See the head of this file.
@@ -31,7 +32,7 @@ impl Sessions {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// The value, unless it is too old.
+    /// The value, unless it has expired.
     fn fresh(&self, mut value: Vec<u8>, now_ms: u64) -> Option<Vec<u8>> {
         let at = value.len().checked_sub(TIME_BYTES)?;
         let born_ms = u64::from_le_bytes(value[at..].try_into().ok()?);

@@ -1,4 +1,4 @@
-//! The codec of one connection: a session of rustls, and how far its handshake is.
+//! The codec of one connection: a session of rustls, and the state of its handshake.
 
 use std::io::{self, BufRead, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,12 +14,12 @@ use x509_cert::der::Decode;
 
 use crate::error::Error;
 
-/// Connections of a server that are in their handshake.
+/// Counts connections in their handshake.
 #[derive(Debug, Default)]
 pub struct Handshakes(AtomicUsize);
 
 impl Handshakes {
-    /// One more, unless there are `count_max` (0: any number).
+    /// Begins a handshake, unless `count_max` are in progress (0: no limit).
     pub fn begin(self: &Arc<Self>, count_max: usize) -> Option<Arc<Handshake>> {
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         if count_max > 0 && before >= count_max {
@@ -30,13 +30,13 @@ impl Handshakes {
         Some(Arc::new(Handshake { all: self.clone(), is_over, common_name }))
     }
 
-    /// How many there are.
+    /// How many handshakes are in progress.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The handshake of one connection, which outlives it for those who ask how it went.
+/// The handshake of one connection. Its result can be read even after the connection has ended.
 #[derive(Debug)]
 pub struct Handshake {
     all: Arc<Handshakes>,
@@ -45,12 +45,12 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// It has succeeded, or its connection is closed.
+    /// Whether it has succeeded, or its connection is closed.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// The common name in the certificate that the peer has shown.
+    /// The common name in the peer's certificate.
     pub fn common_name(&self) -> Option<&str> {
         self.common_name.get().map(String::as_str)
     }
@@ -66,16 +66,16 @@ impl Handshake {
 #[derive(Debug)]
 pub struct Secured {
     session: Connection,
-    /// Until it is over.
+    /// Present until the handshake is over.
     handshake: Option<Beginning>,
-    /// What it means that the peer ends without a goodbye.
+    /// The error if the peer closes without a closing message.
     truncation: Option<ErrorKind>,
 }
 
 #[derive(Debug)]
 struct Beginning {
     handshake: Arc<Handshake>,
-    /// Where the peer is, for the log.
+    /// The peer's address, for the log.
     peer: String,
 }
 
@@ -86,7 +86,7 @@ impl Drop for Beginning {
 }
 
 impl Secured {
-    /// A connection from `peer` that was accepted.
+    /// For an accepted connection from `peer`.
     pub fn accepted(
         config: &Arc<ServerConfig>,
         handshake: Arc<Handshake>,
@@ -100,7 +100,7 @@ impl Secured {
         Ok(Secured { session: session.into(), handshake, truncation: None })
     }
 
-    /// A connection that was made to another server.
+    /// For a connection to another server.
     pub fn dialed(config: &Arc<ClientConfig>) -> Result<Secured, Error> {
         // Nobody is told a name, and none is checked.
         let name = std::net::Ipv4Addr::UNSPECIFIED.into();
@@ -110,7 +110,8 @@ impl Secured {
         Ok(Secured { session: session.into(), handshake: None, truncation: None })
     }
 
-    /// Goes on with a client's session whose handshake is done, and of which everything was read. A server that ends it says goodbye.
+    /// Continues a client's session whose handshake is done and whose input is read. The server will close it with a
+    /// closing message.
     pub fn established(session: ClientConnection) -> Secured {
         Secured { session: session.into(), handshake: None, truncation: Some(ErrorKind::UnexpectedEof) }
     }
@@ -144,7 +145,7 @@ impl Secured {
     }
 }
 
-/// What went wrong in a handshake, in words for the log where rustls has only names of its own.
+/// The error of a handshake in words, for errors of which rustls has only a name.
 fn plainly(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
@@ -159,12 +160,12 @@ fn plainly(error: &rustls::Error) -> String {
     }
 }
 
-/// A name from a certificate as one line of the log has it: whoever asked for the certificate chose it.
+/// A name from a certificate as part of one line of the log. Whoever requested the certificate chose it.
 pub fn name_in_log(name: &str) -> String {
     name.chars().take(100).flat_map(char::escape_debug).collect()
 }
 
-/// The common name of a certificate's subject.
+/// The common name of the subject of a certificate.
 pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
     let name = certificate.tbs_certificate().subject().common_name().ok()??;
@@ -226,5 +227,5 @@ impl Codec for Secured {
     }
 }
 
-/// What a session takes in all: itself, its keys, and the buffer that rustls keeps for a record that is not whole yet.
+/// The memory of a session: the session, its keys, and rustls' buffer for an incomplete record.
 const SESSION_BYTES: usize = size_of::<Secured>() + 4096 + 2048;

@@ -1,4 +1,4 @@
-//! The configuration of either side: who accepts connections, and who makes them.
+//! The configurations of both sides: for connections that are accepted, and for connections that are made.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn provider(options: &Options) -> Result<(Arc<CryptoProvider>, Versions), Error>
     Ok((Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() }), versions))
 }
 
-/// How connections are accepted.
+/// The configuration for accepted connections.
 pub fn server_config(options: &Options, identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
     let (provider, versions) = provider(options)?;
     let pair = identity.server.as_ref().ok_or(Error::Missing { setting: "tls-cert-file", hint: "" })?;
@@ -53,7 +53,7 @@ pub fn server_config(options: &Options, identity: &Identity) -> Result<Arc<Serve
     Ok(Arc::new(config))
 }
 
-/// Says which file is wrong before rustls says only that something is.
+/// Checks that the key fits the certificate. This names the file; rustls would only say that something is wrong.
 fn check_key(pair: &Pair, provider: &CryptoProvider) -> Result<(), Error> {
     let checked = CertifiedKey::from_der(pair.chain.clone(), pair.key.clone_key(), provider);
     checked.map(drop).map_err(|error| Error::Unusable {
@@ -81,7 +81,7 @@ fn client_verifier(
     builder.build().map_err(|error| Error::Refused { setting: "tls-ca-cert-file", why: error.to_string() })
 }
 
-/// How connections to other servers are made.
+/// The configuration for connections to other servers.
 pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
     let (provider, versions) = provider(options)?;
     let roots = identity.roots_for(Authentication::Required)?.clone();
@@ -100,8 +100,8 @@ pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<Clien
     Ok(Arc::new(config))
 }
 
-/// Takes the certificates that the own authorities vouch for, under any name, as Redis does: replicas know each other by
-/// addresses, which change.
+/// Accepts certificates of the configured authorities under any name, as Redis does: replicas and primaries find each
+/// other by addresses, which change.
 #[derive(Debug)]
 struct Trust {
     roots: RootCertStore,

@@ -1,4 +1,4 @@
-//! Versions and cipher suites by the names that OpenSSL gives them, as far as rustls has them.
+//! Versions and cipher suites by their OpenSSL names, as far as rustls has them.
 
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::version::{TLS12, TLS13};
@@ -11,7 +11,7 @@ const PROTOCOLS: &str = "tls-protocols";
 const CIPHERS: &str = "tls-ciphers";
 const CIPHERSUITES: &str = "tls-ciphersuites";
 
-/// Suites of TLS 1.2 by OpenSSL's names.
+/// Suites of TLS 1.2, by OpenSSL's names.
 const NAMES_12: &[(&str, SupportedCipherSuite)] = &[
     ("ECDHE-ECDSA-AES256-GCM-SHA384", cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
     ("ECDHE-ECDSA-AES128-GCM-SHA256", cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
@@ -26,9 +26,9 @@ const NAMES_13: &[(&str, SupportedCipherSuite)] = &[
     ("TLS_AES_128_GCM_SHA256", cipher_suite::TLS13_AES_128_GCM_SHA256),
     ("TLS_CHACHA20_POLY1305_SHA256", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
 ];
-/// Words of OpenSSL's cipher lists for groups in which all that rustls has are.
+/// Words in OpenSSL's lists for groups that contain all suites of rustls.
 const ALL_WORDS: &[&str] = &["DEFAULT", "ALL", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2"];
-/// Words for groups in which rustls has nothing, so that excluding them changes nothing.
+/// Words for groups that contain no suite of rustls. Excluding them changes nothing.
 const NONE_WORDS: &[&str] = &[
     "aNULL",
     "eNULL",
@@ -79,12 +79,12 @@ fn refused<T>(setting: &'static str, why: String) -> Result<T, Error> {
     Err(Error::Refused { setting, why })
 }
 
-/// The names in a list of suites, for a sentence.
+/// The names in a list of suites, for an error.
 fn names(suites: &[(&str, SupportedCipherSuite)]) -> String {
     suites.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(":")
 }
 
-/// The versions that `tls-protocols` allows; both if it is empty.
+/// The versions in `tls-protocols`; both if it is empty.
 pub(crate) fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>, Error> {
     let mut versions = Vec::new();
     for word in options.protocols.split_whitespace() {
@@ -106,7 +106,7 @@ pub(crate) fn versions(options: &Options) -> Result<Vec<&'static SupportedProtoc
     Ok(versions)
 }
 
-/// The suites that `tls-ciphersuites` and `tls-ciphers` allow for these versions, in their order; all if they are empty.
+/// The suites in `tls-ciphersuites` and `tls-ciphers` that these versions have, in this order; all if they are empty.
 pub(crate) fn suites(
     options: &Options,
     versions: &[&'static SupportedProtocolVersion],
@@ -134,7 +134,7 @@ fn suites_13(list: &str) -> Result<Vec<SupportedCipherSuite>, Error> {
     list.split(':').map(find).collect()
 }
 
-/// OpenSSL's list: names, groups, and what is taken out again by `!` or `-`.
+/// Parses OpenSSL's list: names, groups, and exclusions with `!` or `-`.
 fn suites_12(list: &str) -> Result<Vec<SupportedCipherSuite>, Error> {
     let all: Vec<_> = NAMES_12.iter().map(|(_, suite)| *suite).collect();
     if list.is_empty() {

@@ -1,11 +1,11 @@
-//! ACL LOG: what clients were not allowed to do.
+//! ACL LOG: shows what clients were denied.
 
 use command::{CommandResult, Shape, integer, keyword_is, oneof, subcommand_error, token};
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};
 use crate::denial_log::LogEntry;
 
-/// Entries that it shows unless told otherwise.
+/// How many entries it shows by default.
 const COUNT_DEFAULT: usize = 10;
 
 pub(super) const ACL_LOG: Entry = Entry {

@@ -1,4 +1,4 @@
-//! ACL: users, what they may do, and what was denied to them.
+//! ACL: users, their permissions, and the log of denials.
 
 mod log;
 mod users;
@@ -21,7 +21,7 @@ pub type Entry = command::Entry<Function>;
 /// What runs a command of this crate.
 type Run = command::Run<Function>;
 
-/// The family of ACL.
+/// `ACL` and its subcommands.
 pub const ENTRIES: &[Entry] = &[Entry {
     name: "acl",
     summary: "A container for Access List Control commands.",
@@ -47,18 +47,18 @@ pub const ENTRIES: &[Entry] = &[Entry {
     ..Entry::DEFAULT
 }];
 
-/// Bits of a password that ACL GENPASS makes unless told otherwise.
+/// How many bits ACL GENPASS draws by default.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
 impl Settings {
-    /// What rules are understood by.
+    /// The grammar of rules, from the settings.
     fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
         Grammar { table, all_channels: self.all_channels }
     }
 }
 
-/// What the subcommands have in common; some do without [`Admin`].
+/// What most subcommands have in common. Some do not need [`Admin`].
 const SUBCOMMAND: Entry = Entry {
     since: "6.0.0",
     group: Group::Server,

@@ -1,4 +1,4 @@
-//! The subcommands of ACL that make, change, show and try users.
+//! The subcommands of ACL that create, change, show and test users.
 
 use command::{CommandError, CommandResult, Secrets, Shape, string};
 use resp::Reply;

@@ -1,4 +1,4 @@
-//! Metrics that only Darter has, those of queues left out: threads, how commands came to their shards, snapshot, journal,
+//! Metrics that only Darter has, except those of queues: threads, how commands reach their shards, snapshot, journal,
 //! replicas, and HTTP itself.
 
 use observe::{EntryType, Facts, Persistence};
@@ -6,10 +6,10 @@ use observe::{EntryType, Facts, Persistence};
 use super::exposition::{Exposition, Kind};
 use crate::state::State;
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     let server = facts.server();
-    page.family("darter_info", Kind::Gauge, "Which server this is.");
+    page.family("darter_info", Kind::Gauge, "Version and driver of the server.");
     page.sample("darter_info", &[("version", server.darter_version), ("driver", server.driver)], 1.0);
     threads(page, facts, state);
     batons(page, facts);
@@ -23,7 +23,7 @@ pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
 fn threads(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     let threads = facts.observed().threads();
     page.single("darter_threads", Kind::Gauge, "Threads that serve clients.", threads.len() as f64);
-    page.single("darter_shards", Kind::Gauge, "Shards of the data.", facts.shards().len() as f64);
+    page.single("darter_shards", Kind::Gauge, "Shards of the keyspace.", facts.shards().len() as f64);
     let numbers: Vec<String> = (0..threads.len()).map(|number| number.to_string()).collect();
     let name = "darter_thread_commands_total";
     page.family(name, Kind::Counter, "Commands that ran on each thread.");
@@ -40,7 +40,7 @@ fn threads(page: &mut Exposition, facts: &dyn Facts, state: &State) {
 fn batons(page: &mut Exposition, facts: &dyn Facts) {
     let observed = facts.observed();
     let name = "darter_entries_total";
-    page.family(name, Kind::Counter, "Commands by how they reached their shards.");
+    page.family(name, Kind::Counter, "Commands, by how they reached their shards.");
     for (word, entry_type) in EntryType::NAMED {
         let count = observed.sum(|stats| &stats.entries[entry_type as usize]);
         page.sample(name, &[("type", word)], count as f64);
@@ -48,40 +48,45 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     for (name, help, count) in [
         (
             "darter_delegated_total",
-            "Commands that a thread ran for clients of another one.",
+            "Commands that a thread ran for clients of another thread.",
             observed.sum(|stats| &stats.delegated),
         ),
         (
             "darter_baton_retries_total",
-            "Transactions that could not take their shards at once.",
+            "Attempts of commands to enter several shards that failed because one was taken.",
             observed.sum(|stats| &stats.retries),
         ),
         (
             "darter_baton_lent_total",
-            "Shards that scripts lent to others while they waited.",
+            "Shards that waiting scripts lent to other scripts.",
             observed.sum(|stats| &stats.lent),
         ),
         (
             "darter_baton_kept_total",
-            "Turns that began with a shard kept, because its backlog was long.",
+            "Times that a thread kept a shard into its next turn because of its backlog.",
             observed.sum(|stats| &stats.kept),
         ),
     ] {
         page.single(name, Kind::Counter, help, count as f64);
     }
     let waiters = observed.over_shards(facts.shards(), |figures| &figures.waiters);
-    page.single("darter_waiters", Kind::Gauge, "Places in which clients wait for a key.", waiters as f64);
+    page.single(
+        "darter_waiters",
+        Kind::Gauge,
+        "Waiting clients, counted once for each key that they wait for.",
+        waiters as f64,
+    );
 }
 
 fn snapshot(page: &mut Exposition, persistence: &Persistence) {
     let saving = persistence.saving.unwrap_or_default();
     let loading = persistence.loading.unwrap_or_default();
     for (name, help, value) in [
-        ("darter_snapshot_keys_done", "Keys that the running snapshot has written.", saving.keys_done as f64),
-        ("darter_snapshot_keys", "Keys that the running snapshot will have in all.", saving.key_count as f64),
+        ("darter_snapshot_keys_done", "Keys written by the running snapshot.", saving.keys_done as f64),
+        ("darter_snapshot_keys", "Keys in the running snapshot in total.", saving.key_count as f64),
         (
             "darter_loading_ratio",
-            "The share of the data that is loaded; 0 if nothing is being loaded.",
+            "Fraction of the data loaded so far; 0 if nothing is being loaded.",
             loading.percent / 100.0,
         ),
     ] {
@@ -94,7 +99,7 @@ fn journal(page: &mut Exposition, persistence: &Persistence, state: &State) {
     page.single(
         "darter_journal_on",
         Kind::Gauge,
-        "1 if a journal is kept.",
+        "1 if the journal is on.",
         flag(persistence.journal.is_some()),
     );
     let is_stalled = state.source.is_stalled();
@@ -112,30 +117,35 @@ fn journal(page: &mut Exposition, persistence: &Persistence, state: &State) {
             "1 while the journal cannot be written.",
             flag(journal.has_failed),
         ),
-        ("darter_journal_size_bytes", Kind::Gauge, "The journal with its base.", journal.size_bytes as f64),
+        (
+            "darter_journal_size_bytes",
+            Kind::Gauge,
+            "Size of the journal, including its base.",
+            journal.size_bytes as f64,
+        ),
         (
             "darter_journal_pending_bytes",
             Kind::Gauge,
-            "Changes that are not written yet.",
+            "Bytes of changes that are not written to the journal yet.",
             journal.pending_bytes as f64,
         ),
         (
             "darter_journal_slices_behind",
             Kind::Gauge,
-            "Slices that are not durable yet.",
+            "Slices of the journal that are not durable yet.",
             journal.slice.saturating_sub(journal.durable_slice) as f64,
         ),
         ("darter_journal_commits_total", Kind::Counter, "Writes to the journal.", journal.write_count as f64),
         (
             "darter_journal_commit_seconds_total",
             Kind::Counter,
-            "How long those took in all.",
+            "Total duration of writes to the journal.",
             journal.write_us as f64 / 1e6,
         ),
         (
             "darter_journal_syncs_delayed_total",
             Kind::Counter,
-            "Syncs that took too long.",
+            "Syncs of the journal that took too long.",
             journal.syncs_delayed as f64,
         ),
     ] {
@@ -147,16 +157,20 @@ fn replication(page: &mut Exposition, facts: &dyn Facts) {
     let replication = facts.replication();
     let counted = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
     for (name, help, value) in [
-        ("darter_replication_offset_bytes", "Where the stream for replicas ends.", replication.offset as f64),
-        ("darter_replicas", "Replicas that are connected.", replication.replicas.len() as f64),
+        (
+            "darter_replication_offset_bytes",
+            "Offset at the end of the stream for replicas.",
+            replication.offset as f64,
+        ),
+        ("darter_replicas", "Connected replicas.", replication.replicas.len() as f64),
         (
             "darter_replicas_close",
-            "Replicas that follow closely, if min-replicas-to-write asks for some.",
+            "Replicas that count for min-replicas-to-write, if it is set.",
             counted(replication.close_count),
         ),
         (
             "darter_replicas_synced",
-            "Replicas for which replies may wait (repl-sync-replicas).",
+            "Replicas that count for repl-sync-replicas, if it is set.",
             counted(replication.synced_count),
         ),
     ] {
@@ -171,23 +185,27 @@ fn http(page: &mut Exposition, state: &State) {
     page.single(
         "darter_http_connections",
         Kind::Gauge,
-        "HTTP connections.",
+        "Open HTTP connections.",
         state.connections.count() as f64,
     );
     for (name, help, value) in [
         (
             "darter_http_rejected_connections_total",
-            "HTTP connections above http-connections-max.",
+            "HTTP connections refused because of http-connections-max.",
             &counts.rejected,
         ),
         (
             "darter_http_displaced_connections_total",
-            "Waiting HTTP connections that ended to make room for new ones.",
+            "Waiting HTTP connections closed in favour of new ones.",
             &state.connections.displaced,
         ),
         ("darter_http_requests_total", "HTTP requests.", &counts.requests),
-        ("darter_http_refused_total", "HTTP requests that were refused.", &counts.refused),
-        ("darter_http_throttled_total", "Passwords refused after too many wrong ones.", &counts.throttled),
+        ("darter_http_refused_total", "HTTP requests refused.", &counts.refused),
+        (
+            "darter_http_throttled_total",
+            "Passwords refused because too many were wrong before.",
+            &counts.throttled,
+        ),
     ] {
         page.single(name, Kind::Counter, help, value.get() as f64);
     }

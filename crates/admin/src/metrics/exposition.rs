@@ -1,20 +1,20 @@
 //! The text formats of metrics: Prometheus' own, version 0.0.4, and OpenMetrics 1.0.0.
 //!
-//! They differ in how a counter's family is called (OpenMetrics: without `_total`; a counter that has no such end is of unknown
-//! type there, as Go's client has it) and in the last line.
+//! They differ in the name of a counter's family (OpenMetrics: without `_total`; a counter without that suffix has the
+//! type unknown there, as in Go's client) and in the last line.
 
 use std::fmt::Write;
 
 use observe::Value;
 
-/// Which of them.
+/// The format of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
     Prometheus,
     OpenMetrics,
 }
 
-/// What the samples of a family are.
+/// The type of a family of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Counter,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Summary,
 }
 
-/// A page of metrics that is being written.
+/// Writes a page of metrics.
 #[derive(Debug)]
 pub(super) struct Exposition {
     format: Format,
@@ -31,7 +31,7 @@ pub(super) struct Exposition {
 }
 
 impl Format {
-    /// The one that an `Accept` header prefers.
+    /// The format that an `Accept` header prefers.
     pub(super) fn wanted(accept: &str) -> Format {
         let quality = |wanted: &[&str]| {
             let matching = accept.split(',').filter_map(|range| {
@@ -60,7 +60,7 @@ impl Exposition {
         Exposition { format, text: String::with_capacity(64 << 10) }
     }
 
-    /// Begins a family; its samples follow.
+    /// Begins a family. Its samples must follow.
     pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let (mut family, mut word) = (
             name,
@@ -99,7 +99,7 @@ impl Exposition {
         };
     }
 
-    /// A family of one sample.
+    /// A family with one sample.
     pub(super) fn single(&mut self, name: &str, kind: Kind, help: &str, value: f64) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
@@ -116,7 +116,7 @@ impl Exposition {
         }
     }
 
-    /// The whole page.
+    /// The complete page.
     pub(super) fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -125,7 +125,7 @@ impl Exposition {
     }
 }
 
-/// A figure of INFO as a number, as redis_exporter reads it; `None` if it is none.
+/// A figure of INFO as a number, in the way of redis_exporter; `None` if it is not one.
 pub(super) fn number(value: Value<'_>) -> Option<f64> {
     match value {
         Value::Number(number) => Some(number as f64),
@@ -139,8 +139,8 @@ pub(super) fn number(value: Value<'_>) -> Option<f64> {
     }
 }
 
-/// Bytes as the text of a label. Different bytes are different texts: a byte that belongs to no letter is `\xNN`, and so is
-/// a backslash before an `x`.
+/// Bytes as the text of a label. Different bytes give different texts: invalid UTF-8 is written `\xNN`, and so is a
+/// backslash before an `x`.
 pub(super) fn label_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,12 +1,12 @@
-//! `/metrics`: what Prometheus and its like scrape.
+//! `/metrics`: what Prometheus and similar systems scrape.
 //!
-//! Two families of names. `redis_…` are those of redis_exporter, with its labels and units, so that its dashboards and alerts
-//! go on without it (`redis.rs`). `darter_…` is what only Darter knows (`darter.rs`), first of all its queues (`queues.rs`), of
-//! which so many have labels of their own (`crate::labels`).
+//! There are two families of names. `redis_…` are those of redis_exporter, with its labels and units, so that its
+//! dashboards and alerts work without it (`redis.rs`). `darter_…` are Darter's own (`darter.rs`), above all those of
+//! queues (`queues.rs`), a limited number of which have labels (`crate::labels`).
 //!
-//! The text is written here (`exposition.rs`): the crate prometheus-client writes OpenMetrics only, wants `_total` behind
-//! each counter, which redis_exporter's names do not all have, and keeps metrics of its own, while all numbers are here
-//! already.
+//! The text is written here (`exposition.rs`). The crate prometheus-client writes OpenMetrics only, requires `_total`
+//! at the end of each counter's name, which not all of redis_exporter's names have, and keeps metrics of its own, while
+//! all numbers exist here already.
 
 mod darter;
 mod exposition;
@@ -20,7 +20,7 @@ use self::exposition::{Exposition, Format};
 use crate::reply::{self, Answer};
 use crate::state::State;
 
-/// All metrics, in the format that is asked for.
+/// All metrics, in the requested format.
 pub(crate) fn answer(state: &State, headers: &HeaderMap) -> Answer {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::wanted(accept);

@@ -7,7 +7,7 @@ use super::exposition::{Exposition, Kind, label_text};
 use crate::labels::Sum;
 use crate::state::State;
 
-/// The name under which queues without labels of their own are summed up.
+/// The name for all queues without labels of their own.
 const OTHER: &str = "other";
 
 /// The labels of a queue.
@@ -24,18 +24,22 @@ impl Labelled<'_> {
     }
 }
 
-/// Where all metrics of a queue come from: a name, what it is, and how it is read.
+/// A metric of queues: its name, its type, its help, and how it is read.
 type Figure = (&'static str, Kind, &'static str, fn(&Row) -> Option<f64>);
 
 const FIGURES: [Figure; 7] = [
-    ("darter_queue_depth", Kind::Gauge, "Elements that are in the queue.", |row| Some(row.depth as f64)),
+    ("darter_queue_depth", Kind::Gauge, "Elements in the queue.", |row| Some(row.depth as f64)),
     ("darter_queue_oldest_seconds", Kind::Gauge, "Age of the oldest element; 0 if there is none.", |row| {
         Some(row.oldest_ms.unwrap_or(0) as f64 / 1000.0)
     }),
-    ("darter_queue_pushed_total", Kind::Counter, "Elements that came.", |row| Some(row.pushed as f64)),
-    ("darter_queue_popped_total", Kind::Counter, "Elements that were taken.", |row| Some(row.popped as f64)),
-    ("darter_queue_waiters", Kind::Gauge, "Clients that wait for elements.", |row| Some(row.waiters as f64)),
-    ("darter_queue_paused", Kind::Gauge, "1 while QUEUE PAUSE holds the queue.", |row| {
+    ("darter_queue_pushed_total", Kind::Counter, "Elements added to the queue.", |row| {
+        Some(row.pushed as f64)
+    }),
+    ("darter_queue_popped_total", Kind::Counter, "Elements taken from the queue.", |row| {
+        Some(row.popped as f64)
+    }),
+    ("darter_queue_waiters", Kind::Gauge, "Clients waiting for elements.", |row| Some(row.waiters as f64)),
+    ("darter_queue_paused", Kind::Gauge, "1 while the queue is paused by QUEUE PAUSE.", |row| {
         Some(f64::from(u8::from(row.is_paused)))
     }),
     ("darter_queue_memory_bytes", Kind::Gauge, "Memory of the elements.", |row| {
@@ -43,7 +47,7 @@ const FIGURES: [Figure; 7] = [
     }),
 ];
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, state: &State) {
     let rows = state.source.queues();
     let places_max = state.source.settings().number(METRICS_QUEUES_MAX) as usize;
@@ -54,8 +58,8 @@ pub(super) fn write(page: &mut Exposition, state: &State) {
 
 fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &Sum) {
     let count = labelled.len() + rest.len();
-    page.single("darter_queues", Kind::Gauge, "Queues that are known.", count as f64);
-    let help = "Queues that are summed up as `other` (setting metrics-queues-max).";
+    page.single("darter_queues", Kind::Gauge, "Known queues.", count as f64);
+    let help = "Queues combined as `other` (setting metrics-queues-max).";
     page.single("darter_queues_other", Kind::Gauge, help, rest.len() as f64);
     let labelled: Vec<Labelled> = labelled
         .iter()
@@ -85,7 +89,7 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
     }
 }
 
-/// A figure of all queues without labels of their own: the oldest of them, else the sum.
+/// The value for all queues without labels of their own: of ages the greatest, of other figures the sum.
 fn of_other(name: &str, rest: &[&Row], other: &Sum, read: fn(&Row) -> Option<f64>) -> f64 {
     let values = rest.iter().filter_map(|row| read(row));
     match name {

@@ -1,7 +1,7 @@
-//! The metrics of redis_exporter, by its names: what INFO says, and what the exporter asks for besides.
+//! The metrics of redis_exporter, under its names: the figures of INFO, and what the exporter collects in addition.
 //!
-//! A figure of INFO is read under the name that it has there (`observe::figures`), so that both are always equal. Those about
-//! the exporter itself are answered as it answers when all is well, because alerts look at them.
+//! A figure of INFO is read under the name that it has there (`observe::figures`), so that both are always equal.
+//! Figures about the exporter itself have the values of a healthy exporter, because alerts use them.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use settings::{MAXCLIENTS, Settings};
 use super::exposition::{Exposition, Kind, number};
 use crate::state::State;
 
-/// What the exporter calls a figure of INFO.
+/// The exporter's name for a figure of INFO.
 struct Name {
     info: &'static str,
     metric: &'static str,
@@ -27,7 +27,7 @@ const fn counter(info: &'static str, metric: &'static str) -> Name {
     Name { info, metric, kind: Kind::Counter }
 }
 
-/// The sections of INFO that have them.
+/// The sections of INFO that contain them.
 const SECTIONS: [&str; 7] = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU"];
 
 const NAMES: &[Name] = &[
@@ -184,7 +184,7 @@ const NAMES: &[Name] = &[
     counter("used_cpu_user_main_thread", "redis_cpu_user_main_thread_seconds_total"),
 ];
 
-/// Writes them.
+/// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     let settings = state.source.settings();
     exporter(page, state);
@@ -199,19 +199,24 @@ pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     configuration(page, settings, facts);
 }
 
-/// What the exporter says of itself.
+/// Metrics of the exporter about itself.
 fn exporter(page: &mut Exposition, state: &State) {
     let counts = &state.counts;
     let [all_seconds, last_seconds] = counts.scrape_seconds.get();
-    page.single("redis_up", Kind::Gauge, "The server answers.", 1.0);
-    page.family("redis_exporter_last_scrape_error", Kind::Gauge, "The last scrape had an error.");
+    page.single("redis_up", Kind::Gauge, "1: the server answers.", 1.0);
+    page.family("redis_exporter_last_scrape_error", Kind::Gauge, "1 if the last scrape failed; always 0.");
     page.sample("redis_exporter_last_scrape_error", &[("err", "")], 0.0);
     for (name, kind, help, value) in [
-        ("redis_exporter_last_scrape_connect_time_seconds", Kind::Gauge, "Nothing is connected to.", 0.0),
+        (
+            "redis_exporter_last_scrape_connect_time_seconds",
+            Kind::Gauge,
+            "Always 0: the metrics come from the server itself.",
+            0.0,
+        ),
         (
             "redis_exporter_last_scrape_duration_seconds",
             Kind::Gauge,
-            "How long the last scrape took.",
+            "Duration of the last scrape.",
             last_seconds,
         ),
         (
@@ -220,16 +225,30 @@ fn exporter(page: &mut Exposition, state: &State) {
             "Scrapes before this one.",
             counts.scrapes.get() as f64,
         ),
-        ("redis_target_scrape_request_errors_total", Kind::Counter, "There is no other target.", 0.0),
-        ("redis_last_key_groups_scrape_duration_milliseconds", Kind::Gauge, "Keys are not grouped.", 0.0),
+        (
+            "redis_target_scrape_request_errors_total",
+            Kind::Counter,
+            "Always 0: there is no other target.",
+            0.0,
+        ),
+        (
+            "redis_last_key_groups_scrape_duration_milliseconds",
+            Kind::Gauge,
+            "Always 0: keys are not grouped.",
+            0.0,
+        ),
     ] {
         page.single(name, kind, help, value);
     }
     let name = "redis_exporter_scrape_duration_seconds";
-    page.family(name, Kind::Summary, "How long scrapes took.");
+    page.family(name, Kind::Summary, "Durations of scrapes.");
     page.sample("redis_exporter_scrape_duration_seconds_sum", &[], all_seconds);
     page.sample("redis_exporter_scrape_duration_seconds_count", &[], counts.scrapes.get() as f64);
-    page.family("redis_exporter_build_info", Kind::Gauge, "Metrics come from the server itself.");
+    page.family(
+        "redis_exporter_build_info",
+        Kind::Gauge,
+        "Version of the server, which provides the metrics itself.",
+    );
     let facts = state.source.facts();
     let labels = [("version", facts.server().darter_version), ("commit_sha", facts.server().git_sha)];
     page.sample("redis_exporter_build_info", &labels, 1.0);
@@ -251,11 +270,16 @@ fn info(page: &mut Exposition, facts: &dyn Facts) {
     });
 }
 
-/// Which instance it is.
+/// Information that identifies the instance.
 fn instance(page: &mut Exposition, facts: &dyn Facts) {
     let (server, replication, memory) = (facts.server(), facts.replication(), facts.memory());
     let started_s = (server.now_us / 1_000_000).saturating_sub(server.uptime_seconds);
-    page.single("redis_start_time_seconds", Kind::Gauge, "When it started, since 1970.", started_s as f64);
+    page.single(
+        "redis_start_time_seconds",
+        Kind::Gauge,
+        "Time of the start, in seconds since 1970.",
+        started_s as f64,
+    );
     let is_cluster = f64::from(u8::from(server.is_cluster));
     page.single("redis_cluster_enabled", Kind::Gauge, "cluster_enabled of INFO.", is_cluster);
     let (port, process_id) = (server.port.to_string(), std::process::id().to_string());
@@ -293,7 +317,7 @@ fn databases(page: &mut Exposition, facts: &dyn Facts) {
     for (index, name, help) in [
         (0, "redis_db_keys", "Keys of each database."),
         (1, "redis_db_keys_expiring", "Keys of each database that expire."),
-        (2, "redis_db_avg_ttl_seconds", "How long those have left, on average."),
+        (2, "redis_db_avg_ttl_seconds", "Average time to live of the expiring keys of each database."),
     ] {
         page.family(name, Kind::Gauge, help);
         for (db, figures) in &databases {
@@ -326,9 +350,9 @@ fn commands(page: &mut Exposition, facts: &dyn Facts) {
     }
     for (index, name, help, scale) in [
         (0, "redis_commands_total", "Calls of each command.", 1.0),
-        (1, "redis_commands_duration_seconds_total", "How long those took in all.", 1e6),
-        (2, "redis_commands_rejected_calls_total", "Calls that were refused before they ran.", 1.0),
-        (3, "redis_commands_failed_calls_total", "Calls that answered an error.", 1.0),
+        (1, "redis_commands_duration_seconds_total", "Total duration of the calls of each command.", 1e6),
+        (2, "redis_commands_rejected_calls_total", "Calls of each command refused before they ran.", 1.0),
+        (3, "redis_commands_failed_calls_total", "Calls of each command that ended with an error.", 1.0),
     ] {
         page.family(name, Kind::Counter, help);
         called.iter().for_each(|(command, sums)| page.sample(name, &[("cmd", command)], sums[index] / scale));
@@ -357,7 +381,7 @@ fn commands(page: &mut Exposition, facts: &dyn Facts) {
     }
 }
 
-/// Error replies by their first word.
+/// Error replies by code.
 fn errors(page: &mut Exposition, facts: &dyn Facts) {
     page.family("redis_errors_total", Kind::Counter, "Error replies by their first word.");
     for (code, count) in facts.observed().errors() {
@@ -365,14 +389,18 @@ fn errors(page: &mut Exposition, facts: &dyn Facts) {
     }
 }
 
-/// What the latency monitor noted last.
+/// The last samples of the latency monitor.
 fn latencies(page: &mut Exposition, facts: &dyn Facts) {
     let spikes = facts.observed().latency_spikes();
-    page.family("redis_latency_spike_last", Kind::Gauge, "When an event was slow last.");
+    page.family(
+        "redis_latency_spike_last",
+        Kind::Gauge,
+        "Time of the last slow event of each kind, in seconds since 1970.",
+    );
     for (event, unix_s, _) in &spikes {
         page.sample("redis_latency_spike_last", &[("event_name", event)], *unix_s as f64);
     }
-    page.family("redis_latency_spike_duration_seconds", Kind::Gauge, "How long it took then.");
+    page.family("redis_latency_spike_duration_seconds", Kind::Gauge, "Duration of that event.");
     for (event, _, ms) in &spikes {
         page.sample("redis_latency_spike_duration_seconds", &[("event_name", event)], *ms as f64 / 1000.0);
     }
@@ -383,11 +411,11 @@ fn slow_log(page: &mut Exposition, facts: &dyn Facts) {
     let (id, us) = newest.unwrap_or_default();
     page.single("redis_slowlog_length", Kind::Gauge, "Commands in the slow log.", length as f64);
     page.single("redis_slowlog_last_id", Kind::Gauge, "The number of the last slow command.", id as f64);
-    let help = "How long the last slow command took.";
+    let help = "Duration of the last slow command.";
     page.single("redis_last_slow_execution_duration_seconds", Kind::Gauge, help, us as f64 / 1e6);
 }
 
-/// The replicas, and the primary that is followed.
+/// The replicas and the primary.
 fn replicas(page: &mut Exposition, facts: &dyn Facts) {
     let replication = facts.replication();
     let fields = |line: &str, name: &str| -> String {
@@ -395,8 +423,8 @@ fn replicas(page: &mut Exposition, facts: &dyn Facts) {
         fields.filter(|(known, _)| *known == name).map(|(_, value)| value.to_owned()).collect()
     };
     for (name, field, help) in [
-        ("redis_connected_slave_offset_bytes", "offset", "How far each replica is."),
-        ("redis_connected_slave_lag_seconds", "lag", "Since when nothing was heard of each replica."),
+        ("redis_connected_slave_offset_bytes", "offset", "Offset that each replica has acknowledged."),
+        ("redis_connected_slave_lag_seconds", "lag", "Seconds since each replica was last heard from."),
     ] {
         page.family(name, Kind::Gauge, help);
         for line in &replication.replicas {
@@ -412,16 +440,24 @@ fn replicas(page: &mut Exposition, facts: &dyn Facts) {
     for (name, help, value) in [
         (
             "redis_master_link_up",
-            "1 while the stream of the primary flows.",
+            "1 while the link to the primary is up.",
             f64::from(u8::from(followed.is_up)),
         ),
-        ("redis_master_last_io_seconds_ago", "Since when nothing came from the primary.", silent_s),
+        (
+            "redis_master_last_io_seconds_ago",
+            "Seconds since the primary last sent something; -1 if the link is down.",
+            silent_s,
+        ),
         (
             "redis_master_sync_in_progress",
-            "1 while a snapshot is received.",
+            "1 while a snapshot is being received.",
             f64::from(u8::from(followed.snapshot.is_some())),
         ),
-        ("redis_slave_repl_offset", "How much of the stream is applied.", followed.offset as f64),
+        (
+            "redis_slave_repl_offset",
+            "Offset up to which the stream has been applied.",
+            followed.offset as f64,
+        ),
     ] {
         page.family(name, Kind::Gauge, help);
         page.sample(name, &labels, value);
@@ -432,7 +468,7 @@ fn replicas(page: &mut Exposition, facts: &dyn Facts) {
     page.sample("redis_slave_info", &labels, 1.0);
 }
 
-/// Settings that the exporter shows.
+/// Settings that the exporter shows as metrics.
 fn configuration(page: &mut Exposition, settings: &Settings, facts: &dyn Facts) {
     for (name, value) in [
         ("redis_config_maxclients", settings.number(MAXCLIENTS) as f64),

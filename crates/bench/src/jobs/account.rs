@@ -1,4 +1,4 @@
-//! Where every job went: two bits for each, set by whichever thread learns of it.
+//! What became of every job: two bits for each, set by any thread that learns of it.
 //!
 //! A job is *pushed* when the server has acknowledged it, and *fetched* when a worker got it. One that was pushed and is
 //! neither fetched nor still in a queue is lost; one that is fetched twice is a duplicate. A job whose push was never

@@ -1,4 +1,4 @@
-//! Dates, as they stand in the names of statistics.
+//! Dates, in the form that the names of statistics contain.
 
 /// A minute of universal time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

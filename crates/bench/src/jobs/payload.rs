@@ -1,4 +1,4 @@
-//! A job as Sidekiq writes it, with its number and, where it matters, when it was due among its arguments.
+//! A job as Sidekiq writes it; its arguments contain its number and, if needed, when it was due.
 
 use std::io::Write;
 use std::sync::LazyLock;

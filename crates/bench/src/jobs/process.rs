@@ -1,5 +1,5 @@
-//! What a Sidekiq process says beside its workers: heartbeats with statistics, the poller of scheduled jobs, and
-//! the look at the queue's length by which Sidekiq's own benchmark sees that it has finished.
+//! What a Sidekiq process sends in addition to its workers' requests: heartbeats with statistics, the poller of
+//! scheduled jobs, and the check of the queue's length by which Sidekiq's own benchmark sees that it has finished.
 //!
 //! A process has one connection for these, and a list of round trips that are due.
 

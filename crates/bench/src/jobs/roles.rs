@@ -1,4 +1,4 @@
-//! Who pushes, who fetches: the clients of one generator thread.
+//! The clients of one generator thread: which of them push, and which fetch.
 
 use std::ops::Range;
 use std::sync::Arc;

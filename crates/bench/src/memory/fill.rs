@@ -1,4 +1,4 @@
-//! Fills a server with keys, with a backlog of jobs or with collections, and takes them away again.
+//! Fills a server with keys, a backlog of jobs or collections, and empties it again.
 
 use std::io;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! `memory` and `snapshot`: what data cost, and what saving them costs.
 //!
-//! `memory` fills a server, and empties it again. `snapshot` fills it, writes at a fixed rate, and has it save meanwhile.
-//! Both look at the memory of all the server's processes the while: a server that forks to save has two.
+//! `memory` fills a server, and empties it again. `snapshot` fills it, writes at a fixed rate, and makes it save
+//! meanwhile. Both observe the memory of all the server's processes throughout: a server that forks to save has two.
 
 mod fill;
 mod snapshot;

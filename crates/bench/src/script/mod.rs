@@ -1,4 +1,4 @@
-//! `script`: job systems that live in Lua.
+//! `script`: job systems implemented in Lua.
 
 mod bullmq;
 mod poller;

@@ -1,4 +1,4 @@
-//! Sidekiq's poller at work: a job is scheduled, a script takes it when it is due, and it goes into its queue.
+//! Sidekiq's poller: a job is scheduled, a script takes it when it is due, and it goes into its queue.
 
 use proactor::Clock;
 

@@ -1,6 +1,6 @@
-//! One command that changes a client's keys: as a request, and as what it does to the model.
+//! One command that changes a client's keys: as a request, and as a change of the model.
 //!
-//! Only commands whose effect the client can foretell: none that draws, and none that reads a clock.
+//! Only commands whose effect the client can predict: none that chooses randomly, and none that reads a clock.
 
 use super::model::{Body, Bytes, Contents, Model, change};
 

@@ -1,4 +1,4 @@
-//! Everything that a server holds.
+//! Everything that a server contains.
 
 use std::collections::BTreeMap;
 use std::io;

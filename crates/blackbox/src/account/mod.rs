@@ -1,19 +1,20 @@
-//! An account of what a server has acknowledged, and whether a crash has left it.
+//! An account of what a server has acknowledged, and whether it survived a crash.
 //!
 //! ```text
 //! clients ──▶ what they sent and heard, with moments ──▶ Account ──▶ check(found, crash) ──▶ complaints
 //!                              server started again ──▶ Found ──┘
 //! ```
 //!
-//! Checked is, for a crash at a moment and a promise up to another (`Crash`):
+//! For a crash at one moment, and a promise that covers everything up to another (`Crash`), it checks that:
 //! - *nothing promised is lost*: what was acknowledged up to then is there;
 //! - *nothing is torn*: a transaction, a script or a command is there as a whole or not at all;
-//! - *nothing is invented*: nothing is there that had not been sent;
-//! - *what is there is a prefix in real time*: if a step is there, so is each that had been acknowledged before that one was
-//!   sent, whoever sent them. It holds for every policy, also for what may be lost;
-//! - what was read of counters, or heard in a message, is not taken back, and a queue's element is in one place ([`queue`]).
+//! - *nothing is invented*: nothing is there that was not sent;
+//! - *what is there is a prefix in real time*: if a step is there, so is each step that had been acknowledged before
+//!   that one was sent, by any client. This holds for every policy, also for what may be lost;
+//! - what was read from counters, or received in a message, is not taken back, and an element of a queue is in one
+//!   place ([`queue`]).
 //!
-//! Not here: who sends (`crate::crash`), and how a server comes to crash.
+//! Not here: who sends (`crate::crash`), and how a server is made to crash.
 
 mod deed;
 mod found;

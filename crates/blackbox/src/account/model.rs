@@ -1,4 +1,4 @@
-//! What one client's keys hold, as far as the client knows: a small model of the server's data.
+//! The contents of one client's keys, as far as the client knows: a small model of the server's data.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,7 +1,7 @@
-//! One order for what happens on several threads: who sends, who hears, who writes to the disk.
+//! One order for events on several threads: sending, receiving, writing to the disk.
 //!
-//! A moment is a number of nanoseconds since the timeline began that nothing else has. If one thing happened before another,
-//! by a message between them or on one thread, its moment is smaller.
+//! A moment is a unique number of nanoseconds since the timeline began. If one event happened before another, by a
+//! message between them or on one thread, its moment is smaller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

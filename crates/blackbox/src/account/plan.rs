@@ -1,4 +1,4 @@
-//! What a client does next: random changes of its own keys, each of which happens as a whole or not at all.
+//! The next step of a client: random changes of its own keys, which happen as a whole or not at all.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};

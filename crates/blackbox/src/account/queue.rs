@@ -1,11 +1,12 @@
-//! The account of two queues and of everybody who works on them.
+//! The account of two queues and of all clients that work on them.
 //!
-//! * `q:l0`: producers push, often to a pop that waits; consumers pop with `BRPOP`. An element whose pop was under way when the
-//!   server died may be gone: it was delivered to somebody who was not told. There is at most one for each such pop.
-//! * `q:l1`: consumers move elements to a list of their own (`BLMOVE`) and remove them there when they are done. Nothing
-//!   that was pushed may be gone before somebody asked to remove it.
+//! * `q:l0`: producers push, often to a pop that waits; consumers pop with `BRPOP`. An element whose pop was in
+//!   progress when the server died may be gone: it was delivered, but its taker was not told. There is at most one such
+//!   element for each such pop.
+//! * `q:l1`: consumers move elements to a list of their own (`BLMOVE`) and remove them there when they are done. No
+//!   element that was pushed may be gone before a client asked to remove it.
 //!
-//! Nowhere is an element twice, or again once its taker was told, or one that nobody has pushed.
+//! No element may be there twice, or again after its taker was told, or without having been pushed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

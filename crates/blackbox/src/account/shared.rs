@@ -1,7 +1,7 @@
-//! Counters that several clients raise, and what clients have read.
+//! Counters that several clients increment, and what clients have read.
 //!
-//! A counter only grows. So it must be at least what any acknowledged `INCR` made of it, and at least what any `GET` has
-//! shown or a message has said: in `appendfsync always` nobody sees what a crash can take back.
+//! A counter only grows. So after a crash it must be at least the result of any acknowledged `INCR`, and at least what
+//! any `GET` or message has shown: with `appendfsync always` nobody sees what a crash can take back.
 
 use super::found::Found;
 use super::moment::{Crash, Moment, Span};

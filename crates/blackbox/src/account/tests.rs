@@ -1,4 +1,4 @@
-//! What the account must see: each thing that a server can do wrong, made by hand.
+//! Tests of the account: it must notice each mistake that a server can make, made by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

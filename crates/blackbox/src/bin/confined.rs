@@ -6,10 +6,11 @@
 //!                                      ─▶ confined --filter UNIT … ─▶ system calls ─▶ PROGRAM
 //! ```
 //!
-//! What the unit forbids ends the process at once (systemd answers with an error): so a test that passes has shown that the server does
-//! not try. systemd itself is not needed, only its list of system calls (`systemd-analyze syscall-filter`).
+//! A forbidden call ends the process at once (systemd returns an error instead), so a test that passes has shown that
+//! the server does not even try. systemd itself is not needed, only its list of system calls (`systemd-analyze
+//! syscall-filter`).
 //!
-//! Not here: control groups, devices, and what of `/proc` is seen.
+//! Not here: control groups, devices, and which part of `/proc` is visible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,5 @@
-//! `make crash`: kills a server for minutes and checks each time what it has kept. [`blackbox::crash`] says how.
+//! `make crash`: kills a server repeatedly for minutes, and checks each time what it has kept. [`blackbox::crash`] says
+//! how.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! `make power-failure`: records a server and lets the power fail at thousands of moments of that run. [`blackbox::crash`] says how.
+//! `make power-failure`: records a server, and simulates power failures at thousands of moments of that run.
+//! [`blackbox::crash`] says how.
 
 #![forbid(unsafe_code)]
 

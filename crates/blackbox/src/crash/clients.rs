@@ -1,7 +1,7 @@
-//! Clients that work on a server until it dies or they are told to stop, and write down what they sent and heard.
+//! Clients that work on a server until it dies or they are told to stop, and record what they sent and received.
 //!
-//! A client that gets an error reply, or none in time, has found a fault by itself. One whose connection ends has not: that is
-//! what a crash looks like.
+//! A client that gets an error reply, or no reply in time, has found a fault. One whose connection ends has not: that
+//! is what a crash looks like.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Kills a server again and again, and looks each time whether it has kept what it promised.
+//! Kills a server again and again, and checks each time whether it has kept what it promised.
 //!
 //! ```text
 //! start ─▶ clients work ─▶ (BGREWRITEAOF) ─▶ kill -9 ─▶ (start ─▶ kill -9 while it recovers)* ─▶ start ─▶ read all ─▶ check
@@ -6,9 +6,9 @@
 //!             └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The server is any that reads redis-server's options. It keeps one folder over all its lives. When it has been killed is
-//! drawn from the seed; what then happens on which thread is not, so a seed gives the same clients and the same pauses, and
-//! not the same run.
+//! The server may be any that accepts redis-server's options. It keeps one folder throughout. The seed decides when it
+//! is killed; it does not decide what then happens on which thread. So a seed gives the same clients and the same
+//! pauses, but not the same run.
 
 mod clients;
 mod power;

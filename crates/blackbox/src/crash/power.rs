@@ -1,7 +1,8 @@
-//! Power failures, thousands from one run.
+//! Simulates thousands of power failures in one run.
 //!
-//! The server is recorded while clients work on it (`powerlog`), then for each of many moments a folder is made that a power failure
-//! might have left then, and a server is started on it that must hold what had been acknowledged by that moment.
+//! The server is recorded while clients work on it (`powerlog`). Then, for each of many moments, a folder is created
+//! that a power failure might have left, and a server is started on it that must contain what had been acknowledged by
+//! that moment.
 
 use std::fs::{self, File};
 use std::io;

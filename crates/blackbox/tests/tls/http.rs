@@ -124,7 +124,7 @@ fn a_certificate_may_name_the_http_user() {
     assert_eq!(status("/metrics", &nobody, ""), 401);
     // A password says more than the certificate: "default:secret".
     assert_eq!(status("/queues.json", &alice, "Authorization: Basic ZGVmYXVsdDpzZWNyZXQ=\r\n"), 200);
-    assert!(site.secured.server.log_end().contains("there is no user 'nobody', whom the certificate of"));
+    assert!(site.secured.server.log_end().contains("names user 'nobody', who does not exist"));
     // A user who is gone does not go on, on connections that are open either.
     let mut open = site.connect(Some(&alice));
     scrape_twice(&mut open);

@@ -1,9 +1,11 @@
-//! Saying what changed: to those who watch the key or cache it, to those who asked for events, and as an effect.
+//! Announces changes: to clients that watch or cache the key, to subscribers of keyspace events, and as an effect.
 //!
-//! One call says all three, so that none can be forgotten: [`Store::changed`], or [`Store::changed_with`] if the effect takes
-//! some building. What a change brings with it (another key, a further event) is said beside it, without an effect of its own.
+//! One call does all three, so that none can be forgotten: [`Store::changed`], or [`Store::changed_with`] if the effect
+//! has to be built. Consequences of a change (another key, a further event) are announced separately, without an
+//! effect.
 //!
-//! What a [`Change`] says is known where it is said: these calls are inlined everywhere, so that nothing is left to be asked.
+//! Each [`Change`] is a constant at the call. These functions are always inlined, so that nothing is tested at run
+//! time.
 
 use crate::change::Change;
 use crate::task::Post;
@@ -14,7 +16,7 @@ use shard::ShardId;
 use super::Store;
 
 impl Store<'_, '_> {
-    /// Says that `key` was changed, and that running `effect` does the same to another store.
+    /// Announces a change of `key`. Running `effect` makes the same change in another store.
     #[inline(always)]
     pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
         tell(self, key, change);
@@ -23,8 +25,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The same with effects that take some building: `state` states them ([`Store::effect`]), and is called only if somebody
-    /// records them.
+    /// The same for effects that have to be built: `state` records them ([`Store::effect`]), and is called only if
+    /// effects are recorded.
     #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
         tell(self, key, change);
@@ -34,7 +36,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
+    /// Announces a change of `key` whose effect another call records, or that needs none.
     #[inline(always)]
     pub fn also_changed(&mut self, key: &[u8], change: Change) {
         tell(self, key, change);
@@ -60,7 +62,7 @@ impl Store<'_, '_> {
         shard
     }
 
-    /// Says that whole databases are gone, as far as they lie on the entered shards.
+    /// Announces that whole databases are gone, as far as they were on the entered shards.
     pub fn flushed(&mut self) {
         for id in self.entered() {
             self.tx.hold.shard_mut(id).tracking.clear_keys();
@@ -68,7 +70,7 @@ impl Store<'_, '_> {
         self.tx.posts.push(Post::Flushed);
     }
 
-    /// Publishes a further event of a change, if its class is asked for.
+    /// Publishes a further event of a change, if events of this class are enabled.
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.tx.config.notify & class as u32 != 0 {
@@ -76,7 +78,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Whether effects are recorded: spares building one.
+    /// Whether effects are recorded: if not, they need not be built.
     #[inline]
     pub fn records_effects(&self) -> bool {
         self.tx.record.is_on()
@@ -89,7 +91,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// States the effect of a change that is of no key: of everything in the entered shards, or of what all shards share.
+    /// Records the effect of a change that belongs to no key: to everything in the entered shards, or to what all
+    /// shards share.
     pub fn effect_everywhere(&mut self, args: &[&[u8]]) {
         for id in self.entered() {
             self.tx.hold.shard_mut(id).is_written = true;
@@ -97,7 +100,7 @@ impl Store<'_, '_> {
         self.effect(args);
     }
 
-    /// States an effect: the command that does to another store what was done to this one. For [`Store::changed_with`].
+    /// Records an effect: the command that makes this change in another store. For [`Store::changed_with`].
     #[inline]
     pub fn effect(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() && !self.tx.is_silent {
@@ -107,7 +110,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// States a command that changes no data: replicas run it, too. Nobody's reply waits for it, and whoever reads the journal passes over it.
+    /// Records a command that changes no data, for replicas to run. No reply waits for it, and replaying a journal
+    /// skips it.
     pub fn tell_replicas(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() && !self.tx.is_silent {
             self.tx.state(NO_DB, args);
@@ -115,7 +119,7 @@ impl Store<'_, '_> {
     }
 }
 
-/// Says it to everybody but those who record effects.
+/// Announces a change without an effect.
 #[inline(always)]
 pub(super) fn tell(store: &mut Store<'_, '_>, key: &[u8], change: Change) {
     if change.is_told {
@@ -128,7 +132,7 @@ pub(super) fn tell(store: &mut Store<'_, '_>, key: &[u8], change: Change) {
     }
 }
 
-/// Tells those who watch `key` or have it in a cache.
+/// Tells the clients that watch or cache `key`.
 #[cold]
 fn tell_watchers(store: &mut Store<'_, '_>, key: &[u8]) {
     let ((id, hash), db) = (store.locate(key), store.client.db);
@@ -143,7 +147,7 @@ fn tell_watchers(store: &mut Store<'_, '_>, key: &[u8]) {
     }
 }
 
-/// States the effect of a change of `key`. Out of line, so that nothing is prepared for it where nothing is recorded.
+/// Records the effect of a change of `key`. Out of line, so that it costs nothing where effects are not recorded.
 #[cold]
 #[inline(never)]
 fn effect_of(store: &mut Store<'_, '_>, key: &[u8], effect: &[&[u8]]) {
@@ -151,14 +155,14 @@ fn effect_of(store: &mut Store<'_, '_>, key: &[u8], effect: &[&[u8]]) {
     store.effect(effect);
 }
 
-/// Notes that what is recorded tells of a change of `key`: who reads in its shard waits until that is durable.
+/// Notes that a change of `key` is recorded: whoever reads in its shard waits until that is durable.
 #[cold]
 pub(super) fn note_written(store: &mut Store<'_, '_>, key: &[u8]) {
     let id = store.entered_shard(key);
     store.tx.hold.shard_mut(id).is_written = true;
 }
 
-/// States what time did, of which no script can be silent. It is no reason to wait: time does it again.
+/// Records an expiry, which no script can keep from being recorded. No reply waits for it: time would do it again.
 #[inline]
 pub(super) fn effect_of_time(store: &mut Store<'_, '_>, args: &[&[u8]]) {
     if store.tx.record.is_on() {

@@ -1,5 +1,5 @@
-//! Where a key lies, and what it holds. A command that reads counts a hit or a miss and touches the access clock; one that only looks does
-//! neither, and may borrow several values at once.
+//! Finds keys and their values. Reading counts a hit or a miss and updates the access clock. Peeking does neither, and
+//! may borrow several values at once.
 
 use ds::random::Random;
 use keyspace::access;
@@ -23,7 +23,7 @@ impl Store<'_, '_> {
         self.tx.hold.shards().placement().locate(key)
     }
 
-    /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.
+    /// The shard of `key`, which was looked up before: if only one shard is entered, this need not hash the key again.
     #[inline]
     pub(super) fn entered_shard(&self, key: &[u8]) -> ShardId {
         match self.tx.hold.entered() {
@@ -32,7 +32,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
+    /// The value of `key` for a reading command: counts a hit or a miss, and updates the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
         self.read_record(key).map(RecordRef::value)
@@ -78,7 +78,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The live record of `key`, without counting or touching: several may be borrowed at once.
+    /// The live record of `key`, without counting or updating the clock: several may be borrowed at once.
     #[inline]
     pub fn peek(&self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
@@ -86,7 +86,7 @@ impl Store<'_, '_> {
         (!record.expired(self.tx.now) || self.tx.due() == Due::Keep).then_some(record)
     }
 
-    /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
+    /// The value of `key` as a `T`, without counting or updating the clock: several may be borrowed at once.
     pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.peek(key) {
             None => Ok(None),
@@ -114,7 +114,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The record of `key`, its value to be changed.
+    /// The record of `key`, to change its value.
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<RecordMut<'_>> {
         let (id, hash) = self.locate(key);
@@ -128,8 +128,8 @@ impl Store<'_, '_> {
         Some(record)
     }
 
-    /// The value of `key` as a `T` to be changed, created empty if there is none: the caller must put something
-    /// in.
+    /// The value of `key` as a `T` to be changed. It is created empty if it does not exist; the caller must then add
+    /// something.
     #[inline]
     pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
         let (id, hash) = self.locate(key);
@@ -158,21 +158,22 @@ impl Store<'_, '_> {
     }
 }
 
-/// Deletes what is at `key` if it has expired, or fields of it that have. True if it has expired and stays, hidden.
+/// Deletes the key if it has expired, or its fields that have. True if the key has expired but stays, hidden.
 #[inline(always)]
 #[must_use]
 fn expire_if_due(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) -> bool {
     has_volatile(store, id) && meet(store, id, hash, key, false)
 }
 
-/// The same before `key` is written. Also on a replica, if its clients may write: what they write is seen.
+/// The same before `key` is written. A replica whose clients may write also deletes, so that their writes are visible.
 #[inline(always)]
 pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) {
     let is_hidden = has_volatile(store, id) && meet(store, id, hash, key, true);
     debug_assert!(!is_hidden, "nothing is written where it is hidden");
 }
 
-/// Whether anything in the database can expire. Inlined always: where nothing can, a look-up costs two loads for it, and no call.
+/// Whether anything in the database can expire. Always inlined: where nothing can, this costs a look-up two loads and
+/// no call.
 #[inline(always)]
 fn has_volatile(store: &Store<'_, '_>, id: ShardId) -> bool {
     let data = &store.tx.hold.shard(id).dbs[store.client.db as usize];
@@ -209,7 +210,7 @@ fn meet_due(store: &mut Store<'_, '_>, key: &[u8], is_over: bool, writes: bool) 
     false
 }
 
-/// The access word of a record after one more use.
+/// The access word of a record after another use.
 #[inline]
 pub(super) fn word_after_use(access: u32, config: &Config, now: UnixMs, random: &mut Random) -> u32 {
     match config.lfu {
@@ -218,7 +219,7 @@ pub(super) fn word_after_use(access: u32, config: &Config, now: UnixMs, random: 
     }
 }
 
-/// Notes a use of a record.
+/// Records a use.
 #[inline]
 pub(super) fn note_access(record: &mut RecordMut, config: &Config, now: UnixMs, random: &mut Random) {
     let word = word_after_use(record.lend().access(), config, now, random);

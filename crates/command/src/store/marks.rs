@@ -1,4 +1,4 @@
-//! What clients of memcached's protocol attach to an item: flags, and a number for each version of its value.
+//! What memcached's protocol attaches to an item: flags, and a unique number for each version of its value.
 
 use keyspace::{Marks, RecordRef};
 
@@ -6,7 +6,7 @@ use super::Store;
 use super::changes::note_written;
 
 impl Store<'_, '_> {
-    /// Marks the item at `key`, if there is one, with its effect.
+    /// Marks the item at `key`, if it exists, and records the effect.
     pub fn mark(&mut self, key: &[u8], marks: Marks) {
         self.set_marks(key, marks);
         self.effect_with(|store| {
@@ -15,15 +15,15 @@ impl Store<'_, '_> {
         });
     }
 
-    /// States the marks of the item at `key`, if it has some: after an effect that sets its value as Redis does, which knows
-    /// none.
+    /// Records the marks of the item at `key`, if it has any. To be called after an effect that sets its value by a
+    /// command of Redis, which has no marks.
     pub fn effect_of_marks(&mut self, key: &[u8]) {
         if let Some(marks) = self.peek(key).map(RecordRef::marks).filter(|marks| *marks != Marks::default()) {
             self.effect(&[b"DARTER.MARK", key, marks.to_text().as_bytes()]);
         }
     }
 
-    /// Marks the item at `key`, if there is one; no effect.
+    /// Marks the item at `key`, if it exists, without an effect.
     pub fn set_marks(&mut self, key: &[u8], marks: Marks) {
         let (id, hash) = self.locate(key);
         if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
@@ -31,7 +31,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The number of this version of the value of `key`, for somebody to see; 0 if there is no such key.
+    /// The number of this version of the value of `key`, for a client that asks; 0 if the key does not exist.
     pub fn cas(&mut self, key: &[u8]) -> u64 {
         let Some(marks) = self.peek(key).map(RecordRef::marks) else { return 0 };
         if marks.cas > 0 {
@@ -42,8 +42,8 @@ impl Store<'_, '_> {
         cas
     }
 
-    /// A number that no version of any value has had: a count that begins at the clock, so that none from before a restart
-    /// comes again. Each shard has its own numbers, as many apart as there are shards.
+    /// A number that no version of any value has had. The count begins at the clock, so that a restart repeats no
+    /// number. Each shard counts in steps of the number of shards, so that shards share no number.
     pub fn next_cas(&mut self, key: &[u8]) -> u64 {
         let (id, _) = self.locate(key);
         let now_us = self.tx.now as u64 * 1000;

@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lookup` | where a key lies, and what it holds, for commands that read, look or change |
-//! | `storing` | what is put under a key, taken away, and until when it lives |
-//! | `changes` | saying what changed: to watchers, to whoever wants events, as an effect |
+//! | `lookup` | finds keys and their values, to read, peek or change |
+//! | `storing` | stores and deletes values, and sets when they expire |
+//! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
 //! | `queues` | which queues are paused |
-//! | `marks` | what clients of memcached's protocol attach to an item |
+//! | `marks` | what memcached's protocol attaches to an item |
 //!
-//! Look-ups never return an expired value: an expired record is deleted where it is met, as an effect of its
-//! own. On a replica it stays until the primary says that it goes, and is hidden from all who look. See [`Due`].
+//! Look-ups never return an expired value: an expired record is deleted where a command meets it, as an effect of its
+//! own. On a replica it stays until the primary deletes it, and is hidden from all clients. See [`Due`].
 
 mod changes;
 mod lookup;
@@ -25,11 +25,11 @@ use smallvec::SmallVec;
 use crate::task::Client;
 use crate::tx::{Due, Located, Tx};
 
-/// The store, as far as the transaction entered it, seen by one client.
+/// The entered part of the store, as one client sees it.
 pub struct Store<'a, 't> {
     /// The transaction.
     pub tx: &'a mut Tx<'t>,
-    /// For whom: says the selected database.
+    /// The client, which says what database is selected.
     pub client: Client,
     pub(crate) located: Located,
 }
@@ -46,7 +46,7 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.now
     }
 
-    /// Whether something that is to go at `time` goes at once.
+    /// Whether something that expires at `time` expires at once.
     pub fn is_past(&self, time: UnixMs) -> bool {
         time <= self.tx.now && self.tx.due() == Due::Delete
     }
@@ -57,13 +57,13 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.config
     }
 
-    /// Chance, from the shard of `key`.
+    /// The random numbers of the shard of `key`.
     pub fn random(&mut self, key: &[u8]) -> &mut Random {
         let (id, _) = self.locate(key);
         &mut self.tx.hold.shard_mut(id).random
     }
 
-    /// The shards that were entered, ascending: what commands on whole databases work on.
+    /// The entered shards, ascending: what commands on whole databases work on.
     pub fn entered(&self) -> SmallVec<[ShardId; 8]> {
         self.tx.hold.entered().into()
     }

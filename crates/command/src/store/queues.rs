@@ -1,4 +1,4 @@
-//! Queues that are paused: whoever takes from them finds them empty. What a primary or a journal says happens anyway.
+//! Paused queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
 
 use ds::list::List;
 use keyspace::Type;
@@ -7,19 +7,20 @@ use super::Store;
 use crate::change::Change;
 use crate::error::CommandError;
 
-/// There are as many queues as may be.
+/// The limit of known queues is reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
     "ERR as many queues are known as queues-max allows; raise it, or resume queues that are not needed",
 );
 
-/// Whether the queue at `key` is paused for who runs the transaction.
+/// Whether the queue at `key` is paused for this transaction.
 #[inline]
 pub fn is_paused(store: &Store, key: &[u8]) -> bool {
     let (id, hash) = store.locate(key);
     store.db(id).queues().is_paused(hash, key) && !store.tx.keeps_due
 }
 
-/// Pauses the queue at `key`, whether it has elements or not, or resumes it and serves those who wait, with the effect; false if it was so already.
+/// Pauses the queue at `key`, whether or not it has elements, or resumes it and serves its waiters. Records the effect.
+/// False if it was so already.
 pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, CommandError> {
     let (id, hash) = store.locate(key);
     let has_changed = store.db_mut(id).pause_queue(hash, key, is_paused).ok_or(TOO_MANY_QUEUES)?;
@@ -33,8 +34,8 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
-/// The list of `key`, to take from it: there is none if it is a queue that is paused. It says so itself, so that other lists are not looked for
-/// among the queues.
+/// The list at `key`, to take from it: `None` if it is a paused queue. The list itself knows, so that other lists need
+/// no look-up among the queues.
 #[inline(always)]
 pub fn take_from_list<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s mut List>, CommandError> {
     let heeds_pauses = !store.tx.keeps_due;
@@ -42,7 +43,7 @@ pub fn take_from_list<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s
     Ok(list.filter(|list| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses)))
 }
 
-/// The value of `key` as a `T`, to take from it: there is none if it is a queue that is paused.
+/// The value of `key` as a `T`, to take from it: `None` if it is a paused queue.
 #[inline]
 pub fn take_from<'s, T: Type>(store: &'s mut Store, key: &[u8]) -> Result<Option<T::Mut<'s>>, CommandError> {
     if is_paused(store, key) {

@@ -1,7 +1,8 @@
-//! What is put under a key, taken away, and until when it lives.
+//! Stores and deletes values, and sets when they expire.
 //!
-//! Functions that a command calls to make its own change neither tell of it nor state an effect: that is the command's
-//! (`changes.rs`). What happens by the way, because time has passed or room is wanted, is told and stated here.
+//! Functions that a command calls for its own change neither announce it nor record an effect: the command does that
+//! (`changes.rs`). Changes that no command asked for, because time has passed or memory is needed, are announced and
+//! recorded here.
 
 use ds::random::Random;
 use keyspace::access;
@@ -16,20 +17,20 @@ use crate::garbage::Garbage;
 use crate::task::Post;
 use keyspace::Class;
 
-/// Fields in one `HDEL` of an effect.
+/// Fields in one `HDEL` that is recorded as an effect.
 const EFFECT_FIELDS_MAX: usize = 1024;
 /// Values of more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
-/// The same of bytes: to give more back to the system takes long.
+/// The same in bytes: returning more to the system takes long.
 const FREED_IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
 impl Store<'_, '_> {
-    /// Stores `value` under `key` whatever was there; its expiry is gone.
+    /// Stores `value` under `key`, replaces what was there, and removes the expiry.
     pub fn set(&mut self, key: &[u8], value: Value) {
         self.replace(key, value, None);
     }
 
-    /// Stores `value` under `key` whatever was there, with this expiry.
+    /// Stores `value` under `key` with this expiry, and replaces what was there.
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
         expire_to_write(self, id, hash, key);
@@ -53,7 +54,8 @@ impl Store<'_, '_> {
         self.db_mut(id).set_expiry_if_changed(hash, key, expiry);
     }
 
-    /// Stores a string under `key` whatever was there; reuses its block where it can. The hot path of `SET`.
+    /// Stores a string under `key`, replaces what was there, and reuses its block where possible. The hot path of
+    /// `SET`.
     #[inline]
     pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
@@ -94,12 +96,12 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Somebody may wait for `key`, which came to be: serve them when the transaction is complete.
+    /// `key` was created: if clients wait for it, they are served when the transaction is complete.
     fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
         self.push_ready(id, key, false);
     }
 
-    /// Somebody may wait for the end of `old`, the value that `key` had: who reads a stream in a group does.
+    /// `old`, the value of `key`, is gone: clients that read a stream in a group may wait for that.
     fn mark_lost(&mut self, id: ShardId, key: &[u8], old: ValueRef<'_>) {
         if old.kind() == Kind::Stream {
             self.push_ready(id, key, true);
@@ -118,13 +120,13 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Somebody may wait for more of `key`, which has got it: serve them when the transaction is complete.
+    /// `key` has got more elements: if clients wait for them, they are served when the transaction is complete.
     #[inline]
     pub fn got_more(&mut self, key: &[u8]) {
         self.mark_ready(self.entered_shard(key), key);
     }
 
-    /// Gives `key` this access word, after it was stored anew.
+    /// Sets the access word of `key`, after it was stored anew.
     pub fn set_access(&mut self, key: &[u8], access: u32) {
         let (id, hash) = self.locate(key);
         if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
@@ -132,7 +134,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Takes `key` out, if it lives.
+    /// Removes `key` and returns its record, if it exists.
     pub fn take(&mut self, key: &[u8]) -> Option<Record> {
         let (id, hash) = self.locate(key);
         expire_to_write(self, id, hash, key);
@@ -141,7 +143,7 @@ impl Store<'_, '_> {
         Some(record)
     }
 
-    /// Deletes `key` with its effect and event `del`; false if there was none.
+    /// Deletes `key`, with its effect and the event `del`; false if it does not exist.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let Some(record) = self.take(key) else { return false };
         self.free(record.into_value());
@@ -149,7 +151,7 @@ impl Store<'_, '_> {
         true
     }
 
-    /// Frees a value that left the keyspace; a large one later, outside the shards.
+    /// Frees a removed value; a large one later, outside the shards.
     pub fn free(&mut self, value: Value) {
         let is_large = match &value {
             Value::Str(string) => string.len() > FREED_IN_PLACE_BYTES_MAX,
@@ -165,8 +167,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Deletes `key` if its collection became empty, with the event `del`; the effect that emptied it deletes
-    /// it wherever it is run.
+    /// Deletes `key` if its collection has become empty, with the event `del`. It needs no effect of its own: the
+    /// effect that empties the collection deletes it elsewhere, too.
     pub fn delete_if_empty(&mut self, key: &[u8]) -> bool {
         let empty = self.peek(key).is_some_and(|record| record.value().is_empty());
         if empty {
@@ -185,13 +187,13 @@ impl Store<'_, '_> {
         self.peek(key)?.expiry()
     }
 
-    /// Sets or takes away the expiry of `key`; neither effect nor event.
+    /// Sets or removes the expiry of `key`, without effect or event.
     pub fn set_expiry(&mut self, key: &[u8], expiry: Option<UnixMs>) -> bool {
         let (id, hash) = self.locate(key);
         self.db_mut(id).set_expiry(hash, key, expiry)
     }
 
-    /// Gives `key`, if it exists, this expiry, with its effect and the event `expire`.
+    /// Sets the expiry of `key`, if it exists, with its effect and the event `expire`.
     pub fn expire_at(&mut self, key: &[u8], expiry: UnixMs) {
         if self.set_expiry(key, Some(expiry)) {
             self.changed_with(key, Change::new(Class::Generic, "expire"), |store| {
@@ -200,7 +202,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Takes the expiry of `key` away, with its effect and the event `persist`; false if it had none.
+    /// Removes the expiry of `key`, with its effect and the event `persist`; false if it had none.
     pub fn persist(&mut self, key: &[u8]) -> bool {
         let had = self.expiry(key).is_some();
         if had {
@@ -210,8 +212,7 @@ impl Store<'_, '_> {
         had
     }
 
-    /// Removes up to `count_max` fields of the hash at `key` because their time has come, as an effect of their own;
-    /// how many there were.
+    /// Removes up to `count_max` expired fields of the hash at `key`, as an effect of its own. Returns how many.
     pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {
         let (id, hash) = self.locate(key);
         let now = self.tx.now;
@@ -233,7 +234,7 @@ impl Store<'_, '_> {
         taken.len()
     }
 
-    /// Whether what happens to `key` by itself is to wait for a snapshot.
+    /// Whether a change of `key` that no command asked for has to wait for a snapshot.
     pub fn holds_back(&mut self, key: &[u8]) -> bool {
         let (id, hash) = self.locate(key);
         self.db_mut(id).holds_back(hash, key)
@@ -247,14 +248,14 @@ impl Store<'_, '_> {
         shard.dbs[db].note_volatile_fields_of(hash, key);
     }
 
-    /// Deletes `key` because its time has come, as an effect of its own.
+    /// Deletes `key` because it has expired, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, _) = self.locate(key);
         self.tx.hold.shard_mut(id).stats.expired_keys.add(1);
         self.delete_unasked(key, Class::Expired, "expired");
     }
 
-    /// Deletes `key` to make room, as an effect of its own.
+    /// Deletes `key` to free memory, as an effect of its own.
     pub fn evict(&mut self, key: &[u8]) {
         let (id, _) = self.locate(key);
         self.tx.hold.shard_mut(id).stats.evicted_keys.add(1);
@@ -273,7 +274,7 @@ impl Store<'_, '_> {
     }
 }
 
-/// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.
+/// Records that a record's value was replaced. If LFU counts uses, `touch` says whether this is one.
 #[inline]
 fn note_overwriting(record: &mut RecordMut, config: &Config, now: UnixMs, touch: bool, random: &mut Random) {
     if touch || config.lfu.is_none() {

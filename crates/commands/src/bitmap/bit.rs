@@ -1,4 +1,4 @@
-//! One bit at a time.
+//! `GETBIT` and `SETBIT`: single bits.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,4 +1,4 @@
-//! `BITOP`: strings combined bit by bit.
+//! `BITOP`: combines strings bit by bit.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -77,7 +77,7 @@ impl Operation {
         found.map(|(_, operation)| operation).ok_or(CommandError::SYNTAX)
     }
 
-    /// Combines one more source into `result`; a source that is shorter goes on with zeros.
+    /// Combines one more source into `result`; a shorter source is padded with zeros.
     fn add(self, result: &mut [u8], source: &[u8], is_first: bool) {
         let (covered, beyond) = result.split_at_mut(source.len());
         let pairs = covered.iter_mut().zip(source);

@@ -122,7 +122,7 @@ fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
     Ok(())
 }
 
-/// Runs operations of which some write; the string is made to have at least `length` bytes.
+/// Runs operations, some of which write. The string is extended to at least `length` bytes.
 fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResult {
     let key = ctx.args[1];
     let bytes = ctx.store.upsert::<Str>(key)?.make_mut();
@@ -163,7 +163,7 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
     Ok(())
 }
 
-/// What becomes of a number that does not fit.
+/// What happens to a number that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     /// Its lower bits are kept.
@@ -272,7 +272,7 @@ impl Field {
         there.take(WINDOW_BYTES).fold(0, |window, &byte| window << 8 | u128::from(byte))
     }
 
-    /// How far the field lies above the lowest bit of the window.
+    /// The distance of the field from the lowest bit of the window.
     fn shift(self) -> u64 {
         WINDOW_BITS - self.offset % 8 - self.width
     }
@@ -302,7 +302,7 @@ impl Field {
         if is_negative { (bits | !self.mask()) as i64 } else { bits as i64 }
     }
 
-    /// The number to be stored for `wanted`; `None`: none.
+    /// The number that is stored for `wanted`; `None` if nothing is stored.
     fn fit(self, wanted: i128, overflow: Overflow) -> Option<i64> {
         let span = 1_i128 << self.width;
         let (min, max) = if self.signed { (-span / 2, span / 2 - 1) } else { (0, span - 1) };

@@ -1,4 +1,4 @@
-//! The commands that see a string as bits, the highest bit of the first byte being bit 0.
+//! The commands that treat a string as bits. Bit 0 is the highest bit of the first byte.
 
 mod bit;
 mod combine;

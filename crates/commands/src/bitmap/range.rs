@@ -1,4 +1,4 @@
-//! Counting and finding bits in a range of a string.
+//! `BITCOUNT` and `BITPOS`: count and find bits in a range of a string.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -126,7 +126,7 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A range as arguments give it: both ends included, negative ones counted from the end of the string.
+/// A range as arguments give it: both ends included, negative ends counted from the end of the string.
 struct Range {
     start: i64,
     end: Option<i64>,
@@ -153,7 +153,7 @@ impl Range {
         self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
     }
 
-    /// The first and the last bit in a string of this length; `None` if there is none between them.
+    /// The first and the last bit in a string of this length; `None` if the range is empty.
     fn bits(&self, length_bytes: usize) -> Option<(u64, u64)> {
         let unit_bits = if self.in_bits { 1 } else { 8 };
         let total = (length_bytes as i64) * 8 / unit_bits;

@@ -1,4 +1,4 @@
-//! The geo commands. Places are members of a sorted set whose scores `ds::geohash` makes and reads.
+//! The geo commands. Places are members of a sorted set; `ds::geohash` converts between coordinates and scores.
 
 mod place;
 mod search;

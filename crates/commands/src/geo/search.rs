@@ -208,7 +208,7 @@ pub(super) const GEORADIUSBYMEMBER_RO: Entry = Entry {
     ..GEORADIUSBYMEMBER
 };
 
-/// Which of the commands it is.
+/// The commands that share this parser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GeoCommand {
     Search,
@@ -228,16 +228,16 @@ impl GeoCommand {
 /// What is asked for.
 #[derive(Default)]
 struct Query<'a> {
-    /// The middle; none if it is a member of a set that does not exist.
+    /// The centre; `None` if it is a member of a set that does not exist.
     center: Option<Point>,
     from: Option<From>,
     area: Option<Area>,
-    /// Metres in the unit of distances.
+    /// Length of the unit of distances, in metres.
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
     with_coordinates: bool,
-    /// Any of the members will do.
+    /// Any members in the area will do (`ANY`), not only the nearest.
     any: bool,
     count: Option<usize>,
     order: Option<Order>,
@@ -245,7 +245,7 @@ struct Query<'a> {
     stores_distance: bool,
 }
 
-/// How the middle was said.
+/// How the centre was given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Member,
@@ -264,7 +264,7 @@ pub(super) struct Found {
     pub(super) member: Vec<u8>,
     pub(super) score: f64,
     pub(super) place: Point,
-    /// In the unit that was asked for, once all are found.
+    /// In the requested unit, once the search is complete.
     pub(super) distance: f64,
 }
 
@@ -353,7 +353,7 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// Reads the option `word`; gives what is left of the words after it.
+    /// Reads the option `word`; returns the rest of the words after it.
     fn option(
         &mut self,
         word: &[u8],
@@ -390,7 +390,7 @@ impl<'a> Query<'a> {
         Ok(after)
     }
 
-    /// The same for what only `GEOSEARCH` and `GEOSEARCHSTORE` know.
+    /// Reads options that only `GEOSEARCH` and `GEOSEARCHSTORE` have.
     fn search_option(
         &mut self,
         word: &[u8],
@@ -447,7 +447,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Refuses what does not go together.
+    /// Refuses options that cannot be combined.
     fn check(&self, name: &[u8], kind: GeoCommand) -> CommandResult {
         if self.target.is_some() && (self.with_distance || self.with_hash || self.with_coordinates) {
             let what = if kind.is_search() { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };

@@ -1,4 +1,4 @@
-//! Putting what was found in order, and under a key.
+//! Sorts what a search has found, and stores it under a key.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>) {
     }
 }
 
-/// Distances that are no numbers are equal to all.
+/// A distance that is NaN equals every other.
 fn by_distance(one: &Found, other: &Found) -> Ordering {
     one.distance.partial_cmp(&other.distance).unwrap_or(Ordering::Equal)
 }

@@ -1,4 +1,4 @@
-//! HGETDEL, HGETEX and HSETEX: getting or setting fields and doing something more, as Redis has them since 8.0.
+//! HGETDEL, HGETEX and HSETEX, as in Redis 8.0: they get or set fields and also change their expiry or delete them.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -155,7 +155,7 @@ pub(super) const HSETEX: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What becomes of the expiry of fields that are set.
+/// What happens to the expiry of fields that are set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     Gone,
@@ -165,7 +165,7 @@ enum Expiry {
 
 /// The arguments of `HSETEX`.
 struct SetEx<'a> {
-    /// All fields must be there, or none.
+    /// `FXX` (true): all fields must exist; `FNX` (false): none may.
     all_or_none: Option<bool>,
     expiry: Expiry,
     pairs: &'a [[&'a [u8]; 2]],

@@ -1,6 +1,7 @@
-//! When fields expire: HEXPIRE and its sisters, as Redis has them since 7.4.
+//! Expiry of fields: HEXPIRE and similar commands, as in Redis 7.4.
 //!
-//! Effects give points in time, so that they mean the same whenever they are run again. A point that is over deletes.
+//! Effects contain absolute times, so that they mean the same whenever they are replayed. A time in the past deletes
+//! the field.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -66,11 +67,11 @@ pub(super) const HPEXPIREAT: Entry = Entry {
     ..HEXPIRE
 };
 
-/// How a command writes points in time.
+/// How a command writes times.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
     pub(super) ms: i64,
-    /// Since 1970 rather than from now on.
+    /// Since 1970 rather than from now.
     pub(super) is_absolute: bool,
 }
 
@@ -87,7 +88,7 @@ impl Unit {
     }
 }
 
-/// The fields after `FIELDS` and their number, which `args` begin with.
+/// The fields that follow the word `FIELDS` and their number, with which `args` begin.
 pub(super) fn parse_fields<'a>(
     args: &'a [&'a [u8]],
     not_a_number: &'static str,
@@ -116,7 +117,7 @@ enum Condition {
 }
 
 impl Condition {
-    /// Reads the condition, if there is one; gives the arguments after it.
+    /// Reads the condition, if there is one; returns the arguments after it.
     fn parse<'a>(args: &'a [&'a [u8]]) -> (Condition, &'a [&'a [u8]]) {
         let words = [
             ("NX", Condition::IfNone),
@@ -130,7 +131,7 @@ impl Condition {
         }
     }
 
-    /// A field without expiry expires later than any other; but `GT` never gives it one.
+    /// A field without expiry counts as expiring last; still, `GT` never sets its expiry.
     fn allows(self, old: Option<UnixMs>, new: UnixMs) -> bool {
         match self {
             Condition::Always => true,
@@ -178,7 +179,7 @@ fn expire(ctx: &mut Ctx, unit: Unit) -> CommandResult {
     Ok(())
 }
 
-/// Says what became of fields that got an expiry, or were deleted because it is over; that counts as `changes` changes.
+/// Announces that fields got an expiry, or were deleted because it had passed. This counts as `changes` changes.
 pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: UnixMs, changes: usize) {
     if fields.is_empty() {
         return;

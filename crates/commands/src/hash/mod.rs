@@ -8,7 +8,7 @@
 //! | `expiry` | HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HTTL HPTTL HEXPIRETIME HPEXPIRETIME HPERSIST |
 //! | `combined` | HGETDEL HGETEX HSETEX |
 //!
-//! Invariant: a hash in the keyspace has fields. Whoever removes the last one deletes the key.
+//! Invariant: a hash in the keyspace has fields. A command that removes the last one deletes the key.
 
 mod combined;
 mod expiry;

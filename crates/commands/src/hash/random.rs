@@ -1,4 +1,4 @@
-//! HRANDFIELD.
+//! HRANDFIELD: random fields of a hash.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -105,7 +105,7 @@ fn write_repeated(
     Ok(())
 }
 
-/// Writes fields, with their values as pairs in RESP3 and one after the other in RESP2.
+/// Writes fields and their values: as pairs in RESP3, one after the other in RESP2.
 struct Fields<'r, 'a> {
     reply: &'r mut Reply<'a>,
     with_values: bool,

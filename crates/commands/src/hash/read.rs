@@ -1,4 +1,4 @@
-//! The commands that only look at a hash.
+//! The commands that only read a hash.
 
 use command::Flag::*;
 use command::KeyFlag::*;

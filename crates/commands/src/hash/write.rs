@@ -56,7 +56,7 @@ fn hmset(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Sets the fields from argument 2 on; how many of them are new.
+/// Sets the fields from argument 2 on; returns how many are new.
 fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     let key = ctx.args[1];
     let (pairs, []) = ctx.args[2..].as_chunks::<2>() else {

@@ -51,7 +51,7 @@ fn pfadd(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Makes sure that there is a HyperLogLog at `key`; whether it is new.
+/// Checks the HyperLogLog at `key`, or creates one; returns whether it is new.
 fn make(ctx: &mut Ctx, key: &[u8]) -> Result<bool, command::CommandError> {
     match ctx.store.write_as::<Str>(key)? {
         Some(string) => check(string.lend()).map(|()| false),
@@ -104,7 +104,7 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The registers of all keys of the command together, and whether one of them is dense.
+/// The merged registers of all keys of the command, and whether one of them is dense.
 fn merge(ctx: &mut Ctx) -> Result<(Registers, bool), command::CommandError> {
     let (mut merged, mut any_dense) = (Registers::default(), false);
     for key in &ctx.args[1..] {

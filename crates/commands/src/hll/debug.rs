@@ -1,4 +1,4 @@
-//! `PFDEBUG` and `PFSELFTEST`: looking into HyperLogLogs.
+//! `PFDEBUG` and `PFSELFTEST`: inspect and test HyperLogLogs.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -58,7 +58,8 @@ fn pfdebug(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Counts that a HyperLogLog was made dense, which tells nobody who watches it anything new.
+/// Counts the conversion of a HyperLogLog to the dense form. Clients that watch the key are not told: the value is the
+/// same.
 fn note_dense(ctx: &mut Ctx, key: &[u8], was_sparse: bool) {
     if was_sparse {
         ctx.store.changed(key, Change::UNNAMED.untold(), &[b"PFDEBUG", b"TODENSE", key]);

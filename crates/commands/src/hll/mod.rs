@@ -1,4 +1,4 @@
-//! The HyperLogLog commands. A HyperLogLog is a string that `ds::hll` makes sense of; clients may `GET` and `SET` it.
+//! The HyperLogLog commands. A HyperLogLog is a string that `ds::hll` interprets; clients may `GET` and `SET` it.
 
 mod count;
 mod debug;
@@ -13,12 +13,12 @@ pub const ENTRIES: &[Entry] =
 
 const CORRUPT: CommandError = CommandError::fixed("INVALIDOBJ Corrupted HLL object detected");
 
-/// For `?` on what `ds::hll` finds wrong.
+/// Converts an error of `ds::hll`, for `?`.
 fn corrupt(_: Corrupt) -> CommandError {
     CORRUPT
 }
 
-/// Refuses a string that is no HyperLogLog.
+/// Refuses a string that is not a HyperLogLog.
 fn check(string: StrRef<'_>) -> Result<(), CommandError> {
     match string {
         StrRef::Text(_) | StrRef::Shared(_) if hll::has_header(&string.bytes()) => Ok(()),

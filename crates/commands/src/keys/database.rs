@@ -1,6 +1,6 @@
-//! Whole databases: counting, emptying and swapping them.
+//! Whole databases: counts, empties and swaps them.
 //!
-//! A flushed database is taken out whole and freed after the shards were left.
+//! A flushed database is taken out whole, and freed after the shards were left.
 
 use command::Flag::*;
 use command::{
@@ -27,8 +27,8 @@ pub(super) const DBSIZE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Holds no shard. What the client itself has done is counted, also by the transaction that is under way. Where replies wait for what they
-/// tell of, this one waits for all that was committed before.
+/// Holds no shard. The count includes what the client itself has done, also in the current transaction. If replies wait
+/// for what they show, this one waits for everything that was committed before.
 fn dbsize(ctx: &mut Ctx) -> CommandResult {
     let tallies = ctx.store.tx.hold.shards().tallies(ctx.store.client.db);
     let count: u64 = tallies.map(|tally| tally.keys.get()).sum();
@@ -74,7 +74,7 @@ fn flushdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Empties the selected database. All shards must be entered: it is one change.
+/// Empties the selected database. All shards must be entered, because this is one change.
 pub fn flush_selected(store: &mut Store) {
     for id in store.entered() {
         flush(store, id, store.client.db);
@@ -170,13 +170,13 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Whether `db` has a stream under `key`: who reads it in a group waits for its end, too.
+/// Whether `db` has a stream under `key`: clients that read it in a group also wait for its end.
 fn has_stream(db: &Db, hash: u64, key: &[u8]) -> bool {
     db.find(hash, key).is_some_and(|record| record.value().kind() == Kind::Stream)
 }
 
-/// Swaps two databases on shard `id`. Whoever watches a key that one of them has is told, and whoever waits in one
-/// of them for a key that it has now, or for the end of a stream, is to be served.
+/// Swaps two databases on shard `id`. Tells clients that watch a key in either, and serves clients that wait in one of
+/// them for a key that it has now, or for the end of a stream.
 fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let placement = tx.hold.shards().placement();

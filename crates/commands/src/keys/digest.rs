@@ -1,8 +1,9 @@
-//! Redis' `DEBUG DIGEST`: 20 bytes that two stores share if, and as good as only if, they hold the same data.
+//! Redis' `DEBUG DIGEST`: 20 bytes that are equal for two stores with the same data, and differ, as good as always, for
+//! others.
 //!
-//! Keys of a database, fields of a hash and members of a set are combined so that their order does not matter. To
-//! `xor` data into a digest is to xor their SHA-1 into it; to `mix` them in is that, and then the SHA-1 of the
-//! result. What expired counts as gone.
+//! The order of keys in a database, fields in a hash and members in a set does not matter: to `xor` data into a digest
+//! is to xor their SHA-1 into it; to `mix` data in is to do that, and then to replace the digest by its own SHA-1.
+//! Expired keys do not count.
 
 use command::Store;
 use ds::stream::StreamId;
@@ -12,7 +13,7 @@ use sha1::{Digest as _, Sha1};
 /// A digest of data.
 pub type Digest = [u8; 20];
 
-/// The digest of all databases on the shards that were entered: `DEBUG DIGEST`.
+/// The digest of all databases on the entered shards: `DEBUG DIGEST`.
 pub fn digest(store: &Store) -> Digest {
     let mut total = Digest::default();
     for db in 0..store.db_count() {
@@ -37,7 +38,7 @@ pub fn digest(store: &Store) -> Digest {
     total
 }
 
-/// The digest of the value of `key`, zeros if there is none: `DEBUG DIGEST-VALUE`.
+/// The digest of the value of `key`, zeros if it does not exist: `DEBUG DIGEST-VALUE`.
 pub fn digest_value(store: &Store, key: &[u8]) -> Digest {
     let mut digest = Digest::default();
     if let Some(record) = store.peek(key) {

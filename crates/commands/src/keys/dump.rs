@@ -1,4 +1,4 @@
-//! `DUMP` and `RESTORE`: a value as bytes that another server takes.
+//! `DUMP` and `RESTORE`: a value as bytes that another server accepts.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -118,7 +118,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The value that type and bytes in `encoded` stand for.
+/// Decodes a value from its type and bytes.
 fn read(encoded: &[u8], config: &Config) -> Option<Value> {
     let (code, bytes) = encoded.split_first()?;
     let value_type = ValueType::from_code(*code, Family::Redis).ok()?;
@@ -127,7 +127,7 @@ fn read(encoded: &[u8], config: &Config) -> Option<Value> {
     builder.finish()
 }
 
-/// What may follow the payload.
+/// The options that may follow the payload.
 #[derive(Default)]
 struct Options {
     replace: bool,

@@ -1,4 +1,4 @@
-//! When keys expire.
+//! `EXPIRE`, `TTL` and similar commands: when keys expire.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -95,7 +95,7 @@ fn set(ctx: &mut Ctx, unit_ms: i64, base: UnixMs) -> CommandResult {
     Ok(())
 }
 
-/// When `EXPIRE` does anything.
+/// The conditions under which `EXPIRE` has an effect.
 #[derive(Default)]
 struct Conditions {
     if_none: bool,
@@ -126,7 +126,7 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Whether `new` may take the place of `old`; a key without expiry counts as one that expires last of all.
+    /// Whether `new` may replace `old`; a key without expiry counts as expiring last.
     fn allow(&self, old: Option<UnixMs>, new: UnixMs) -> bool {
         (!self.if_none || old.is_none())
             && (!self.if_some || old.is_some())
@@ -225,7 +225,7 @@ fn pexpiretime(ctx: &mut Ctx) -> CommandResult {
     reply_expiry(ctx, |expiry| expiry)
 }
 
-/// Answers what `shown` makes of the expiry; -2 without the key, -1 without an expiry.
+/// Replies with the expiry as `shown` converts it; -2 if the key does not exist, -1 if it does not expire.
 fn reply_expiry(ctx: &mut Ctx, shown: impl FnOnce(UnixMs) -> i64) -> CommandResult {
     ctx.store.client.no_touch = true;
     let number = match ctx.store.read_record(ctx.args[1]) {

@@ -1,7 +1,7 @@
-//! DARTER.MARK: what memcached's clients attach to an item, as an effect.
+//! DARTER.MARK: the effect that sets what memcached's protocol attaches to an item.
 //!
-//! The protocol of Redis has no word for flags and cas numbers. A journal that lost them would give clients of memcached's
-//! protocol other values back than they stored, because libraries say in the flags how a value is encoded.
+//! Redis' protocol has no command for flags and cas numbers. Without them in the journal, clients of memcached's
+//! protocol would get other values back than they stored, because libraries say in the flags how a value is encoded.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,7 +1,7 @@
-//! The commands on keys whatever their type, and on whole databases.
+//! The commands on keys of any type, and on whole databases.
 //!
-//! Commands on whole databases work on the shards that were entered: all of them when a client asks, one when the
-//! effect that is recorded on each shard is run again.
+//! Commands on whole databases work on the entered shards: all of them when a client asks, one when the effect that
+//! each shard records is replayed.
 //!
 //! Not here: `WAIT`.
 
@@ -60,7 +60,7 @@ pub const ENTRIES: &[Entry] = &[
     sort::SORT_RO,
 ];
 
-/// The number of a database as an argument; `None` if there is none of that number.
+/// The number of a database in an argument; `None` if there is no such database.
 fn parse_db(ctx: &Ctx, arg: &[u8]) -> Result<Option<u32>, CommandError> {
     let text = "ERR value is out of range, value must between -2147483648 and 2147483647";
     let number = i32::try_from(parse_i64(arg)?).map_err(|_| CommandError::new(text))?;

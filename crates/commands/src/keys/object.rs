@@ -1,4 +1,4 @@
-//! `OBJECT`: how values are kept.
+//! `OBJECT`: how values are stored.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -19,7 +19,7 @@ pub(super) const OBJECT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands about a key have in common.
+/// The part of their entries that the subcommands about a key share.
 const SUBCOMMAND: Entry = Entry {
     since: "2.2.3",
     group: Group::Generic,

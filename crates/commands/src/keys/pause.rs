@@ -1,6 +1,6 @@
-//! DARTER.PAUSE: that a queue is paused or not, as an effect.
+//! DARTER.PAUSE: the effect of QUEUE PAUSE and QUEUE RESUME.
 //!
-//! QUEUE PAUSE and QUEUE RESUME, of which the protocol of Redis knows nothing, are stated so for a journal and for replicas.
+//! Redis' protocol has no such commands, so this one carries the change to the journal and to replicas.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,13 +1,12 @@
-//! DEBUG POPULATE: makes many keys, each thread those of the shards at home with it.
+//! DEBUG POPULATE: creates many keys. Each thread creates those of its home shards.
 //!
-//! Every thread goes through all numbers in blocks, sorts the keys of a block by shard, and then fills one shard after the
-//! other, so that a shard is entered once per block. A block is a slice of work: after it the thread serves its clients, and
-//! the rest of its share comes back to it as a message.
+//! Every thread goes through all numbers in blocks, sorts the keys of a block by shard, and fills one shard after the
+//! other, so that it enters a shard once per block. A block is a slice of work: after it the thread serves its clients,
+//! and the rest of its share comes back to it as a message.
 //!
-//! It ends before its end when the client that asked is gone, or has only closed its sending side, and when there is no
-//! more room in memory.
+//! The work stops early when the client that asked has gone or closed its sending side, and when memory is full.
 //!
-//! Not here: when a thread comes to its share (`server`).
+//! Not here: when a thread gets to its share (`server`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use command::{Change, Client, CommandError, CommandResult, Shards, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 
-/// Numbers that are sorted by shard at a time, and bytes of values.
+/// The size of a block: numbers, and bytes of values.
 const BLOCK: u64 = 2 * 1024;
 const BLOCK_BYTES: u64 = 4 << 20;
-/// What a key takes at least beside itself and its value.
+/// The least that a key takes in addition to its name and its value.
 const ENTRY_BYTES_MIN: u64 = 16;
 
 /// The keys `prefix:0` to `prefix:count-1`.
@@ -29,46 +28,46 @@ pub struct Population {
     db: u32,
     prefix: Vec<u8>,
     count: u64,
-    /// The values are cut or filled with zeros to this size.
+    /// The values are cut or padded with zeros to this size.
     pub value_bytes: Option<usize>,
-    /// More memory may not be in use: `maxmemory`, or what the machine has.
+    /// The most memory that may be in use: `maxmemory`, or what the machine has.
     bytes_max: u64,
-    /// There was no room for all of them.
+    /// Not all keys fit into memory.
     lacks_room: AtomicBool,
-    /// Nobody waits for it any more.
+    /// Nobody waits for the result any more.
     is_given_up: AtomicBool,
 }
 
-/// What one thread has left to do of it.
+/// The work that one thread has left.
 pub struct Share {
     population: Arc<Population>,
-    /// Who waits for it.
+    /// The client that waits for it.
     pub asker: Client,
-    /// The number that comes next.
+    /// The next number.
     next: u64,
-    /// Numbers before that whose keys are to be made, by shard.
+    /// Smaller numbers whose keys are yet to be created, by shard.
     by_shard: Vec<Vec<u64>>,
 }
 
 impl Share {
-    /// All that a thread has to do of it.
+    /// All the work of one thread.
     pub fn new(population: Arc<Population>, asker: Client) -> Share {
         Share { population, asker, next: 0, by_shard: Vec::new() }
     }
 
-    /// Nobody waits for it any more: no thread goes on.
+    /// Nobody waits for the result any more: all threads stop.
     pub fn give_up(&self) {
         self.population.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing is left to be done, or nothing more can be.
+    /// Whether nothing is left to do, or nothing more can be done.
     pub fn is_over(&self) -> bool {
         let is_done = self.next == self.population.count && self.by_shard.iter().all(Vec::is_empty);
         self.population.is_given_up() || !self.population.has_room() || is_done
     }
 
-    /// Makes the keys of one block that lie on the shards at home with `thread`. `visit` calls what it is given with a shard
-    /// entered, or is false if that is taken: its keys are made in the next slice.
+    /// Creates the keys of one block in the home shards of `thread`. `visit` enters a shard and calls its argument, or
+    /// returns false if the shard is taken; then the keys are created in the next slice.
     pub fn make_slice(
         &mut self,
         shards: &Shards,
@@ -101,7 +100,7 @@ impl Share {
 }
 
 impl Population {
-    /// Keys to be made; an error if they do not fit into `bytes_max`, whatever is there already.
+    /// The keys to create; an error if they cannot fit into `bytes_max` even in an empty server.
     pub fn new(
         db: u32,
         prefix: &[u8],
@@ -117,7 +116,7 @@ impl Population {
         Ok(Population { db, prefix: prefix.to_vec(), count, value_bytes, bytes_max, lacks_room, is_given_up })
     }
 
-    /// Makes the keys that lie on `ids`, all of which are entered, in one go.
+    /// Creates the keys in the shards `ids`, all of which are entered, at once.
     pub fn fill(&self, tx: &mut Tx, ids: &[ShardId]) -> CommandResult {
         let placement = tx.hold.shards().placement();
         for start in (0..self.count).step_by(self.block() as usize) {
@@ -141,7 +140,7 @@ impl Population {
         start..start.saturating_add(self.block()).min(self.count)
     }
 
-    /// Whether there was no room for all of them.
+    /// Whether not all keys fit into memory.
     pub fn lacks_room(&self) -> bool {
         self.lacks_room.load(Ordering::Relaxed)
     }
@@ -151,7 +150,7 @@ impl Population {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for more.
+    /// Whether memory has room for more.
     fn has_room(&self) -> bool {
         if heap::allocated_bytes() > self.bytes_max {
             self.lacks_room.store(true, Ordering::Relaxed);
@@ -171,7 +170,7 @@ impl Population {
         }
     }
 
-    /// Makes one key unless it is there.
+    /// Creates one key, unless it exists.
     fn make(&self, tx: &mut Tx, number: u64, key: &[u8]) {
         let mut store = Store::new(tx, Client::internal(self.db, Proto::Resp2));
         if store.exists(key) {

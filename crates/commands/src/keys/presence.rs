@@ -1,4 +1,4 @@
-//! Whether keys are there, and making them go.
+//! Tests whether keys exist, and deletes them.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -89,7 +89,7 @@ fn touch(ctx: &mut Ctx) -> CommandResult {
     reply_count_of_present(ctx)
 }
 
-/// Answers how many of the keys are there; a key that is named twice counts twice.
+/// Replies with the number of keys that exist; a key that is named twice counts twice.
 fn reply_count_of_present(ctx: &mut Ctx) -> CommandResult {
     let count = ctx.args[1..].iter().filter(|key| ctx.store.read(key).is_some()).count();
     ctx.reply.int(count as i64);

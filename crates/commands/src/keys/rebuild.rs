@@ -1,5 +1,5 @@
-//! A value as the commands that build it from nothing: the effect of a command that might come to another result where it
-//! is run again.
+//! The commands that build a value from nothing: the effect of a command that might have another result when it is
+//! replayed.
 
 use command::Store;
 use ds::zset::ZSetRef;
@@ -8,7 +8,7 @@ use keyspace::{UnixMs, ValueRef};
 /// Elements added by one command.
 const ELEMENTS_PER_COMMAND_MAX: usize = 64;
 
-/// States as effects what builds the value of `key`, in place of whatever the key held: for `Store::changed_with`.
+/// Records as effects what builds the value of `key`, and replaces what the key held: for `Store::changed_with`.
 pub fn record(store: &mut Store, key: &[u8]) {
     let Some(record) = store.peek(key) else { return };
     let commands = commands(key, record.value(), record.expiry());
@@ -19,7 +19,7 @@ pub fn record(store: &mut Store, key: &[u8]) {
     }
 }
 
-/// The commands that give `key`, which must be absent, this value and this expiry.
+/// The commands that create `key`, which must not exist, with this value and this expiry.
 pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
     let mut commands = match value {
         ValueRef::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
@@ -54,7 +54,7 @@ fn scored_members(zset: ZSetRef<'_>) -> impl Iterator<Item = Box<[u8]>> {
     })
 }
 
-/// `name key arg …` over and over until all `args` are used; an element is `args_per_element` of them.
+/// Repeats `name key arg …` until all `args` are used; each element takes `args_per_element` of them.
 fn chunked(
     name: &[u8],
     key: &[u8],

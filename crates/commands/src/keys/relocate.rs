@@ -1,6 +1,7 @@
-//! Keys that get another name or another database.
+//! Renames keys, copies them, and moves them to another database.
 //!
-//! The effect is the command itself, wherever the keys lie: its size does not depend on that of the value.
+//! The effect is the command itself, whichever shards the keys are in: its size does not depend on the size of the
+//! value.
 
 use command::Flag::*;
 use command::KeyFlag::*;

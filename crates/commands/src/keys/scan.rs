@@ -1,4 +1,4 @@
-//! Walking over the keys of a database, and picking one by chance.
+//! `SCAN`, `KEYS` and `RANDOMKEY`: walks over the keys of a database, or picks a random one.
 
 use command::Flag::*;
 use command::{
@@ -8,7 +8,7 @@ use command::{
 use ds::glob;
 use shard::ShardId;
 
-/// Elements that a call of `SCAN` looks at unless it says otherwise.
+/// Keys that a call of `SCAN` visits by default.
 const COUNT_DEFAULT: usize = 10;
 /// Expired keys that `RANDOMKEY` meets before it gives up.
 const RANDOM_TRIES_MAX: usize = 100;
@@ -72,8 +72,8 @@ pub(super) const SCAN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys: a small database comes in
-/// one call. In transactions and scripts only as long as they can be had without waiting for long.
+/// Continues at the cursor, through as many shards as it takes to visit `COUNT` keys: a small database is returned by
+/// one call. In transactions and scripts it stops at a shard that it would have to wait for.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
@@ -120,7 +120,7 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Which keys `SCAN` answers.
+/// Which keys `SCAN` returns.
 struct Filter<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
@@ -165,7 +165,8 @@ pub(super) const RANDOMKEY: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// A shard is chosen by its share of all keys, and a key in it. On a replica expired keys stay, so after many of them one is answered.
+/// Chooses a shard with a probability proportional to its keys, and a random key in it. On a replica expired keys stay,
+/// so after many of them it returns one.
 fn randomkey(ctx: &mut Ctx) -> CommandResult {
     for tries in 1..=RANDOM_TRIES_MAX {
         let Some(id) = enter_by_chance(ctx)? else { break };
@@ -186,7 +187,7 @@ fn randomkey(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Enters a shard by chance, if it is not held anyway; of those that are taken another one is chosen. `None`: there are no
+/// Enters a random shard, unless one is held already. If the shard is taken, chooses another. `None`: there are no
 /// keys.
 fn enter_by_chance(ctx: &mut Ctx) -> Result<Option<ShardId>, CommandError> {
     let db = ctx.store.client.db;

@@ -4,10 +4,10 @@
 //! elements ──▶ weigh each (itself, or what BY finds) ──▶ sort ──▶ LIMIT ──▶ each, or what every GET finds ──▶ answer, STORE
 //! ```
 //!
-//! A pattern after `BY` or `GET` makes a key of each element, which may lie on any shard: such a call enters all of
-//! them. A pattern without `*` after `BY` means that nothing is sorted.
+//! A pattern after `BY` or `GET` turns each element into a key, which may be in any shard, so such a call enters all
+//! shards. A pattern without `*` after `BY` means that nothing is sorted.
 //!
-//! Texts are compared byte by byte: the locale is that of C.
+//! Texts are compared byte by byte, as in the C locale.
 
 use std::cmp::Ordering;
 
@@ -106,7 +106,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
     options.conclude(ctx, elements)
 }
 
-/// All elements, in order if there is one.
+/// All elements; in order if the type has one.
 fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
     match store.peek(key).map(RecordRef::value) {
         Some(ValueRef::List(list)) => {
@@ -122,11 +122,11 @@ fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
     }
 }
 
-/// What an element is sorted by.
+/// The sort key of an element.
 enum Weight {
     Number(f64),
     Text(Vec<u8>),
-    /// There is no text to sort it by.
+    /// The key or field to sort by does not exist.
     None,
 }
 
@@ -143,7 +143,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// `reads_all`: the client may read all keys, which patterns may make of elements.
+    /// `reads_all`: the client may read all keys, as patterns can name any.
     fn parse(
         mut args: &'a [&'a [u8]],
         may_store: bool,
@@ -189,12 +189,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether the elements stay in the order that they have.
+    /// Whether the elements keep their order.
     fn keeps_order(&self) -> bool {
         self.by.is_some_and(|by| !text_of(by).contains(&b'*'))
     }
 
-    /// The wanted part of `length` sorted elements.
+    /// The requested part of `length` sorted elements.
     fn range(&self, length: usize) -> (usize, usize) {
         let start = (self.offset.max(0) as usize).min(length);
         let end = usize::try_from(self.count).map_or(length, |count| start.saturating_add(count).min(length));
@@ -221,7 +221,7 @@ impl<'a> Options<'a> {
         Ok(weighed)
     }
 
-    /// Brings at least the elements from `start` to `end` in order.
+    /// Sorts, at least so far that the elements from `start` to `end` are in place.
     fn order(&self, weighed: &mut [(Vec<u8>, Weight)], start: usize, end: usize) {
         // What is stored must not depend on where a text seems to end.
         let shown = |text: &[u8]| text_of(text).len();
@@ -250,7 +250,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Answers the elements, or what is to be got for each; or stores it.
+    /// Replies with the elements, or with what GET finds for each; or stores them.
     fn conclude(&self, ctx: &mut Ctx, elements: Vec<Vec<u8>>) -> CommandResult {
         let mut results: Vec<Option<Vec<u8>>> = Vec::new();
         if self.get.is_empty() {
@@ -285,7 +285,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A text as far as C sees it.
+/// The text as C sees it: up to the first zero byte.
 fn text_of(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -298,8 +298,8 @@ fn number(text: &[u8]) -> Result<f64, CommandError> {
         .ok_or(CommandError::fixed("ERR One or more scores can't be converted into double"))
 }
 
-/// What `pattern` finds for `element`: the element for `#`; else, the element being put in the place of `*`, the string
-/// at the key before `->`, or the field after it of the hash there.
+/// What `pattern` finds for `element`. `#` is the element itself. Otherwise the element replaces `*`, and the result is
+/// the string at that key, or the field after `->` of the hash at the key before it.
 fn look_up(store: &mut Store, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());

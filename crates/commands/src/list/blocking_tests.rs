@@ -1,4 +1,5 @@
-//! Clients that wait for lists, and who serves them: what a transcript, which has one client, cannot say.
+//! Tests of clients that wait for lists, and of who serves them. Transcripts cannot test this, because they have one
+//! client.
 
 use command::{
     BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,

@@ -1,5 +1,6 @@
-//! From an end of one list to an end of another, or of the same: LMOVE and RPOPLPUSH, and BLMOVE and BRPOPLPUSH, which
-//! wait if there is nothing (`pop.rs` says how). A move loses nothing with its client, so nothing restores it.
+//! LMOVE and RPOPLPUSH move an element from an end of a list to an end of the same or another list. BLMOVE and
+//! BRPOPLPUSH wait if there is none (see `pop.rs`). A move loses nothing if its client is gone, so nothing has to be
+//! put back.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 use super::parse_end;
 use super::pop::popped;
 
-/// An element up to this long is moved without memory of its own in between.
+/// An element of up to this length is moved without allocating memory in between.
 const COPIED_BYTES: usize = 512;
 
 pub(super) const LMOVE: Entry = Entry {
@@ -73,8 +74,8 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
     Ok(())
 }
 
-/// Moves an element from the key at argument 1 to the key at argument 2, with the element as the reply; false, and no
-/// reply, if there is none.
+/// Moves an element from the key at argument 1 to the key at argument 2, and replies with it. False, without a reply,
+/// if there is none.
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();

@@ -8,10 +8,10 @@
 //! | `read` | LLEN LINDEX LRANGE LPOS |
 //! | `edit` | LSET LINSERT LREM LTRIM |
 //!
-//! An element goes from the request into its list node and from there into the reply; nothing in between holds a
-//! copy, except for a move and for a client that waited.
+//! An element is copied from the request into its list node, and from there into the reply. Nothing in between copies
+//! it, except a move, and a pop that serves a waiting client.
 //!
-//! Invariant: a list in the keyspace has elements. Whoever takes the last one deletes the key.
+//! Invariant: a list in the keyspace has elements. A command that takes the last one deletes the key.
 
 #[cfg(test)]
 mod blocking_tests;

@@ -1,4 +1,4 @@
-//! The commands that pop: LPOP, RPOP and LMPOP, and those that wait if there is nothing: BLPOP, BRPOP and BLMPOP.
+//! The commands that pop: LPOP, RPOP and LMPOP; and BLPOP, BRPOP and BLMPOP, which wait if there is nothing.
 //!
 //! ```text
 //! arguments ─→ try the keys in order ─→ found: reply, done
@@ -7,12 +7,12 @@
 //!                     └─→ a waiter at every key … somebody creates a list there ─→ serve_…
 //! ```
 //!
-//! A `serve_…` function runs on the thread of whoever created the list, after that command, MULTI or script is complete,
-//! with the arguments, database and protocol of the client that waits. It finds a list at the key that became ready,
-//! and does what the command would do there now; the effect is that of the command that does not wait.
-//! What it pops is also put into a command that restores it, should the client turn out to be gone.
+//! A `serve_…` function runs on the thread whose command created the list, after that command, MULTI or script is
+//! complete, with the arguments, database and protocol of the waiting client. It finds a list at the key that became
+//! ready, and does what the command would do there now. The effect is that of the command that does not wait. It also
+//! prepares a command that puts back what it has popped, should the client turn out to be gone.
 //!
-//! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`): what both have in common is [`Pop`] and below it.
+//! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and what is below it.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -100,8 +100,8 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Says that elements, which count as `count` changes, were taken from `end` of `key`, and deletes it if it is empty now.
-/// `state` states the effect.
+/// Announces that elements, which count as `count` changes, were taken from `end` of `key`, and deletes the list if it
+/// is empty. `state` records the effect.
 #[inline]
 pub(super) fn popped(
     store: &mut Store,
@@ -116,12 +116,12 @@ pub(super) fn popped(
     }
 }
 
-/// What a command pops from the first of several keys that has something.
+/// A pop from the first of several keys that exists.
 #[derive(Clone, Copy)]
 struct ListPop {
     /// From which end.
     end: End,
-    /// At most how many, with the reply that goes with counts; otherwise one element.
+    /// The most elements to take, which makes the reply an array; without it one element.
     count: Option<usize>,
 }
 
@@ -275,7 +275,7 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     serve_pop(ctx, key, pop)
 }
 
-/// Pops for a waiter, and says how to put back what it got; false, without a reply, if there is no list.
+/// Pops for a waiter, and names the command that puts the element back. False, without a reply, if there is no list.
 fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
@@ -298,22 +298,22 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandErr
     Ok(true)
 }
 
-/// What is popped, and how it is answered.
+/// What a command pops, and how it replies.
 pub(crate) trait Pop: Copy {
-    /// The type of what it pops from.
+    /// The type that it pops from.
     const KIND: Kind;
 
-    /// One element from the end that `word` names, with the reply of `LMPOP` and `ZMPOP`.
+    /// One element from the end that `word` names, with the reply of `LMPOP` or `ZMPOP`.
     fn one(word: &[u8]) -> Result<Self, CommandError>;
 
     /// The same for at most `count` elements.
     fn up_to(self, count: usize) -> Self;
 
-    /// Pops from `key`, with the key in the reply; false, and no reply, if there is no such key.
+    /// Pops from `key`, with the key in the reply. False, without a reply, if the key does not exist.
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
 }
 
-/// The keys and the pop that `numkeys key [key ...] LEFT|RIGHT|MIN|MAX [COUNT count]` says.
+/// Reads `numkeys key [key ...] LEFT|RIGHT|MIN|MAX [COUNT count]`.
 pub(crate) fn parse_several<'k, 'a, P: Pop>(
     args: &'k [&'a [u8]],
 ) -> Result<(&'k [&'a [u8]], P), CommandError> {
@@ -339,10 +339,10 @@ fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError
     parse_count(arg).ok().filter(|number| *number > 0).ok_or(error)
 }
 
-/// Pops from the first of `keys` that there is; false, and no reply, if there is none.
+/// Pops from the first of `keys` that exists. False, without a reply, if none does.
 ///
-/// A client that may be gone when the reply comes home is served like one that waited, with `owed`, so that what it misses goes
-/// back.
+/// A client that may be gone when the reply arrives is served like one that waited, with `owed`, so that what it misses
+/// is put back.
 #[inline]
 fn pop_in_turn<P: Pop>(
     ctx: &mut Ctx,
@@ -365,7 +365,7 @@ fn pop_in_turn<P: Pop>(
     Ok(false)
 }
 
-/// Pops from the first of `keys` that there is, or answers a null array.
+/// Pops from the first of `keys` that exists, or replies with a null array.
 pub(crate) fn pop_or_null<P: Pop>(ctx: &mut Ctx, keys: &[&[u8]], pop: P) -> CommandResult {
     if !pop_in_turn(ctx, keys, pop, None)? {
         ctx.reply.null_array();
@@ -373,8 +373,8 @@ pub(crate) fn pop_or_null<P: Pop>(ctx: &mut Ctx, keys: &[&[u8]], pop: P) -> Comm
     Ok(())
 }
 
-/// Pops from the first of `keys` that there is. If there is none, the client waits for one, for `timeout` seconds (0: for ever),
-/// to be served by `serve`, or gets a null array where it may not wait.
+/// Pops from the first of `keys` that exists. If none does, the client waits for up to `timeout` seconds (0: forever)
+/// and is served by `serve`. Where it may not wait, it gets a null array.
 #[inline]
 pub(crate) fn pop_or_block<P: Pop>(
     ctx: &mut Ctx,

@@ -1,4 +1,4 @@
-//! LPUSH, RPUSH and their forms for lists that exist.
+//! LPUSH and RPUSH, and LPUSHX and RPUSHX, which push only to lists that exist.
 
 use command::Flag::*;
 use command::KeyFlag::*;

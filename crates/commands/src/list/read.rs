@@ -1,4 +1,4 @@
-//! The commands that only look at a list.
+//! The commands that only read a list.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -138,13 +138,13 @@ fn lpos(ctx: &mut Ctx) -> CommandResult {
 
 /// The options of LPOS.
 struct Search {
-    /// How many matches to pass over.
+    /// The number of matches to skip.
     skip: usize,
-    /// From the tail to the head.
+    /// Whether to search from the tail to the head.
     reverse: bool,
-    /// How many matches to report, 0 for all; if given, they are an array.
+    /// The number of matches to report, 0 for all. If given, the reply is an array.
     count: Option<usize>,
-    /// How many elements to look at.
+    /// The number of elements to compare.
     len_max: usize,
 }
 

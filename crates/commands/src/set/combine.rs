@@ -1,7 +1,8 @@
 //! SINTER, SINTERCARD, SUNION and SDIFF, and the algorithms that they share with the commands that store.
 //!
-//! A missing key is an empty set. The members of an intersection, and of a difference where that is cheaper, go
-//! straight into the reply; a union, and a difference by the other way, need a set of their own.
+//! A missing key is an empty set. The members of an intersection are written straight into the reply, as are those of a
+//! difference where looking each member up is cheaper. A union, and a difference computed the other way, need a set of
+//! their own.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -15,7 +16,7 @@ use smallvec::SmallVec;
 /// The sets of several keys, `None` for keys that do not exist.
 type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
 
-/// Looks all keys up, in order.
+/// Looks up all keys, in order.
 pub(super) fn find<'s>(store: &'s mut Store, keys: &[&[u8]]) -> Result<Sets<'s>, CommandError> {
     // First so that they are counted and expire, then so that all can be borrowed.
     for key in keys {
@@ -90,7 +91,7 @@ fn sintercard(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// `[LIMIT limit]`, any number of times; 0 is none.
+/// `[LIMIT limit]`, any number of times; 0 means no limit.
 fn parse_limit(options: &[&[u8]]) -> Result<i64, CommandError> {
     let mut limit = 0;
     for option in options.chunks(2) {
@@ -158,7 +159,8 @@ fn write_set(reply: &mut Reply, set: SetRef<'_>) {
     }
 }
 
-/// Visits the members that all sets have, until `visit` answers false: those of the smallest that the others have.
+/// Visits the members that all sets have, until `visit` returns false: looks up each member of the smallest set in the
+/// others.
 pub(super) fn each_common(sets: &[Option<SetRef<'_>>], mut visit: impl FnMut(&[u8]) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[SetRef<'_>; 8]>>>() else { return };
     sets.sort_by_key(|set| set.len());
@@ -178,8 +180,8 @@ pub(super) fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits) -> Set {
     result
 }
 
-/// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of
-/// them up in the others, which gets half off because it can stop early, or by taking all the others from a copy.
+/// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of them up
+/// in the others, whose cost is halved because it can stop early, or by removing all members of the others from a copy.
 pub(super) fn each_different(sets: &[Option<SetRef<'_>>], limits: &SetLimits, mut visit: impl FnMut(&[u8])) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: SmallVec<[SetRef<'_>; 8]> = others.iter().flatten().copied().collect();

@@ -7,7 +7,7 @@
 //! | `combine` | SINTER SINTERCARD SUNION SDIFF |
 //! | `store` | SINTERSTORE SUNIONSTORE SDIFFSTORE |
 //!
-//! Invariant: a set in the keyspace has members. Whoever removes the last one deletes the key.
+//! Invariant: a set in the keyspace has members. A command that removes the last one deletes the key.
 
 mod combine;
 mod members;

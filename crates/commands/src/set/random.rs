@@ -1,4 +1,4 @@
-//! SPOP and SRANDMEMBER.
+//! SPOP and SRANDMEMBER: random members.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -85,7 +85,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
     Ok(())
 }
 
-/// Takes `count` members, of which there are more, out of `set`.
+/// Removes `count` random members from `set`, which has more.
 fn take_several(set: &mut Set, count: usize, random: &mut Random) -> Vec<Vec<u8>> {
     if sample::should_walk(set.lend().len(), count) {
         let members = sample::walk(set.lend().iter(), set.lend().len(), count, random);

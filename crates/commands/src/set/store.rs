@@ -1,6 +1,6 @@
 //! SINTERSTORE, SUNIONSTORE and SDIFFSTORE.
 //!
-//! The effect is the request: it depends on nothing but the sources, and the result may be large.
+//! The effect is the request: the result depends on nothing but the sources, and may be large.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -70,7 +70,7 @@ fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
     store(ctx, result, "sdiffstore")
 }
 
-/// Puts `result` under the key at argument 1, whatever was there; an empty one deletes it.
+/// Stores `result` under the key at argument 1, and replaces what was there. An empty result deletes the key.
 fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     ctx.reply.int(result.lend().len() as i64);

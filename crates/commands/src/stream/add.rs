@@ -1,4 +1,4 @@
-//! XADD.
+//! XADD: appends an entry.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -47,17 +47,17 @@ pub(super) const XADD: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The id that a new entry is to have.
+/// The id that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// By the clock.
+    /// One chosen by the clock.
     Auto,
-    /// With the next sequence number of this millisecond.
+    /// The next sequence number of this millisecond.
     At(u64),
     Exactly(StreamId),
 }
 
-/// What a call of XADD asks for.
+/// The arguments of XADD.
 struct Add<'a> {
     creates: bool,
     trim: Option<Trimming>,

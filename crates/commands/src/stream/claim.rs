@@ -1,4 +1,4 @@
-//! XCLAIM and XAUTOCLAIM: entries that are pending for one consumer become pending for another.
+//! XCLAIM and XAUTOCLAIM: pending entries move from one consumer to another.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -14,10 +14,10 @@ use super::effects::{self, Owner, Progress};
 use super::{ENTRY, group_mut, ids, reply_entry, reply_id};
 
 const COUNT_TOO_SMALL: &str = "ERR COUNT must be > 0";
-/// Entries that XAUTOCLAIM takes unless it says otherwise, and may say.
+/// Entries that XAUTOCLAIM claims by default, and the most that it may be asked for.
 const COUNT_DEFAULT: usize = 100;
 const COUNT_MAX: i64 = i64::MAX / 16;
-/// How many it looks at for each that it may take.
+/// Entries that it examines for each one that it may claim.
 const LOOKS_PER_ENTRY: usize = 10;
 
 pub(super) const XCLAIM: Entry = Entry {
@@ -50,7 +50,7 @@ pub(super) const XCLAIM: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What a claim does with the entries that it takes.
+/// What a claim does with entries.
 #[derive(Clone, Copy)]
 struct Claim {
     min_idle_ms: i64,
@@ -58,19 +58,19 @@ struct Claim {
     delivered_ms: UnixMs,
     /// The new number of deliveries, if it is given.
     delivery_count: Option<i64>,
-    /// Entries that are pending for nobody are taken, too.
+    /// Entries that are not pending are claimed as well.
     forces: bool,
-    /// Only ids are answered, and it is no delivery.
+    /// The reply contains only ids, and the claim does not count as a delivery.
     only_ids: bool,
 }
 
 impl Claim {
-    /// Whether it takes an entry that is pending like this.
+    /// Whether it claims an entry that is pending like this.
     fn takes(&self, pending: &Pending, now: UnixMs) -> bool {
         self.min_idle_ms == 0 || now.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
     }
 
-    /// The number of deliveries that an entry has from now on; `before` it had so many.
+    /// The number of deliveries after the claim; `before` is the number before it.
     fn count_after(&self, before: i64) -> i64 {
         let delivered = before.saturating_add(i64::from(!self.only_ids));
         self.delivery_count.unwrap_or(delivered)
@@ -81,7 +81,7 @@ impl Claim {
     }
 }
 
-/// The ids and options of XCLAIM, and the largest id that the group must have come to.
+/// The ids and options of XCLAIM, and `LASTID`, the id that the group must have reached at least.
 fn parse_claim(
     args: &[&[u8]],
     min_idle_ms: i64,
@@ -279,7 +279,7 @@ fn parse_min_idle(arg: &[u8], command: &str) -> Result<i64, CommandError> {
     parse_i64(arg).map(|idle| idle.max(0)).map_err(|_| error())
 }
 
-/// Says what a claim did.
+/// Announces and records what a claim did.
 fn record(
     ctx: &mut Ctx,
     owner: Owner,

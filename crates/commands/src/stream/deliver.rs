@@ -1,17 +1,17 @@
-//! Giving entries to a consumer of a group: new ones, and once more those that it has.
+//! Delivers entries to a consumer of a group: new ones, and again those that are pending for it.
 
 use ds::stream::{ConsumerId, Group, Log, Pending, StreamId};
 use resp::Reply;
 
 use super::{reply_entry, reply_id};
 
-/// Who gets entries, and how.
+/// Which consumer gets entries, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     pub(super) consumer: ConsumerId,
-    /// At most so many; 0: all.
+    /// The most entries; 0: all.
     pub(super) count: usize,
-    /// Nothing becomes pending.
+    /// Entries do not become pending.
     pub(super) no_ack: bool,
     pub(super) now_ms: i64,
 }
@@ -21,7 +21,7 @@ impl Delivery {
         if self.count == 0 { usize::MAX } else { self.count }
     }
 
-    /// Answers the entries that the group has not given out yet; which became pending.
+    /// Replies with entries that the group has not delivered yet; returns those that became pending.
     pub(super) fn new_entries(self, log: &Log, group: &mut Group, reply: &mut Reply) -> Vec<(StreamId, i64)> {
         let mark = reply.deferred();
         let (mut written, mut given) = (0, Vec::new());
@@ -49,8 +49,8 @@ impl Delivery {
         given
     }
 
-    /// Answers the entries after `after` that are pending for the consumer; which of them were given out once more,
-    /// and how often they were by now.
+    /// Replies with the entries after `after` that are pending for the consumer; returns those that were delivered
+    /// again, with their numbers of deliveries.
     pub(super) fn pending_entries(
         self,
         log: &Log,

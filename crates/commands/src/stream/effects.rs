@@ -1,15 +1,15 @@
-//! What was done to a group, as commands that do it again: who got which entries, and how far the group has come.
+//! The effects of reading in groups: which consumer got which entries, and how far the group has come.
 //!
-//! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer whoever has them, with the time and number of deliveries that they
-//! have now.
+//! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer no matter who
+//! has them, with their current time and number of deliveries.
 
 use command::{Change, Class, Store};
 use ds::stream::{Group, StreamId};
 
-/// Entries in one claim: bounds what a journal has to hold at a time.
+/// Entries in one claim: bounds the size of an effect in a journal.
 const CLAIMED_AT_ONCE_MAX: usize = 512;
 
-/// Whose entries.
+/// The consumer that has entries.
 #[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) key: &'a [u8],
@@ -17,14 +17,15 @@ pub(super) struct Owner<'a> {
     pub(super) consumer: &'a [u8],
 }
 
-/// Says that the consumer was created.
+/// Announces that the consumer was created.
 pub(super) fn created(store: &mut Store, owner: Owner) {
     let Owner { key, group, consumer } = owner;
     let change = Change::new(Class::Stream, "xgroup-createconsumer").untold();
     store.changed(key, change, &[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
 }
 
-/// States that the consumer has `entries`, delivered so many times and last at `delivered_ms`.
+/// Records that `entries` are pending for the consumer, with these numbers of deliveries, and last delivered at
+/// `delivered_ms`.
 pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64)], delivered_ms: i64) {
     let Owner { key, group, consumer } = owner;
     let time = delivered_ms.to_string();
@@ -41,7 +42,7 @@ pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64
     }
 }
 
-/// States that entries are pending no more.
+/// Records that entries are no longer pending.
 pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[StreamId]) {
     if ids.is_empty() {
         return;
@@ -64,7 +65,7 @@ impl Progress {
         Progress { last_id: group.last_id, entries_read: group.entries_read }
     }
 
-    /// States that the group has come so far.
+    /// Records how far the group has come.
     pub(super) fn state(self, store: &mut Store, key: &[u8], group: &[u8]) {
         let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
         let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];

@@ -13,14 +13,14 @@ use keyspace::Value;
 use super::effects::{self, Owner, entries_read_text};
 use super::{ids, quoting_two};
 
-/// `ENTRIESREAD` of a group of which it is not known.
+/// `ENTRIESREAD` of a group for which it is unknown.
 pub(super) const ENTRIES_READ_UNKNOWN: i64 = -1;
 
 const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to \
      use the MKSTREAM option to create an empty stream automatically.";
 const EXISTS: &str = "BUSYGROUP Consumer Group name already exists";
 const ENTRIES_READ_NEGATIVE: &str = "ERR value for ENTRIESREAD must be positive or -1";
-/// Arguments of the longest CREATE.
+/// The most arguments that CREATE has.
 const CREATE_ARGS_MAX: usize = 8;
 
 pub(super) const XGROUP: Entry = Entry {
@@ -35,7 +35,7 @@ pub(super) const XGROUP: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands about a group have in common.
+/// The part of their entries that the subcommands about a group share.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
     group: command::Group::Stream,
@@ -222,7 +222,7 @@ fn help(ctx: &mut Ctx) -> CommandResult {
     ])
 }
 
-/// The group at arguments 2 and 3, and the largest id that its stream has given.
+/// The group at arguments 2 and 3, and the largest id in its stream so far.
 fn existing_group<'s>(
     store: &'s mut Store,
     args: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Ids as clients write them.
+//! Parses ids.
 
 use command::CommandError;
 use ds::stream::StreamId;
@@ -8,7 +8,7 @@ const INVALID: CommandError =
 const INVALID_START: CommandError = CommandError::fixed("ERR invalid start ID for the interval");
 const INVALID_END: CommandError = CommandError::fixed("ERR invalid end ID for the interval");
 
-/// An id; where the sequence number is left out, it is `seq`. `-` and `+` are none.
+/// An id, with `seq` as its sequence number if that is missing. `-` and `+` are not allowed.
 pub(super) fn parse_strict(text: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     let (ms, given) = StreamId::parse(text).ok_or(INVALID)?;
     Ok(StreamId { ms, seq: given.unwrap_or(seq) })
@@ -23,12 +23,12 @@ pub(super) fn parse(text: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     }
 }
 
-/// Ids without sequence numbers left open.
+/// Ids; a missing sequence number is 0.
 pub(super) fn parse_all(texts: &[&[u8]]) -> Result<Vec<StreamId>, CommandError> {
     texts.iter().map(|text| parse_strict(text, 0)).collect()
 }
 
-/// The beginning of a range, without its end if it is marked with `(`.
+/// The beginning of a range; excluded if it is marked with `(`.
 pub(super) fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => parse_strict(id, 0)?.next().ok_or(INVALID_START),
@@ -36,7 +36,7 @@ pub(super) fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The end of a range, itself not within it if it is marked with `(`.
+/// The end of a range; excluded if it is marked with `(`.
 pub(super) fn parse_end(text: &[u8]) -> Result<StreamId, CommandError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => parse_strict(id, u64::MAX)?.prev().ok_or(INVALID_END),

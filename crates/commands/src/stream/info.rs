@@ -1,4 +1,4 @@
-//! XINFO: what a stream, its groups and their consumers are like.
+//! XINFO: shows a stream, its groups and their consumers.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -12,7 +12,7 @@ use resp::Reply;
 
 use super::{quoting_two, reply_entries, reply_entry, reply_id};
 
-/// Entries, and pending entries of each group and consumer, that `FULL` shows unless it says otherwise.
+/// Entries of the stream, and pending entries of each group and consumer, that `FULL` shows by default.
 const FULL_COUNT_DEFAULT: usize = 10;
 
 /// Fields with their values.
@@ -30,7 +30,7 @@ pub(super) const XINFO: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands about a stream have in common.
+/// The part of their entries that the subcommands share.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
     group: command::Group::Stream,
@@ -196,7 +196,7 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// `[FULL [COUNT count]]`: how many entries to show, if any; 0: all.
+/// `[FULL [COUNT count]]`: the number of entries to show, 0 for all; `None` without `FULL`.
 fn parse_full(args: &[&[u8]]) -> Result<Option<usize>, CommandError> {
     match args[3..] {
         [] => Ok(None),

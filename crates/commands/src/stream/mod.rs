@@ -16,8 +16,8 @@
 //! | `effects` | what was delivered or claimed, as commands |
 //! | `rebuild` | a whole stream as commands |
 //!
-//! A stream stays in the keyspace when its last entry goes. Who watches a key is told of entries that come and go, but
-//! not of what happens to the groups.
+//! A stream stays in the keyspace when its last entry goes. Clients that watch its key are told when entries come and
+//! go, but not when its groups change.
 
 mod add;
 mod claim;

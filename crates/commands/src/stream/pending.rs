@@ -1,4 +1,4 @@
-//! What is pending in a group: XACK takes it out, XPENDING shows it.
+//! XACK removes entries from those pending in a group; XPENDING shows them.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -98,7 +98,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// `[IDLE min-idle-time] start end count [consumer]`; `None`: nothing but a summary is wanted.
+    /// `[IDLE min-idle-time] start end count [consumer]`; `None`: only a summary is requested.
     fn parse(args: &[&'a [u8]]) -> Result<Option<Filter<'a>>, CommandError> {
         let mut min_idle_ms = 0;
         let rest = match *args {

@@ -7,9 +7,9 @@
 //!                     └─→ a waiter at every key … somebody adds an entry there ─→ serve_…
 //! ```
 //!
-//! A waiter knows the ids after which it reads: `$` is replaced when it begins to wait. It is served from the key that
-//! got an entry. Who waits in a group is also served when the stream or the group is gone, with the error of that.
-//! Consumers are served first come, first served; the first takes all that it asked for.
+//! A waiter keeps the ids after which it reads: `$` is replaced when it begins to wait. It is served from the key that
+//! got an entry. A client that waits in a group is also served when the stream or the group is deleted, with the error
+//! about that. Consumers are served first come, first served; the first takes all that it asked for.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -36,10 +36,10 @@ const LAST_IN_XREADGROUP: &str = "ERR The $ ID is meaningless in the context of 
      the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
      just return an empty result set.";
 
-/// Stands for `>`, after which there can be no entry.
+/// Represents `>`: no entry can have a larger id.
 const NEW: StreamId = StreamId::MAX;
 
-/// `STREAMS key … id …`, an option like others.
+/// The keys of `STREAMS key … id …`, which is an option among others.
 const STREAMS: KeySpec = KeySpec {
     flags: &[RO, Access],
     begin: Begin::Option("STREAMS", 1, 1, OPTIONS),
@@ -115,7 +115,7 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Answers the entries of `streams` after the id that is given with each; false, without an answer, if there are none.
+/// Replies with the entries of `streams` after the id given with each. False, without a reply, if there are none.
 fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Result<bool, CommandError> {
     let mark = ctx.reply.deferred();
     let mut served = 0;
@@ -135,7 +135,7 @@ fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Re
     finish(ctx, mark, served)
 }
 
-/// Makes what was written since `mark` the reply for `served` streams; false, without an answer, if there are none.
+/// Turns what was written since `mark` into the reply for `served` streams. False, without a reply, if there are none.
 fn finish(ctx: &mut Ctx, mark: resp::Mark, served: usize) -> Result<bool, CommandError> {
     if served == 0 {
         return Ok(false);
@@ -209,7 +209,7 @@ fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Answers what the consumer gets from `streams`; false, without an answer, if that is nothing.
+/// Replies with what the consumer gets from `streams`. False, without a reply, if that is nothing.
 fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Result<bool, CommandError> {
     let Some((group, consumer)) = read.group else { return Err(CommandError::new(NO_GROUP)) };
     let mut after = Vec::with_capacity(streams.len());
@@ -232,7 +232,7 @@ fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Res
     finish(ctx, mark, served)
 }
 
-/// Answers what the consumer gets from one stream; false, without an answer, if that is nothing.
+/// Replies with what the consumer gets from one stream. False, without a reply, if that is nothing.
 fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Result<bool, CommandError> {
     let Owner { key, group: name, consumer: consumer_name } = owner;
     let (now_ms, is_paused) = (ctx.store.now(), is_paused(&ctx.store, key));
@@ -271,7 +271,7 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
     Ok(is_served)
 }
 
-/// Whether a waiter of XREADGROUP has to be told something: there is something new, or its group is gone.
+/// Whether a waiter of XREADGROUP has to be served: there is a new entry, or its group is gone.
 fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> bool {
     let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true, false)) else {
         return true;
@@ -292,9 +292,9 @@ fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
 struct Read<'a> {
     keys: &'a [&'a [u8]],
     ids: &'a [&'a [u8]],
-    /// Of each stream at most so many; 0: all.
+    /// The most entries of each stream; 0: all.
     count: usize,
-    /// How long to wait; 0: for ever.
+    /// How long to wait; 0: forever.
     timeout_ms: Option<u64>,
     /// The group and the consumer.
     group: Option<(&'a [u8], &'a [u8])>,
@@ -302,7 +302,7 @@ struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    /// Reads the arguments of XREAD or (`in_group`) XREADGROUP. A script may not even say that it would wait.
+    /// Reads the arguments of XREAD or (`in_group`) XREADGROUP. A script may not even pass `BLOCK`.
     fn parse(
         args: &'a [&'a [u8]],
         now: UnixMs,

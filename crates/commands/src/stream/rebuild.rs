@@ -1,8 +1,8 @@
-//! A stream as the commands that build it from nothing.
+//! The commands that build a stream from nothing.
 //!
-//! An entry that is gone may still be pending. It is added like the others, so that it can be claimed, and taken away
-//! again: by a trim if it lay before the first entry, as it was then, else by a deletion. What the stream counts is
-//! set at the end.
+//! A deleted entry may still be pending. It is added like the others, so that it can be claimed, and then removed
+//! again: by a trim if it came before the first entry, otherwise by a deletion. The counters of the stream are set at
+//! the end.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use ds::stream::{Group, Pending, Stream, StreamId};
 
 use super::effects::entries_read_text;
 
-/// Pending entries in one claim, ids in one deletion.
+/// Pending entries in one claim, or ids in one deletion.
 const IDS_AT_ONCE_MAX: usize = 64;
 
 type Line = Vec<Box<[u8]>>;
 
-/// The commands that give `key`, which must be absent, this value.
+/// The commands that create `key`, which must not exist, with this value.
 pub(crate) fn commands(key: &[u8], stream: &Stream) -> Vec<Line> {
     let mut lines = Vec::new();
     let log = &stream.log;
@@ -82,7 +82,7 @@ fn add_group(
     }
 }
 
-/// Takes away the entries that are `gone`.
+/// Removes the entries that are `gone`.
 fn remove(lines: &mut Vec<Line>, key: &[u8], stream: &Stream, gone: &BTreeSet<StreamId>) {
     if gone.is_empty() {
         return;

@@ -1,4 +1,5 @@
-//! Deleting entries by id: XDEL, and XDELEX and XACKDEL of Redis 8.2, which mind what is pending in groups.
+//! Deletes entries by id: XDEL, and XDELEX and XACKDEL of Redis 8.2, which consider whether entries are pending in
+//! groups.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -14,7 +15,7 @@ const NUMBER_NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer"
 const NUMBER_TOO_LARGE: &str = "ERR The `numids` parameter must match the number of arguments";
 const NO_IDS: &str = "ERR IDS option is required";
 
-/// What becomes of an id, in the reply.
+/// The outcome for an id, in the reply.
 const NOT_THERE: i64 = -1;
 const DELETED: i64 = 1;
 const STILL_NEEDED: i64 = 2;
@@ -56,9 +57,9 @@ pub(super) enum References {
     /// It stays pending, as an id without an entry.
     #[default]
     Keep,
-    /// It is pending nowhere any more.
+    /// It is no longer pending in any group.
     Delete,
-    /// Such an entry is not deleted, nor one that a group has not come to yet.
+    /// An entry that is pending in a group, or that a group has not reached yet, is not deleted.
     Mind,
 }
 
@@ -95,7 +96,7 @@ impl References {
         Ok((references.unwrap_or(References::Keep), ids))
     }
 
-    /// Deletes the entry `id` from `stream`, unless it is still needed: `None`; else whether it was there.
+    /// Deletes the entry `id` from `stream`. `None` if it is still needed; otherwise whether it existed.
     pub(super) fn delete(self, stream: &mut Stream, id: StreamId) -> Option<bool> {
         match self {
             References::Keep => {}
@@ -111,7 +112,7 @@ impl References {
     }
 }
 
-/// What may become of the references in groups.
+/// The options that say what happens to references in groups.
 pub(super) const REFERENCES: command::Arg =
     oneof("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
         .optional();
@@ -193,7 +194,7 @@ fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
     Ok(())
 }
 
-/// Says what changed; run again, the command finds the same.
+/// Announces what changed. The command itself is the effect: replayed, it does the same.
 fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> CommandResult {
     if deleted > 0 {
         ctx.store.also_changed(key, Change::new(Class::Stream, "xdel").times(deleted));

@@ -1,4 +1,4 @@
-//! XSETID.
+//! XSETID: sets a stream's last id and counters.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,5 +1,5 @@
-//! What transcripts, which have one client and a clock that goes on, cannot say: who is served and told, effects,
-//! events, times, and that a stream is what the commands say that build it.
+//! Tests that transcripts cannot do, because they have one client and a running clock: waiters, watchers, effects,
+//! events, times, and that rebuilding a stream gives the same stream.
 
 use command::{Class, Client, Local, Post};
 use ds::stream::{Stream, StreamId};

@@ -1,7 +1,7 @@
-//! XTRIM, and the options that XADD has beside it.
+//! XTRIM, and the same options of XADD.
 //!
-//! Since Redis 8.2 a trim may mind what is pending in groups: with `DELREF` the entries that go are pending nowhere any
-//! more, with `ACKED` those stay that a group has not acknowledged, and others behind them may go in their place.
+//! Since Redis 8.2 a trim may consider entries that are pending in groups: with `DELREF` a trimmed entry is no longer
+//! pending anywhere; with `ACKED` entries stay that a group has not acknowledged, and later ones may go instead.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -21,9 +21,9 @@ const LIMIT_ALONE: &str = "ERR syntax error, LIMIT cannot be used without specif
 const LIMIT_EXACT: &str = "ERR syntax error, LIMIT cannot be used without the special ~ option";
 const NO_STRATEGY: &str = "ERR syntax error, XTRIM must be called with a trimming strategy";
 
-/// Nodes that an approximate trim takes away at most unless it says otherwise.
+/// Nodes that an approximate trim removes at most by default.
 const NODES_MAX: usize = 100;
-/// The bounds of the number of entries that follows from it.
+/// Bounds of the number of entries that this gives.
 const LIMIT_DEFAULT: usize = 10_000;
 const LIMIT_MAX: usize = 1_000_000;
 
@@ -35,7 +35,7 @@ pub(super) const TRIM_ARGS: &[Arg] = &[
     integer("count").token("LIMIT").since("6.2.0").optional(),
 ];
 
-/// The options of a trim, as they are met.
+/// The options of a trim that have been read so far.
 #[derive(Default)]
 pub(super) struct TrimOptions {
     keep: Option<Keep>,
@@ -44,25 +44,25 @@ pub(super) struct TrimOptions {
     references: Option<References>,
 }
 
-/// A trim, and what becomes of the references to what it takes away.
+/// A trim, and what happens to references to the trimmed entries.
 pub(super) struct Trimming {
     trim: Trim,
     references: References,
 }
 
-/// What a trim took away.
+/// What a trim removed.
 #[derive(Default)]
 pub(super) struct Trimmed {
     /// How many entries.
     pub(super) count: usize,
     /// How many were pending in a group, and are no more.
     pub(super) acknowledged: usize,
-    /// Those that did not go from the beginning on: the effect names them.
+    /// Entries that were not the oldest; the effect names them.
     pub(super) picked: Vec<StreamId>,
 }
 
 impl Trimming {
-    /// The words of an effect that trims what was trimmed from the beginning to `len`, the length as text.
+    /// The words of an effect that trims to `len`, the length as text.
     pub(super) fn effect<'a>(&self, len: &'a str) -> Vec<&'a [u8]> {
         let mut words: Vec<&[u8]> = vec![b"MAXLEN", b"=", len.as_bytes()];
         if self.references == References::Delete {
@@ -87,7 +87,7 @@ impl Trimming {
         }
     }
 
-    /// The entries that are too many, the oldest first; those that must stay are followed by others in their place.
+    /// The entries that are too many, oldest first, then those that may go instead of entries that must stay.
     fn candidates(&self, stream: &Stream) -> Vec<StreamId> {
         let (end, count_max) = match self.trim.keep {
             Keep::Newest(_) if self.references == References::Mind => (StreamId::MAX, usize::MAX),
@@ -100,7 +100,7 @@ impl Trimming {
         stream.log.range(StreamId::MIN, end).map(|(id, _)| id).take(count_max).collect()
     }
 
-    /// Deletes those candidates that no group needs, until there are few enough.
+    /// Deletes candidates that no group needs, until few enough entries are left.
     fn pick(&self, stream: &mut Stream) -> Trimmed {
         let mut picked = Vec::new();
         for id in self.candidates(stream) {
@@ -123,7 +123,7 @@ fn pending_count(stream: &Stream) -> usize {
     stream.element_count() - stream.log.len()
 }
 
-/// States the deletion of entries that a trim picked.
+/// Records the deletion of entries that a trim picked.
 pub(super) fn effect_of_picked(store: &mut Store, key: &[u8], picked: &[StreamId]) {
     let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
     let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
@@ -132,7 +132,7 @@ pub(super) fn effect_of_picked(store: &mut Store, key: &[u8], picked: &[StreamId
 }
 
 impl TrimOptions {
-    /// Takes the option at the beginning of `args`, if one is there, and gives what follows it.
+    /// Reads the option at the beginning of `args`, if there is one, and returns the rest.
     pub(super) fn take<'a, 'b>(
         &mut self,
         args: &'b [&'a [u8]],
@@ -182,7 +182,7 @@ impl TrimOptions {
         }
     }
 
-    /// The trim that they ask for, if any; `is_needed`: there must be one.
+    /// The trim that the options ask for, if any; `is_needed`: without one this is an error.
     pub(super) fn finish(self, store: &Store, is_needed: bool) -> Result<Option<Trimming>, CommandError> {
         let TrimOptions { keep, is_approximate, mut limit, references } = self;
         if store.tx.keeps_due {

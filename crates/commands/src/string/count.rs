@@ -1,4 +1,4 @@
-//! Counting: strings as numbers.
+//! `INCR` and similar commands: strings as numbers.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-/// A run of bytes that both strings have.
+/// A run of bytes that both strings contain.
 struct Match {
     a: usize,
     b: usize,

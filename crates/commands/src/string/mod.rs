@@ -3,7 +3,7 @@
 //! A string is a [`Str`](keyspace::Str): an integer, a block written as a whole, or a buffer that is large or grew. `GET` and `SET` are
 //! the hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
 //!
-//! Not here: commands that see a string as bits (`bitmap`).
+//! Not here: commands that treat a string as bits (`bitmap`).
 
 mod count;
 mod lcs;

@@ -1,12 +1,12 @@
-//! The options of `SET` and `GETEX`, and points in time as arguments give them.
+//! The options of `SET` and `GETEX`, and times in arguments.
 
 use command::{CommandError, Ctx, keyword_is, parse_i64};
 use keyspace::UnixMs;
 
-/// What is to become of the expiry.
+/// What happens to the expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExpiryOption<'a> {
-    /// Nothing was said.
+    /// No option was given.
     Unsaid,
     /// `KEEPTTL`
     Keep,
@@ -16,12 +16,12 @@ pub(super) enum ExpiryOption<'a> {
     At(Unit, &'a [u8]),
 }
 
-/// How an argument gives a point in time.
+/// How an argument gives a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unit {
     /// In seconds rather than milliseconds.
     pub(super) seconds: bool,
-    /// Since 1970 rather than from now on.
+    /// Since 1970 rather than from now.
     pub(super) absolute: bool,
 }
 
@@ -31,7 +31,7 @@ impl Unit {
     const EXAT: Unit = Unit { seconds: true, absolute: true };
     const PXAT: Unit = Unit { seconds: false, absolute: true };
 
-    /// The point in time that `arg` says; it must be positive.
+    /// The time in `arg`, which must be positive.
     pub(super) fn expiry(self, ctx: &Ctx, arg: &[u8]) -> Result<UnixMs, CommandError> {
         let number = parse_i64(arg)?;
         let factor = if self.seconds { 1000 } else { 1 };
@@ -43,7 +43,7 @@ impl Unit {
     }
 }
 
-/// Whether `SET` does anything.
+/// The condition under which `SET` has an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
     /// `NX`
@@ -72,7 +72,8 @@ pub(super) enum For {
 }
 
 impl<'a> Options<'a> {
-    /// Reads options. One may come twice, the last counts; those that contradict each other may not come together.
+    /// Reads options. An option may be repeated, and the last one counts; options that contradict each other are
+    /// refused.
     pub(super) fn parse(args: &[&'a [u8]], of: For) -> Result<Options<'a>, CommandError> {
         let mut options = Options { condition: None, get: false, expiry: ExpiryOption::Unsaid };
         let mut rest = args.iter();

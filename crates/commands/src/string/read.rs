@@ -1,4 +1,4 @@
-//! Reading strings, and `GETDEL` and `GETEX`, which do something to the key as well.
+//! Reads strings. `GETDEL` and `GETEX` also delete the key or change its expiry.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -116,7 +116,7 @@ fn getrange(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included, negative ones counted from the end.
+/// The bytes from `start` to `end`, both included; negative positions count from the end.
 fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return &[];

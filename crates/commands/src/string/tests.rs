@@ -1,5 +1,5 @@
-//! What transcripts, which see only bytes, cannot say: large values are sent as they lie in the keyspace, and what
-//! waits to be sent does not change any more.
+//! Tests that transcripts cannot do, because they see only bytes: large values are sent from the keyspace without a
+//! copy, and replies that wait to be sent do not change.
 
 use command::{Client, Local, Post};
 use keyspace::SHARED_BYTES_MIN;
@@ -15,7 +15,7 @@ fn run(store: &mut Local, args: &[&[u8]]) -> Output {
     out
 }
 
-/// A store with the value under `key`, and where it lies.
+/// A store with the value under `key`, and the address of the value.
 fn store_with_value() -> (Local, *const u8) {
     let mut store = Local::new(FAMILIES);
     run(&mut store, &[b"SET", b"key", &VALUE]);
@@ -23,7 +23,7 @@ fn store_with_value() -> (Local, *const u8) {
     (store, address)
 }
 
-/// Where the value lies that waits to be sent.
+/// The address of the value in a queued reply.
 fn address(out: &Output) -> *const u8 {
     out.slices().find(|slice| *slice == VALUE).expect("the value waits in one piece").as_ptr()
 }

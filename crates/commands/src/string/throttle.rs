@@ -1,8 +1,9 @@
 //! CL.THROTTLE, a rate limiter: the command of the module redis-cell.
 //!
-//! The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371). The value of a key is its *theoretical arrival time*
-//! in nanoseconds since 1970: when the bucket will be empty again. Requests come in at most one *emission interval* apart,
-//! after a burst of `max_burst` more. The key expires when its time has come, because then it says nothing.
+//! The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371). The value of a key is its *theoretical arrival
+//! time* in nanoseconds since 1970: when the bucket will be empty again. After a burst of `max_burst` more, requests
+//! may follow each other in *emission intervals*. The key expires at its arrival time, because from then on it has no
+//! meaning.
 //!
 //! ```text
 //!   now                    arrival time        now + tolerance
@@ -41,26 +42,26 @@ pub(super) const CL_THROTTLE: Entry = Entry {
 
 const NS_PER_S: i128 = 1_000_000_000;
 const NS_PER_MS: i128 = 1_000_000;
-/// In place of the seconds after which to try again, if the action is allowed or never will be.
+/// Replaces the number of seconds until the next try, if the action is allowed or never will be.
 const NO_RETRY: i64 = -1;
 
 /// How often something may be done.
 struct Limit {
-    /// Between two actions, in the long run.
+    /// Between two actions in the long run.
     interval_ns: i128,
-    /// How far ahead of time the actions may run.
+    /// How far the actions may run ahead of their times.
     tolerance_ns: i128,
     /// Actions at once.
     burst: i64,
 }
 
-/// What is said to one who asks.
+/// The answer to a request.
 #[derive(PartialEq, Debug)]
 struct Verdict {
     /// The new arrival time, if the action is allowed.
     arrival_ns: Option<i128>,
     remaining: i64,
-    /// `None`: there is no need, or no hope.
+    /// `None`: no need to try again, or no use.
     retry_after_ns: Option<i128>,
     reset_after_ns: i128,
 }
@@ -130,7 +131,7 @@ fn throttle(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// In larger units, rounded up.
+/// Converts to a larger unit, rounded up.
 fn div_ceil(ns: i128, unit_ns: i128) -> i64 {
     (ns + unit_ns - 1).div_euclid(unit_ns) as i64
 }

@@ -1,4 +1,4 @@
-//! Writing strings.
+//! Writes strings.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -91,7 +91,7 @@ fn set(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Stores a string under `key`, with its events and its effect; `expires` says that the expiry is new.
+/// Stores a string under `key`, with its events and its effect; `expires` says that the expiry was given.
 fn store(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Option<UnixMs>, expires: bool) {
     ctx.store.set_string(key, value, expiry);
     ctx.store.changed_with(key, Change::new(Class::String, "set"), |store| match expiry {

@@ -1,7 +1,7 @@
-//! Adding members and changing their scores.
+//! Adds members and changes their scores.
 //!
-//! `ZADD … INCR` and `ZINCRBY` journal the score that came out; every other `ZADD` has the same result when it is
-//! run again on the same set.
+//! The effect of `ZADD … INCR` and `ZINCRBY` contains the resulting score. Every other `ZADD` has the same result when
+//! it is replayed on the same set.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -21,21 +21,21 @@ const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Options {
-    /// Only members that are not there.
+    /// Only new members.
     pub(crate) new_only: bool,
-    /// Only members that are there.
+    /// Only existing members.
     pub(crate) existing_only: bool,
-    /// Members that are there only get greater scores.
+    /// Existing members only get greater scores.
     greater_only: bool,
-    /// Members that are there only get lesser scores.
+    /// Existing members only get lesser scores.
     less_only: bool,
-    /// Answer how many members changed, not how many came.
+    /// Reply with the number of changed members rather than of new ones.
     pub(crate) count_changed: bool,
-    /// Add to the score, answer the sum.
+    /// Add to the score, and reply with the sum.
     increment: bool,
 }
 
-/// What became of a member, with the score that it now has.
+/// What happened to a member, with its score now.
 enum Placing {
     /// An option forbade it.
     Refused,
@@ -45,7 +45,7 @@ enum Placing {
 }
 
 impl Options {
-    /// Reads options and gives the rest of `args`, which are the pairs of score and member.
+    /// Reads options; returns the rest of `args`: pairs of score and member.
     fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(Options, &'a [&'a [u8]]), CommandError> {
         let mut options = Options::default();
         while let [word, rest @ ..] = args {
@@ -76,7 +76,7 @@ impl Options {
         Ok((options, args))
     }
 
-    /// Gives `member` this score, or adds it to its score.
+    /// Sets the score of `member`, or adds to it.
     fn apply(
         self,
         zset: &mut ZSet,
@@ -172,7 +172,7 @@ fn zincrby(ctx: &mut Ctx) -> CommandResult {
     add(ctx, Options { increment: true, ..Options::default() }, &ctx.args[2..])
 }
 
-/// Adds pairs of score and member to the set at argument 1, and answers.
+/// Adds pairs of score and member to the set at argument 1, and replies.
 pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
     let key = ctx.args[1];
     let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));

@@ -1,8 +1,8 @@
 //! The pops that wait until there is something to take.
 //!
-//! They take at once if they can. Else the client becomes a waiter at every key, and whoever makes one of them a
-//! sorted set runs the same pop for it ([`serve`]), together with a `ZADD` that puts everything back should the client
-//! be gone by then.
+//! They take at once if they can. Otherwise the client becomes a waiter at every key, and the command that creates a
+//! sorted set at one of them runs the same pop for it ([`serve`]), together with a `ZADD` that puts everything back
+//! should the client be gone by then.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ use crate::list::pop::{Pop, parse_several, pop_or_block};
 const POP_MIN: ZSetPop = ZSetPop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
 const POP_MAX: ZSetPop = ZSetPop { end: End::Max, ..POP_MIN };
 
-/// What `BZPOPMIN` and `BZPOPMAX` answer.
+/// The reply of `BZPOPMIN` and `BZPOPMAX`.
 const KEY_AND_MEMBER: Shape =
     Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk, Shape::Double]), Shape::Null]);
 
@@ -61,7 +61,7 @@ fn bzpopmax(ctx: &mut Ctx) -> CommandResult {
     pop_one(ctx, POP_MAX, |ctx, key| serve(ctx, key, POP_MAX))
 }
 
-/// Pops from the first of the keys between the command's name and the timeout.
+/// Pops from the first existing key of those between the command's name and the timeout.
 fn pop_one(ctx: &mut Ctx, pop: ZSetPop, serve: Serve) -> CommandResult {
     let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity was checked") };
     pop_or_block(ctx, keys, pop, timeout, serve)
@@ -100,7 +100,7 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
     })
 }
 
-/// Pops from `key` for a client that waited; false, without a reply, if there is no such sorted set.
+/// Pops from `key` for a client that waited. False, without a reply, if there is no such sorted set.
 fn serve(ctx: &mut Ctx, key: &[u8], pop: ZSetPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(zset) = ctx.store.peek_as::<ZSet>(key)? else { return Ok(false) };

@@ -18,7 +18,7 @@ use super::{Layout, MEMBERS, reply_members, store_result};
 const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
 const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 
-/// What is to be combined.
+/// How inputs are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
     Union,
@@ -26,31 +26,31 @@ enum Operation {
     Difference,
 }
 
-/// Inputs and options of a command, understood.
+/// The parsed inputs and options of a command.
 struct Query<'a> {
     keys: &'a [&'a [u8]],
     /// One for each key.
     weights: SmallVec<[f64; 8]>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// Of `ZINTERCARD`: 0 is no limit.
+    /// The `LIMIT` of `ZINTERCARD`; 0 is no limit.
     limit: usize,
 }
 
-/// Which options a command has, besides `WEIGHTS` and `AGGREGATE`.
+/// Which options a command has in addition to `WEIGHTS` and `AGGREGATE`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// `WITHSCORES`
     Answers,
     /// None.
     Stores,
-    /// `LIMIT`, and not even those two.
+    /// `LIMIT`, without `WEIGHTS` and `AGGREGATE`.
     Counts,
 }
 
 impl<'a> Query<'a> {
-    /// Reads the number of keys at argument `at` and what follows it, and checks the types of the keys: in the order
-    /// of Redis, that is before the options.
+    /// Reads the number of keys at argument `at` and what follows it, and checks the types of the keys before the
+    /// options, as Redis does.
     fn parse(
         ctx: &mut Ctx<'a, '_>,
         at: usize,
@@ -139,7 +139,7 @@ impl<'a> Query<'a> {
 /// What knows negative zeros from the first member on. Redis collects in it whatever it answers, and what is stored until it is seen to be small.
 const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0, pack_bytes_min: 0 };
 
-/// `operation numkeys key …`: answers the members.
+/// `operation numkeys key …`: replies with the members.
 fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
     let query = Query::parse(ctx, 1, operation, Form::Answers)?;
     let result = query.run(ctx, operation, &ALWAYS_LARGE).set;

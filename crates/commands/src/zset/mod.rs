@@ -1,10 +1,10 @@
 //! The sorted-set commands.
 //!
-//! Every range, whether of scores, of members or of indexes, is turned into a range of ranks first ([`span`]); from
-//! there on they are all the same. Ranges are written to the reply straight from the tree. Commands that combine
-//! several sets build the result as a sorted set of its own and then either store it or write it out ([`combine`]).
+//! Every range, whether of scores, of members or of indexes, is first converted to a range of ranks ([`span`]), and
+//! from there on all are handled alike. Ranges are written to the reply straight from the tree. Commands that combine
+//! several sets build the result as a sorted set and then store it or write it out ([`combine`]).
 //!
-//! Scores come from texts and go back to texts without loss: what a client reads it can send back as a bound and
+//! Scores are converted from and to text without loss: a client can send back a score that it has read as a bound, and
 //! hits the same member.
 
 pub(crate) mod add;

@@ -1,6 +1,6 @@
-//! Taking the members with the lowest or the highest scores.
+//! Takes the members with the lowest or the highest scores.
 //!
-//! What a pop does to another store is to remove the members that it took, by name.
+//! The effect of a pop is to remove the members that it took, by name.
 
 use std::iter::Take;
 
@@ -36,7 +36,7 @@ impl End {
     }
 }
 
-/// How a pop answers.
+/// The reply of a pop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// The members.
@@ -51,13 +51,13 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZSetPop {
     pub(super) end: End,
-    /// How many to take at most; not 0.
+    /// The most members to take; not 0.
     pub(super) count: usize,
     pub(super) answer: Answer,
 }
 
 impl ZSetPop {
-    /// The members of `zset` that it takes, in the order in which it answers them.
+    /// The members of `zset` that it takes, in the order of the reply.
     pub(super) fn taken<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
         let members = match self.end {
             End::Min => zset.iter(),
@@ -155,7 +155,8 @@ fn zpopmax(ctx: &mut Ctx) -> CommandResult {
     pop(ctx, End::Max)
 }
 
-/// Pops from the set at argument 1, as many members as argument 2 says. Only if it is there does RESP3 answer pairs.
+/// Pops from the set at argument 1 as many members as argument 2 says. In RESP3 the reply contains pairs only if
+/// argument 2 is given.
 fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     let key = ctx.args[1];
     let (count, layout) = match &ctx.args[2..] {
@@ -178,7 +179,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     Ok(())
 }
 
-/// What `ZMPOP` and `BZMPOP` answer.
+/// The reply of `ZMPOP` and `BZMPOP`.
 pub(super) const KEY_AND_PAIRS: Shape =
     Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Array(&PAIR)]), Shape::Null]);
 

@@ -16,7 +16,7 @@ const LIMIT_OF_RANKS: &str =
     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const WITHSCORES_OF_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
 
-/// What a command's name decides already: `None` leaves it to the options.
+/// What a command's name decides; `None` leaves it to the options.
 #[derive(Clone, Copy)]
 struct Form {
     by: Option<By>,
@@ -26,19 +26,19 @@ struct Form {
 }
 
 impl Form {
-    /// That of an older command, which has neither `BY…` nor `REV`.
+    /// The form of an older command, which has neither `BY…` nor `REV`.
     const fn fixed(by: By, reverse: bool) -> Form {
         Form { by: Some(by), reverse: Some(reverse), stores: false }
     }
 }
 
-/// A range, understood.
+/// A parsed range.
 struct Query<'a> {
     span: Span<'a>,
     reverse: bool,
     /// Members to skip; all of them if negative.
     offset: i64,
-    /// Members to give at most; no limit if negative.
+    /// The most members to return; no limit if negative.
     limit: i64,
     with_scores: bool,
 }
@@ -80,7 +80,7 @@ impl<'a> Query<'a> {
         Ok(Query { span: Span::parse(by, min, max)?, reverse, offset, limit, with_scores })
     }
 
-    /// The members of `zset` that it asks for.
+    /// The members of `zset` in the range.
     fn members<'z>(&self, zset: ZSetRef<'z>) -> Iter<'z> {
         let ranks = self.span.ranks(zset, self.reverse);
         let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
@@ -95,7 +95,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Answers the range at arguments 2 and 3 of the set at argument 1.
+/// Replies with the range at arguments 2 and 3 of the set at argument 1.
 fn reply_range(ctx: &mut Ctx, form: Form) -> CommandResult {
     let query = Query::parse(form, &ctx.args[2..])?;
     match ctx.store.read_as::<ZSet>(ctx.args[1])? {

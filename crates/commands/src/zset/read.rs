@@ -1,4 +1,4 @@
-//! Reading one sorted set: its size, scores, ranks, and how many members a range has.
+//! Reads one sorted set: its size, scores and ranks, and how many members a range has.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -87,7 +87,7 @@ fn zmscore(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What `ZRANK` and `ZREVRANK` answer.
+/// The reply of `ZRANK` and `ZREVRANK`.
 const RANK: Shape = Shape::OneOf(&[Shape::Int, Shape::Tuple(&[Shape::Int, Shape::Double]), Shape::Null]);
 
 pub(super) const ZRANK: Entry = Entry {
@@ -122,7 +122,7 @@ fn zrevrank(ctx: &mut Ctx) -> CommandResult {
     reply_rank(ctx, true)
 }
 
-/// Answers the rank of the member at argument 2, from the highest score if `reverse`.
+/// Replies with the rank of the member at argument 2, counted from the highest score if `reverse`.
 fn reply_rank(ctx: &mut Ctx, reverse: bool) -> CommandResult {
     let with_score = match &ctx.args[3..] {
         [] => false,
@@ -192,7 +192,7 @@ fn zlexcount(ctx: &mut Ctx) -> CommandResult {
     count(ctx, By::Lex)
 }
 
-/// Answers the number of members within the bounds at arguments 2 and 3.
+/// Replies with the number of members within the bounds at arguments 2 and 3.
 fn count(ctx: &mut Ctx, by: By) -> CommandResult {
     let span = Span::parse(by, ctx.args[2], ctx.args[3])?;
     let zset = ctx.store.read_as::<ZSet>(ctx.args[1])?;

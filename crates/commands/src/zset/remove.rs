@@ -1,4 +1,4 @@
-//! Removing members by name and by range.
+//! Removes members by name and by range.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -103,14 +103,15 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     finish(ctx, removed, event, &named)
 }
 
-/// States that these members are gone.
+/// Records that these members are gone.
 pub(super) fn state_removed(store: &mut Store, key: &[u8], members: &[Vec<u8>]) {
     let words = [&b"ZREM"[..], key];
     let effect: Vec<&[u8]> = words.into_iter().chain(members.iter().map(Vec::as_slice)).collect();
     store.effect(&effect);
 }
 
-/// Says and answers that `removed` members are gone from the set at argument 1: these if they are `named`, otherwise those that the request removes.
+/// Announces that `removed` members of the set at argument 1 are gone, and replies with their number. The effect names
+/// the members if `named` contains them; otherwise it is the request.
 fn finish(ctx: &mut Ctx, removed: usize, event: &'static str, named: &[Vec<u8>]) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {

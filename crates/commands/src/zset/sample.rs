@@ -1,4 +1,4 @@
-//! Random members, and walking a sorted set piece by piece.
+//! Random members (`ZRANDMEMBER`), and `ZSCAN`.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// `count` different ranks below `len`, each choice equally likely (Floyd's algorithm; Bentley and Floyd, "A sample
+/// `count` different ranks below `len`; every choice is equally likely (Floyd's algorithm; Bentley and Floyd, "A sample
 /// of brilliance", 1987).
 fn choose_ranks(len: usize, count: usize, random: &mut Random) -> BTreeSet<usize> {
     let mut ranks = BTreeSet::new();

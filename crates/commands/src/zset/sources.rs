@@ -1,4 +1,4 @@
-//! What union, intersection and difference work on: sets and sorted sets alike, and how their scores are combined.
+//! The inputs of union, intersection and difference (sets and sorted sets alike), and how their scores are combined.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use ds::set::SetRef;
 use ds::zset::{ZSet, ZSetLimits, ZSetRef};
 use keyspace::{RecordRef, ValueRef};
 
-/// What becomes of the scores of a member that several inputs have.
+/// How the scores of a member that several inputs have are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Aggregate {
     Sum,
@@ -16,7 +16,7 @@ pub(super) enum Aggregate {
 }
 
 impl Aggregate {
-    /// The score of a member that has `total` from the inputs so far and `score` from one more.
+    /// Combines `total`, a member's score from the inputs so far, with its `score` in one more.
     fn apply(self, total: f64, score: f64) -> f64 {
         match self {
             Aggregate::Sum => number_or_zero(total + score),
@@ -27,7 +27,7 @@ impl Aggregate {
     }
 }
 
-/// The sum of both infinities, and zero times infinity, are zero.
+/// The sum of opposite infinities, and zero times infinity, are zero.
 fn number_or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
@@ -42,13 +42,13 @@ pub(super) struct Source<'a> {
 #[derive(Clone, Copy)]
 enum Members<'a> {
     None,
-    /// Each with the score 1.
+    /// A set; every member has the score 1.
     Set(SetRef<'a>),
     ZSet(ZSetRef<'a>),
 }
 
 impl<'a> Source<'a> {
-    /// The set at `key`, which was checked to be one if there is any.
+    /// The set at `key`, if the key exists; its type was checked before.
     pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> Source<'a> {
         let members = match store.peek(key).map(RecordRef::value) {
             None => Members::None,
@@ -79,7 +79,7 @@ impl<'a> Source<'a> {
         Some(score? * self.weight)
     }
 
-    /// Shows every member with its weighted score, until `visit` breaks.
+    /// Visits every member with its weighted score, until `visit` breaks.
     fn each(&self, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) {
         let weighted = |score: f64| number_or_zero(score * self.weight);
         // Whether it broke is the visitor's own knowledge.
@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Members that an operation gives.
+/// The result of an operation.
 pub(super) struct Collected<'l> {
     /// The members.
     pub(super) set: ZSet,
@@ -118,8 +118,8 @@ impl<'l> Collected<'l> {
     }
 }
 
-/// Collects the members that any of `sources` has. Sums are built from the smallest input on, as in Redis: the order shows in
-/// the last digit.
+/// Collects the members of all `sources`. Sums are built from the smallest input on, as in Redis, because the order
+/// affects the last digit.
 pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, result: &mut Collected) {
     sources.sort_by_key(Source::len);
     for source in sources {
@@ -131,7 +131,7 @@ pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, result: &mut
     }
 }
 
-/// Shows the members that all of `sources` have, until `visit` breaks.
+/// Visits the members that all of `sources` have, until `visit` breaks.
 pub(super) fn intersect(
     mut sources: Vec<Source>,
     aggregate: Aggregate,

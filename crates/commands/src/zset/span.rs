@@ -1,4 +1,4 @@
-//! Ranges as commands write them, turned into ranks.
+//! Ranges as commands write them, converted to ranks.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::index_range::index_range;
 const NOT_A_SCORE: &str = "ERR min or max is not a float";
 const NOT_A_LEX_BOUND: &str = "ERR min or max not valid string range item";
 
-/// What a range is a range of.
+/// The kind of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
     /// Indexes, which count from the end if negative.
@@ -46,7 +46,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Whether it depends on how `zset` is kept what lies within it: another store may have kept it otherwise.
+    /// Whether the members within the range depend on how `zset` is encoded, which may differ in another store.
     pub(super) fn is_open(&self, zset: ZSetRef<'_>) -> bool {
         let score = |rank| zset.score_at(rank);
         matches!(self, Span::Lex { .. }) && score(0) != score(zset.len().saturating_sub(1))

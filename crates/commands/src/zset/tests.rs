@@ -1,4 +1,4 @@
-//! What transcripts, which have one client and see only replies, cannot say: who is served, effects, events, and
+//! Tests that transcripts cannot do, because they have one client and see only replies: waiters, effects, events, and
 //! ranges of large sets against a model.
 
 use command::{Class, Local};

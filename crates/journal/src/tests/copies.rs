@@ -1,4 +1,4 @@
-//! Copies of journals: whole, up to a time, and while the original goes on.
+//! Copies of journals: whole, up to a time, and while the original is being written.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Crashes at any operation of the disk, in any life, and disks that fail.
+//! Crashes at any operation of the disk, in any run, and disks that fail.
 
 use proactor::DiskFaults;
 

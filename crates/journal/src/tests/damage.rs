@@ -1,4 +1,4 @@
-//! Damage to every kind of field of frames and manifest: what is read is the exact prefix, or the folder is refused.
+//! Damage to every kind of field of frames and manifest: either exactly the prefix is read, or the folder is refused.
 
 use std::path::PathBuf;
 use std::sync::Arc;

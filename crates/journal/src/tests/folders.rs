@@ -1,4 +1,4 @@
-//! Folders that are not ours, belong to somebody, or have something missing; and journals that take another one's place.
+//! Folders of other programs, of other servers, or with something missing; and journals that replace another one.
 
 use std::path::Path;
 use std::sync::Arc;

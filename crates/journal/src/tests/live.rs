@@ -1,4 +1,4 @@
-//! Folders that somebody looks at while a server writes to them.
+//! Folders that are read while a server writes to them.
 
 use proactor::{Disk, SimDisk};
 

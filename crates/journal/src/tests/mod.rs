@@ -1,4 +1,4 @@
-//! Tests over all of the crate, on simulated disks that fail.
+//! Tests of the whole crate, on simulated disks that fail.
 
 mod copies;
 mod crashes;

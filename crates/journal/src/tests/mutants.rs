@@ -1,4 +1,4 @@
-//! Mistakes, each of which the crashes of a few hundred seeds must show.
+//! Deliberate mistakes, each of which the crashes of a few hundred seeds must reveal.
 
 use super::crashes::lives;
 use super::world::World;

@@ -1,4 +1,4 @@
-//! The log thread and the disk thread, stepped as chance has it, with threads that commit, on disks that crash and fail.
+//! The log thread and the disk thread, stepped in random order, with threads that commit, on disks that crash and fail.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A journal that lives, crashes and is recovered, and a model of what it must hold.
+//! A journal that runs, crashes and is recovered, and a model of what it must contain.
 
 use std::collections::BTreeMap;
 use std::path::Path;

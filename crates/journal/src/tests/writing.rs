@@ -1,4 +1,4 @@
-//! What a writer does when it has room, when it has none, and when the disk fails; and what there is on real disks.
+//! The writer with enough space, without, and when the disk fails; and what it leaves on real disks.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What all databases and threads share about queues: the patterns, and the queues that there are.
+//! What all databases and threads share about queues: the patterns, and the list of queues.
 //!
 //! Locks are taken only when a queue becomes known or is forgotten, when patterns change, and by readers.
 
@@ -12,19 +12,19 @@ use ds::queue::Figures;
 
 use super::recognize::{Learnt, Patterns, bound_queue};
 
-/// More names are not learnt from other keys.
+/// The most names that are learnt from other keys.
 const LEARNT_MAX: usize = 100_000;
-/// More keys are not looked at for names.
+/// The most keys that are searched for names.
 const SOURCES_MAX: usize = 10_000;
 /// The default of [`Known::set_count_max`].
 const COUNT_MAX: usize = 100_000;
 
-/// What is known of queues.
+/// The known queues and patterns.
 #[derive(Debug)]
 pub struct Known {
     /// Counts the changes of `patterns`.
     version: AtomicU64,
-    /// Counts those by which keys that are there may be queues.
+    /// Counts the changes that may turn existing keys into queues.
     searches: AtomicU64,
     patterns: RwLock<Arc<Patterns>>,
     listed: Mutex<Listed>,
@@ -37,11 +37,11 @@ pub struct Known {
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
 }
 
-/// The queues that are shown, and some that are gone, so that forgetting one does not look at all of them.
+/// The queues that are shown, and some that are gone: forgetting one must not search all of them.
 #[derive(Debug, Default)]
 struct Listed {
     all: Vec<Arc<Figures>>,
-    /// How many of them are gone, at most.
+    /// The most of them that may be gone.
     gone_count: usize,
 }
 
@@ -77,12 +77,12 @@ impl Known {
         self.version.load(Ordering::Acquire)
     }
 
-    /// How often keys that are there were to be looked at: they may be queues as patterns are now.
+    /// How often a change of patterns made existing keys worth checking.
     pub fn searches(&self) -> u64 {
         self.searches.load(Ordering::Relaxed)
     }
 
-    /// The operator's patterns are these. Keys that are there are to be looked at again.
+    /// Sets the operator's patterns. Existing keys have to be checked again.
     pub fn set_globs(&self, globs: Vec<Box<[u8]>>) {
         let mut patterns = self.patterns.write().unwrap_or_else(PoisonError::into_inner);
         if patterns.globs() != globs {
@@ -92,12 +92,12 @@ impl Known {
         }
     }
 
-    /// So many queues may be known.
+    /// Limits the number of known queues.
     pub fn set_count_max(&self, count_max: usize) {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// How many queues could not be known because there were as many as may be.
+    /// How many queues were not admitted because of that limit.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
@@ -107,12 +107,12 @@ impl Known {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// About what time it is, in milliseconds of the clock that does not jump.
+    /// The approximate time, in milliseconds of the clock that does not jump.
     pub fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::Relaxed)
     }
 
-    /// Says so; ten times a second.
+    /// Sets that time; called ten times a second.
     pub fn set_now_ms(&self, now_ms: u64) {
         self.now_ms.store(now_ms, Ordering::Relaxed);
     }
@@ -123,7 +123,7 @@ impl Known {
         listed.all.iter().filter(|figures| !figures.is_gone()).cloned().collect()
     }
 
-    /// Whether one more may be known; it counts from then on.
+    /// Whether another queue may become known; if so, counts it.
     pub(super) fn admit(&self) -> bool {
         let count_max = self.count_max.load(Ordering::Relaxed);
         let is_admitted = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
@@ -139,7 +139,7 @@ impl Known {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).all.extend(figures);
     }
 
-    /// So many that were admitted are forgotten; those of them that were listed say so.
+    /// This many admitted queues are forgotten; those that were listed are marked as gone.
     pub(super) fn forget(&self, count: usize) {
         self.count.fetch_sub(count, Ordering::Relaxed);
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +150,7 @@ impl Known {
         }
     }
 
-    /// A set came to be whose members name queues.
+    /// A set was created whose members name queues.
     pub(super) fn add_source(&self, db: u32, key: &[u8]) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() < SOURCES_MAX {
@@ -163,12 +163,12 @@ impl Known {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// A source is gone.
+    /// Such a set is gone.
     pub fn drop_source(&self, db: u32, key: &[u8]) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).remove(&(db, key.into()));
     }
 
-    /// Learns from a member of a source; true if it tells of a queue that was not known to be one.
+    /// Learns from a member of such a set; true if it names a queue that was not known to be one.
     pub fn learn_from(&self, member: &[u8]) -> bool {
         bound_queue(member).is_some_and(|learnt| self.learn(learnt))
     }

@@ -1,15 +1,15 @@
-//! The queues of a database, as far as they lie on one shard.
+//! The queues of a database, as far as they are on one shard.
 //!
 //! ```text
-//!   Known (all threads)      patterns, and the figures of all queues: what readers need no shard for
-//!     Queues (a database)    name → figures, and what is kept of a queue while its list is not there
-//!       List                 has that itself while it is there (ds::queue)
+//!   Known (all threads)      patterns, and the figures of all queues: readers need no shard for these
+//!     Queues (a database)    name → figures, and what is kept of a queue while its list does not exist
+//!       List                 has that itself while it exists (ds::queue)
 //! ```
 //!
-//! A key that comes to be is looked at once ([`Queues::arrive`]): a list that is a queue gets what is seen of it, and tells it all
-//! that happens from then on. When it leaves the database ([`Queues::depart`]), what is kept of the queue stays here; when its elements
-//! came goes with it, to where it goes. Sorted sets and streams are only noted: their figures are brought up to date every second
-//! ([`Queues::refresh`]).
+//! A new key is checked once ([`Queues::arrive`]). A list that is a queue gets the queue's record of events, and
+//! reports everything that happens from then on. When it leaves the database ([`Queues::depart`]), the figures of the
+//! queue stay here; the times at which its elements came go with the list. Sorted sets and streams are only noted, and
+//! their figures are updated every second ([`Queues::refresh`]).
 
 mod known;
 mod recognize;

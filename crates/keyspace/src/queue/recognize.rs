@@ -1,15 +1,15 @@
-//! Which keys are queues, and of what system: by their names and types, as the systems choose them.
+//! Recognizes queues, and their job system, by the names and types that the systems use.
 
 use std::collections::BTreeSet;
 
 use ds::Kind;
 use ds::list::End;
 
-/// The system that put a queue there.
+/// The job system of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum System {
-    /// A pattern of the operator's.
+    /// Unknown: a pattern of the operator's matched.
     Custom,
     /// Sidekiq.
     Sidekiq,
@@ -77,23 +77,23 @@ impl System {
     }
 }
 
-/// What the elements of a queue are to the system that put them there.
+/// What the elements of a queue mean to its job system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
-    /// They wait for a worker.
+    /// Jobs that wait for a worker.
     Waiting,
-    /// A worker has them.
+    /// Jobs that a worker is working on.
     Active,
-    /// They are due at a time.
+    /// Jobs that are due at a time.
     Scheduled,
-    /// They failed and are tried again at a time.
+    /// Failed jobs that are tried again at a time.
     Retry,
-    /// They failed for good.
+    /// Jobs that failed for good.
     Dead,
-    /// They are done.
+    /// Jobs that are done.
     Completed,
-    /// The system has paused the queue they were in.
+    /// Jobs of a queue that the job system has paused.
     Paused,
 }
 
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Where it is in lists of queues; see [`Row::order`](super::Row::order).
+    /// Its rank in lists of queues; see [`Row::order`](super::Row::order).
     pub(super) fn rank(self) -> u8 {
         match self {
             State::Waiting => 0,
@@ -132,37 +132,37 @@ impl State {
     }
 }
 
-/// What the scores of a sorted set are.
+/// What the scores of a sorted set mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Scores {
-    /// No times.
+    /// They are not times.
     Other,
     /// Seconds since 1970.
     Seconds,
     /// Milliseconds since 1970.
     Ms,
-    /// Milliseconds since 1970 times 4096, as BullMQ has them.
+    /// Milliseconds since 1970 times 4096, as in BullMQ.
     Ms4096,
 }
 
 const SCORES: [Scores; 4] = [Scores::Other, Scores::Seconds, Scores::Ms, Scores::Ms4096];
 
-/// From here on a number is a time in milliseconds rather than in seconds.
+/// A larger number is a time in milliseconds rather than in seconds.
 const MS_MIN: f64 = 1e11;
 
-/// What sort of queue a key is.
+/// The system and the state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// Whose it is.
+    /// Its job system.
     pub system: System,
-    /// What its elements are.
+    /// What its elements mean.
     pub state: State,
     scores: Scores,
 }
 
 impl Class {
-    /// A queue of a name that no pattern has.
+    /// A queue whose name no pattern matches.
     pub(super) const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
 
@@ -183,7 +183,7 @@ impl Class {
         }
     }
 
-    /// The time that a score says, in milliseconds since 1970; 0 if it says none.
+    /// The time that a score expresses, in milliseconds since 1970; 0 if it does not express one.
     pub fn time_ms(self, score: f64) -> u64 {
         let ms = match self.scores {
             Scores::Other => 0.0,
@@ -203,31 +203,31 @@ fn scored(system: System, state: State, scores: Scores) -> Option<Class> {
     Some(Class { system, state, scores })
 }
 
-/// What is known of names beyond what the systems always use.
+/// Names of queues beyond those that the systems always use.
 #[derive(Clone, Debug)]
 pub struct Patterns {
-    /// Those of the operator, for any type.
+    /// The operator's patterns, for any type.
     globs: Vec<Box<[u8]>>,
-    /// Names that other keys tell of.
+    /// Names learnt from other keys.
     learnt: BTreeSet<Learnt>,
-    /// First bytes of names that may be known, as bits.
+    /// The first bytes that a queue's name can have, as bits.
     first: [u64; 4],
 }
 
-/// What other keys tell of names.
+/// What other keys say about names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Learnt {
-    /// A queue of Celery's, which `_kombu.binding.*` names.
+    /// A Celery queue, named in `_kombu.binding.*`.
     CeleryQueue(Box<[u8]>),
-    /// One that was paused and that nothing else tells of.
+    /// A queue that was paused and that nothing else names.
     Custom(Box<[u8]>),
     /// A namespace of Sidekiq or Resque, whose `<namespace>:queues` exists.
     Namespace(Box<[u8]>),
 }
 
-/// First bytes of the names that are always known.
+/// The first bytes of names that the systems always use.
 const FIRST: &[u8] = b"qsrdbcuha_{";
-/// What kombu puts between the name of a queue and its priority.
+/// What kombu puts between a queue's name and its priority.
 const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
 impl Default for Patterns {
@@ -237,7 +237,7 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// Those with the operator's `globs`.
+    /// The patterns with the operator's `globs`.
     pub fn new(globs: Vec<Box<[u8]>>) -> Patterns {
         let mut patterns = Patterns { globs: Vec::new(), learnt: BTreeSet::new(), first: [0; 4] };
         FIRST.iter().for_each(|byte| patterns.note_first(*byte));
@@ -252,19 +252,19 @@ impl Patterns {
         patterns
     }
 
-    /// The operator's.
+    /// The operator's patterns.
     pub fn globs(&self) -> &[Box<[u8]>] {
         &self.globs
     }
 
-    /// The same with other globs, and what was learnt.
+    /// The same with other globs; learnt names stay.
     pub(super) fn with_globs(&self, globs: Vec<Box<[u8]>>) -> Patterns {
         let mut patterns = Patterns::new(globs);
         self.learnt.iter().cloned().for_each(|learnt| _ = patterns.learn(learnt));
         patterns
     }
 
-    /// Takes note of a name; false if it was known.
+    /// Learns a name; false if it was known.
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
         let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
@@ -281,13 +281,13 @@ impl Patterns {
         self.first[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Whether a key may be a queue; quick.
+    /// Whether a key may be a queue: a quick check.
     #[inline]
     pub fn may_know(&self, key: &[u8]) -> bool {
         key.first().is_some_and(|byte| self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
     }
 
-    /// What sort of queue a key of this type is, if it is one.
+    /// The class of a key of this type, if it is a queue.
     pub fn class_of(&self, key: &[u8], kind: Kind) -> Option<Class> {
         if !matches!(kind, Kind::List | Kind::ZSet | Kind::Stream) {
             return None;
@@ -319,15 +319,15 @@ impl Patterns {
     }
 }
 
-/// What the name of a set tells of other names.
+/// What a set says about the names of queues.
 pub(super) enum Tells {
     /// Its members are bindings of Celery's queues.
     Bindings,
-    /// Its name has a namespace of Sidekiq's or Resque's.
+    /// Its name contains a namespace of Sidekiq or Resque.
     Namespace(Box<[u8]>),
 }
 
-/// The same as a look at the name of a set that came to be.
+/// What a new set says, by its name.
 pub(super) fn tells(key: &[u8]) -> Option<Tells> {
     if key.starts_with(b"_kombu.binding.") {
         return Some(Tells::Bindings);

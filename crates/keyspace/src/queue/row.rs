@@ -1,4 +1,4 @@
-//! What is known of one queue at one moment, without entering its shard.
+//! The figures of one queue at one moment, read without entering its shard.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,59 +9,61 @@ use ds::queue::{Figures, WAIT_BOUNDS_MS};
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// How many waited at most as long as each of [`WAIT_BOUNDS_MS`], and longer than the one before.
+    /// A histogram: for each of [`WAIT_BOUNDS_MS`], how many waited at most that long, and longer than the bound
+    /// before.
     pub counts: [u64; WAIT_BOUNDS_MS.len()],
-    /// How many were taken in all.
+    /// How many were taken in total.
     pub count: u64,
-    /// How long all of them waited together.
+    /// The sum of their waiting times.
     pub sum_ms: u64,
     /// Of those taken in the last minute: the median, the 99th percentile and the longest. `None` if none was taken.
     pub last_minute: Option<[u64; 3]>,
 }
 
-/// A queue, or a set of jobs beside one.
+/// A queue, or another set of jobs of it.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The key: any bytes.
     pub name: Box<[u8]>,
     /// Its database.
     pub db: u32,
-    /// The system that names its keys so.
+    /// Its job system.
     pub system: System,
-    /// What its elements are.
+    /// What its elements mean.
     pub state: State,
     /// How many elements there are.
     pub depth: u64,
-    /// How long ago the oldest came; of a sorted set of what is due, how late the first one is. `None` if there is none, or it is not late.
+    /// The age of the oldest element; for a sorted set of scheduled jobs, how late the first one is. `None` if it is
+    /// empty or not late.
     pub oldest_ms: Option<u64>,
-    /// In how long the first element of a sorted set is due, if it is not late.
+    /// In how many milliseconds the first element of a sorted set is due, if it is not late.
     pub due_in_ms: Option<u64>,
-    /// Elements that come each second, over 10 s, 1 min and 10 min.
+    /// Elements added per second, over 10 s, 1 min and 10 min.
     pub in_per_s: [f64; 3],
-    /// Elements that are taken each second, over the same.
+    /// Elements taken per second, over the same times.
     pub out_per_s: [f64; 3],
-    /// Elements that came since the server knows the queue.
+    /// Elements added since the queue became known.
     pub pushed: u64,
-    /// Elements that were taken since then.
+    /// Elements taken since then.
     pub popped: u64,
     /// Clients that wait for elements.
     pub waiters: u64,
-    /// `QUEUE PAUSE` holds it.
+    /// It is paused by `QUEUE PAUSE`.
     pub is_paused: bool,
-    /// Bytes of memory of its elements, as of about a second ago.
+    /// Memory of its elements about a second ago, in bytes.
     pub memory_bytes: u64,
     /// Waiting times.
     pub waits: Waits,
 }
 
-/// Lists of queues for people and other programs leave out those with longer names.
+/// Queues with longer names are omitted from lists for people and other programs.
 pub const SHOWN_NAME_BYTES_MAX: usize = 1024;
 
 /// The last minute, in milliseconds.
 const MINUTE_MS: u64 = 60_000;
 
 impl Row {
-    /// A queue as its figures are at `now_ms` of the clock that does not jump.
+    /// A queue with its figures at `now_ms` of the clock that does not jump.
     pub fn new(figures: &Figures, now_ms: u64) -> Row {
         let class = Class::of_number(figures.class);
         let depth = figures.depth.get();
@@ -98,21 +100,21 @@ impl Row {
         }
     }
 
-    /// Whether it is shown before `other`: a queue in trouble comes first, however old what lies beside queues is. What waits for workers
-    /// is before what is being worked on or held back, and that before what is due or done. Among each of them the oldest is first, then
-    /// the deepest, then it is by name.
+    /// The order in which queues are shown: a queue in trouble comes before the other sets of jobs, however old those
+    /// are. Jobs that wait for workers come before active and paused ones, and these before jobs that are due later or
+    /// done. Within each group the oldest comes first, then the deepest; then they are sorted by name.
     pub fn order(&self, other: &Row) -> Ordering {
         let rank = |row: &Row| (row.state.rank(), Reverse((row.oldest_ms, row.depth)));
         rank(self).cmp(&rank(other)).then_with(|| (&self.name, self.db).cmp(&(&other.name, other.db)))
     }
 }
 
-/// All queues, as they are at `now_ms` of the clock that does not jump.
+/// All queues with their figures at `now_ms` of the clock that does not jump.
 pub fn rows(known: &Known, now_ms: u64) -> Vec<Row> {
     rows_of(known, now_ms, |_| true)
 }
 
-/// Those for whose figures `is_wanted` is true.
+/// The queues for whose figures `is_wanted` returns true.
 pub fn rows_of(known: &Known, now_ms: u64, is_wanted: impl Fn(&Figures) -> bool) -> Vec<Row> {
     let listed = known.listed();
     let wanted = listed.iter().filter(|figures| is_wanted(figures));

@@ -1,4 +1,4 @@
-//! What is known of the queues of a database, without a server.
+//! Tests of the queues of a database, without a server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Items as numbers of 64 bits without a sign.
+//! `incr` and `decr`: items as unsigned 64-bit numbers.
 
 use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::Str;
@@ -18,7 +18,7 @@ fn decr(ctx: &mut Ctx) -> CommandResult {
     count(ctx, Way::Down)
 }
 
-/// Up, round the end, or down to 0.
+/// The direction: up, wrapping at the end of the range, or down to 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Up,
@@ -41,7 +41,7 @@ fn count(ctx: &mut Ctx, way: Way) -> CommandResult {
     })
 }
 
-/// What came of counting.
+/// The result of counting.
 pub(super) enum Counted {
     Now(u64),
     NotFound,

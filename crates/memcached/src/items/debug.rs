@@ -1,4 +1,4 @@
-//! What only tells something.
+//! `me` and `mn`: commands that only report something.
 
 use command::{CommandResult, Ctx, Entry, Run};
 use resp::memcached::base64;

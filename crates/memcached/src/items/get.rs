@@ -56,7 +56,7 @@ fn fetch_and_touch(ctx: &mut Ctx, with_cas: bool) -> CommandResult {
     }
 }
 
-/// Answers the items at the keys from argument `first` on, and gives them a new expiry.
+/// Sends the items at the keys from argument `first` on, and sets their expiry if there is a new one.
 fn fetch_all(ctx: &mut Ctx, first: usize, with_cas: bool, expiry: Option<Expiry>) -> CommandResult {
     answer(ctx, |ctx| {
         for &key in &ctx.args[first..] {
@@ -72,7 +72,7 @@ fn fetch_all(ctx: &mut Ctx, first: usize, with_cas: bool, expiry: Option<Expiry>
     })
 }
 
-/// `VALUE <key> <flags> <bytes> [<cas>]␍␊<value>␍␊`, if there is such an item.
+/// `VALUE <key> <flags> <bytes> [<cas>]␍␊<value>␍␊`, if the item exists.
 #[inline]
 fn fetch(ctx: &mut Ctx, key: &[u8], with_cas: bool) -> CommandResult {
     let cas = if with_cas { ctx.store.cas(key) } else { 0 };
@@ -95,7 +95,7 @@ fn fetch(ctx: &mut Ctx, key: &[u8], with_cas: bool) -> CommandResult {
     Ok(())
 }
 
-/// Appends a value and its end.
+/// Appends a value and its line end.
 #[inline]
 pub(super) fn write_value(out: &mut Output, value: StrRef<'_>) {
     match value {

@@ -1,4 +1,4 @@
-//! An item as a whole: its time to live, its end.
+//! `touch` and `delete`: set when an item expires, and delete it.
 
 use command::{CommandResult, Ctx, Entry, Run};
 use resp::memcached::number::parse_i32;

@@ -1,11 +1,11 @@
-//! `mg`: an item with what the client wants to know of it.
+//! `mg`: fetches an item with the details that the client asks for.
 //!
 //! ```text
 //!   mg <key> <flag>*␍␊  →  HD <flag>*␍␊   VA <bytes> <flag>*␍␊<value>␍␊   EN␍␊
 //! ```
 //!
-//! Of several clients that find an item missing, about to expire or stale, one *wins* and is to fetch a new value (`W`); the
-//! others hear that this is under way (`Z`).
+//! If several clients find an item missing, about to expire or stale, one of them *wins* and has to fetch a new value
+//! (`W`); the others are told that this is being done (`Z`).
 
 use command::{CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Marks, RecordRef, Str, Type, UnixMs};
@@ -27,14 +27,14 @@ fn mg(ctx: &mut Ctx) -> CommandResult {
     }
 }
 
-/// The item as it was found.
+/// The item that was found.
 struct Found {
     marks: Marks,
     expiry: Expiry,
     length: usize,
     idle_seconds: u32,
     was_read: bool,
-    /// The request itself made it.
+    /// The request itself created it.
     is_new: bool,
 }
 
@@ -92,8 +92,8 @@ fn fetch(ctx: &mut Ctx, flags: &MetaFlags) -> CommandResult {
     Ok(())
 }
 
-/// Appends what the flags ask for, in their order, and the words about who fetches a new value. Returns when the item is to
-/// expire, and whether this client has won.
+/// Appends what the flags ask for, in their order, and the flags that say which client fetches a new value. Returns the
+/// item's new expiry, and whether it is this client.
 fn write_words(ctx: &mut Ctx, flags: &MetaFlags, found: &Found, reply: &mut Vec<u8>) -> (Expiry, bool) {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let mut expiry = found.expiry;

@@ -119,7 +119,7 @@ fn ma(ctx: &mut Ctx) -> CommandResult {
     })
 }
 
-/// Answers a number, and gives the item its new expiry.
+/// Sends a number, and sets the item's new expiry.
 fn reply_number(ctx: &mut Ctx, flags: &MetaFlags, number: u64, is_new: bool) {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let text = number.to_string();
@@ -149,7 +149,7 @@ fn reply_number(ctx: &mut Ctx, flags: &MetaFlags, number: u64, is_new: bool) {
     }
 }
 
-/// Runs `act` with the flags of a request; what is wrong with them, or with the data, is the reply.
+/// Runs `act` with the flags of a request. An error in the flags or the data becomes the reply.
 fn with_flags<'a, 't>(
     ctx: &mut Ctx<'a, 't>,
     verb: Verb,
@@ -165,7 +165,7 @@ fn with_flags<'a, 't>(
     }
 }
 
-/// Gives the item the cas number that the request says, if it says one.
+/// Sets the item's cas number, if the request names one.
 fn set_cas(ctx: &mut Ctx, flags: &MetaFlags) {
     if let Some(cas) = flags.cas
         && let Some(marks) = ctx.store.peek(ctx.args[1]).map(RecordRef::marks)
@@ -178,7 +178,7 @@ fn is_empty(ctx: &Ctx, key: &[u8]) -> Result<bool, CommandError> {
     Ok(ctx.store.peek_as::<Str>(key)?.is_some_and(|string| string.is_empty()))
 }
 
-/// Whether the item has the cas number that was asked for, if one was.
+/// Whether the item has the requested cas number, if the request names one.
 fn is_same(flags: &MetaFlags, marks: Marks) -> bool {
     flags.compare.is_none_or(|wanted| wanted == marks.cas && wanted > 0)
 }
@@ -189,7 +189,7 @@ fn reply_words(ctx: &mut Ctx, code: &[u8], words: &[&[u8]], flags: &MetaFlags, c
     line(ctx, &[&reply]);
 }
 
-/// Appends what is answered whatever became of a request: opaque, key and, where there is one, cas number.
+/// Appends what is sent whatever the result: opaque, key and, if there is one, cas number.
 pub(super) fn write_asked(
     words: &[&[u8]],
     key: &[u8],

@@ -1,6 +1,6 @@
-//! The commands on items, which are the strings of database 0 with their [`Marks`](keyspace::Marks). Whatever Redis' commands
-//! change takes the cas number away; what they replace loses its flags too. What these commands change they state as commands
-//! of Redis.
+//! The commands on items, which are the strings of database 0 with their [`Marks`](keyspace::Marks). A change by a
+//! Redis command removes the cas number; a replacement also removes the flags. The effects of these commands are
+//! commands of Redis.
 
 mod count;
 mod debug;
@@ -16,7 +16,7 @@ use command::{
 use keyspace::UnixMs;
 use resp::memcached::{ItemLimits, Verb, has_noreply};
 
-/// The entry of a verb whose command needs nothing but data.
+/// The entry of a verb about items.
 pub fn entry(verb: Verb) -> Option<&'static Entry> {
     Some(match verb {
         Verb::Get => &get::GET,
@@ -49,7 +49,7 @@ pub fn entry(verb: Verb) -> Option<&'static Entry> {
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
-/// For `..READ`: a command that reads one key.
+/// What commands that read one key have in common.
 const READ: Entry = Entry {
     summary: "memcached",
     since: "1.6.18",
@@ -62,14 +62,14 @@ const READ: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// For `..WRITE`: a command that changes one key.
+/// What commands that change one key have in common.
 const WRITE: Entry = Entry {
     flags: &[Flag::Write, Flag::Fast],
     keys: &[KeySpec::one(1, &[KeyFlag::RW, KeyFlag::Access, KeyFlag::Update])],
     ..READ
 };
 
-/// For `..STORE`: one that makes the store larger.
+/// What commands that store data have in common.
 const STORE: Entry = Entry { flags: &[Flag::Write, Flag::DenyOom, Flag::Fast], ..WRITE };
 
 /// When an item expires.
@@ -77,12 +77,12 @@ const STORE: Entry = Entry { flags: &[Flag::Write, Flag::DenyOom, Flag::Fast], .
 enum Expiry {
     Never,
     At(UnixMs),
-    /// It is over already.
+    /// It has expired already.
     Past,
 }
 
 impl Expiry {
-    /// What `exptime` says: seconds from now on, or since 1970 if they are more than 30 days.
+    /// From `exptime`: seconds from now or, if they are more than 30 days, since 1970.
     fn new(exptime: i32, now: UnixMs) -> Expiry {
         const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
         let ms = UnixMs::from(exptime) * 1000;
@@ -99,7 +99,7 @@ impl Expiry {
         expiry.map_or(Expiry::Never, Expiry::At)
     }
 
-    /// Seconds that are left, those that have begun included; -1 for ever.
+    /// The remaining seconds, rounded up; -1 if it never expires.
     fn seconds_left(self, now: UnixMs) -> i64 {
         match self {
             Expiry::Never => -1,
@@ -108,7 +108,7 @@ impl Expiry {
         }
     }
 
-    /// Gives the item at `key` this expiry.
+    /// Sets the expiry of the item at `key`.
     fn apply(self, ctx: &mut Ctx, key: &[u8]) {
         match self {
             Expiry::Never => _ = ctx.store.persist(key),
@@ -118,12 +118,12 @@ impl Expiry {
     }
 }
 
-/// How large an item may be.
+/// The limits of an item's size.
 fn limits(ctx: &Ctx) -> ItemLimits {
     ItemLimits { item_bytes_max: ctx.store.config().item_bytes_max as usize, takes_long_lines: true }
 }
 
-/// Runs `act`; an error of the data is the reply.
+/// Runs `act`. An error in the data becomes the reply.
 fn answer<'a, 't>(
     ctx: &mut Ctx<'a, 't>,
     act: impl FnOnce(&mut Ctx<'a, 't>) -> CommandResult,
@@ -137,7 +137,7 @@ fn answer<'a, 't>(
     Ok(())
 }
 
-/// Runs `act` and answers the line that it says, unless the client wants no reply.
+/// Runs `act` and sends the line that it returns, unless the client wants no reply.
 fn answer_line<'a, 't>(
     ctx: &mut Ctx<'a, 't>,
     act: impl FnOnce(&mut Ctx<'a, 't>) -> Result<&'static str, CommandError>,
@@ -155,7 +155,7 @@ fn line_unless_noreply(ctx: &mut Ctx, text: &str) {
     }
 }
 
-/// The words of a request's line: without the value of one that stores.
+/// The words of a request's line, without the value.
 fn line_words<'a>(args: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
     let stores = matches!(args[0], b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas");
     &args[..args.len() - usize::from(stores)]
@@ -167,7 +167,7 @@ fn line(ctx: &mut Ctx, parts: &[&[u8]]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Stores a string whatever was there, with its events and its effect. Its marks are gone.
+/// Replaces whatever is at the key by a string, with events and effect. Its marks are reset.
 fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::Past => _ = ctx.store.delete(key),

@@ -45,7 +45,8 @@ fn cas(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const TOO_LARGE: Entry = Entry { name: "too-large", run: Run::Function(too_large), ..WRITE };
 
-/// What a request that stores in the one place leaves there if it cannot: nothing rather than the old value.
+/// A request whose value is too large. If it would have replaced the old value in any case, it deletes that, so that
+/// nobody reads it any more.
 fn too_large(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     if matches!(ctx.args[0], b"set" | b"ms") {
@@ -57,17 +58,17 @@ fn too_large(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// When and how a value is stored.
+/// The condition for storing a value, and where it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Manner {
     Set,
-    /// Only if there is none.
+    /// Only if there is no item.
     Add,
-    /// Only if there is one.
+    /// Only if there is an item.
     Replace,
     Append,
     Prepend,
-    /// Only if there is one with the right cas number.
+    /// Only if there is an item with the right cas number.
     Compare,
 }
 
@@ -80,17 +81,17 @@ pub(super) struct Item<'a> {
     pub(super) expiry: Expiry,
     /// The cas number that the old value must have.
     pub(super) compare: Option<u64>,
-    /// An older value than that which is there may be stored, as a stale one.
+    /// If the request's cas number is older than the item's, the value is stored as stale.
     pub(super) may_be_stale: bool,
 }
 
-/// What became of it.
+/// The result of storing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     Stored,
-    /// There is none, or one, where there should not.
+    /// The item should be missing and exists, or the other way round.
     Refused,
-    /// Another cas number is there.
+    /// The item has another cas number.
     Exists,
     NotFound,
 }
@@ -118,10 +119,10 @@ fn store_as(ctx: &mut Ctx, manner: Manner) -> CommandResult {
     })
 }
 
-/// How the cas number of the old value compares with the wanted one.
+/// The result of comparing cas numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compared {
-    /// None was wanted.
+    /// The request names none.
     Unasked,
     Same,
     Older,
@@ -190,7 +191,7 @@ fn put(ctx: &mut Ctx, item: &Item, expiry: Expiry, marks: Marks) {
     }
 }
 
-/// Adds to the value, which is there, at the end or at the front; flags and expiry stay.
+/// Extends the existing value at its end or front. Flags and expiry remain.
 fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError> {
     let (key, added, limits) = (item.key, item.value, limits(ctx));
     let old_bytes = ctx.store.peek_as::<Str>(key)?.map_or(0, |string| string.len());

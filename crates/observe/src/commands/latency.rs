@@ -1,7 +1,7 @@
-//! LATENCY: how long commands take.
+//! LATENCY: shows how long commands take.
 //!
-//! HISTOGRAM counts every command by its duration; the other subcommands show what the latency monitor
-//! (`latency_monitor.rs`) noted.
+//! HISTOGRAM counts the commands by duration; the other subcommands show what the latency monitor
+//! (`latency_monitor.rs`) recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::door::{Ctx, Entry, Run};
 use crate::durations::Durations;
 use crate::latency_monitor::Series;
 
-/// The family of LATENCY.
+/// LATENCY and its subcommands.
 pub(super) const LATENCY: Entry = Entry {
     name: "latency",
     summary: "A container for latency diagnostics commands.",
@@ -34,7 +34,7 @@ pub(super) const LATENCY: Entry = Entry {
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     since: "2.8.13",
     group: Group::Server,

@@ -1,4 +1,4 @@
-//! MEMORY: what takes how much.
+//! MEMORY: shows how memory is used.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -7,7 +7,7 @@ use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, 
 use crate::door::{Ctx, Entry, Run};
 use crate::memory::Memory;
 
-/// The family of MEMORY.
+/// MEMORY and its subcommands.
 pub(super) const MEMORY: Entry = Entry {
     name: "memory",
     summary: "A container for memory diagnostics commands.",
@@ -20,13 +20,13 @@ pub(super) const MEMORY: Entry = Entry {
 };
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
-/// Unless so much was stored there is nothing to diagnose.
+/// With less data, MEMORY DOCTOR has nothing to diagnose.
 const DOCTOR_BYTES_MIN: u64 = 4 << 20;
-/// Memory that is wasted is no issue up to here.
+/// Up to here, wasted memory is no issue.
 const DOCTOR_WASTE_BYTES_MAX: u64 = 10 << 20;
-/// Nor are clients that take so much on average.
+/// Up to here, the mean memory of a client is no issue.
 const DOCTOR_CLIENT_BYTES_MAX: u64 = 200 << 10;
-/// Nor are so many scripts.
+/// Up to here, the number of scripts is no issue.
 const DOCTOR_SCRIPTS_MAX: usize = 1000;
 
 const MEMORY_USAGE: Entry = Entry {
@@ -44,7 +44,7 @@ const MEMORY_USAGE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The bytes are known exactly, so the number of samples makes no difference.
+/// The number of samples is ignored, because the size is known exactly.
 fn memory_usage(ctx: &mut Ctx) -> CommandResult {
     match &ctx.args[3..] {
         [] => {}
@@ -142,7 +142,7 @@ fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What is wrong, in the words of Redis.
+/// The diagnosis, in Redis' words.
 fn diagnosis(figures: &Memory, client_count: u64) -> String {
     if figures.used_bytes.saturating_sub(figures.startup_bytes) < DOCTOR_BYTES_MIN {
         return "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n"
@@ -201,7 +201,7 @@ const MEMORY_PURGE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Every thread frees what it has yet to free, and gives back what it keeps.
+/// Lets every thread free what waits to be freed, and return unused memory to the system.
 fn memory_purge(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     if ctx.store.client.deny_blocking {

@@ -1,4 +1,4 @@
-//! The commands by which clients see what was observed.
+//! The commands that show clients what was observed.
 
 use crate::door::Entry;
 
@@ -10,6 +10,6 @@ mod slowlog;
 
 pub use info::{Value, figures};
 
-/// All of them.
+/// The commands of this crate.
 pub const ENTRIES: &[Entry] =
     &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];

@@ -1,4 +1,4 @@
-//! MONITOR.
+//! MONITOR: shows the commands of all clients.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Shape};

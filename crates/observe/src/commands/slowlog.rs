@@ -5,7 +5,7 @@ use command::{CommandError, CommandResult, Group, Shape, integer, subcommand_err
 
 use crate::door::{Ctx, Entry, Run};
 
-/// The family of SLOWLOG.
+/// SLOWLOG and its subcommands.
 pub(super) const SLOWLOG: Entry = Entry {
     name: "slowlog",
     summary: "A container for slow log commands.",
@@ -17,10 +17,10 @@ pub(super) const SLOWLOG: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Entries that GET answers unless told otherwise.
+/// How many entries GET returns by default.
 const COUNT_DEFAULT: usize = 10;
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry =
     Entry { since: "2.2.12", group: Group::Server, flags: &[Admin, Loading, Stale], ..Entry::DEFAULT };
 

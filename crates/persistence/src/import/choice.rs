@@ -1,11 +1,12 @@
-//! Whether the append-only file or the snapshot counts at the start.
+//! Decides whether the append-only file or the snapshot is loaded at the start.
 //!
-//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older of the two
-//! was taken. So Darter remembers which append-only file its snapshots *supersede*: the one that was imported, or left aside. Its state
-//! (names, lengths and ends of its files) stands
+//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older
+//! of the two files was loaded. So Darter remembers which append-only file its snapshots *supersede*: the one that was
+//! imported, or ignored. The state of that file (names, lengths and ends of its parts) is stored
 //!
-//! * in every snapshot that comes after it: that one is newer as long as the append-only file is in the same state;
-//! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and says that there was an import.
+//! * in every later snapshot: the snapshot is newer as long as the append-only file is in that state;
+//! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and shows that there was an
+//!   import.
 //!
 //! | append-only file | snapshot supersedes | `import-aof` | taken |
 //! |---|---|---|---|
@@ -21,7 +22,7 @@
 //! | there | nothing | `yes` | the append-only file |
 //! | there | nothing | `no` | the snapshot |
 //!
-//! That is so with `appendonly no`. With `appendonly yes` there may be a journal:
+//! These rules apply with `appendonly no`. With `appendonly yes` there may also be a journal:
 //!
 //! | `appendonly` | journal | taken |
 //! |---|---|---|
@@ -39,50 +40,51 @@ use crate::error::Error;
 use crate::names::{Names, moment, part_name};
 use crate::superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 
-/// The name of what names the parts of a journal.
+/// The name of a journal's manifest.
 const JOURNAL_MANIFEST: &str = "journal.manifest";
-/// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.
+/// The state when there is no append-only file. Recorded if an append-only file was to be ignored, because a later one
+/// must not be.
 const NO_STATE: &str = "none";
 
 /// Whether append-only files are loaded: `import-aof`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// Nothing is loaded where it is not clear what counts.
+    /// Nothing is loaded if it is unclear which file counts.
     Ask,
     /// They are loaded, once.
     Yes,
-    /// They are left aside.
+    /// They are ignored.
     No,
 }
 
-/// What the settings say of append-only files at the start.
+/// The settings about append-only files at the start.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Whether they are loaded.
     pub wanted: Wanted,
     /// The name of their folder: `appenddirname`.
     pub folder: String,
-    /// The name of the single file, with which the names of those in the folder begin: `appendfilename`.
+    /// The name of the single file, which is also the beginning of the names in the folder: `appendfilename`.
     pub file: String,
-    /// The server saves snapshots, as the setting `save` says.
+    /// Whether the setting `save` has save points.
     pub has_save_points: bool,
-    /// The server keeps a journal: `appendonly`.
+    /// Whether the server keeps a journal: `appendonly`.
     pub has_journal: bool,
 }
 
 impl Wish {
-    /// The path of what names the files in the folder.
+    /// The path of the manifest of append-only files.
     pub(super) fn manifest(&self, names: &Names) -> PathBuf {
         names.path(&self.folder).join(format!("{}.manifest", self.file))
     }
 
-    /// The path of what names the parts of a journal.
+    /// The path of a journal's manifest.
     fn journal(&self, names: &Names) -> PathBuf {
         names.path(&self.folder).join(JOURNAL_MANIFEST)
     }
 }
 
-/// What the data are loaded from.
+/// The source of the data.
 #[derive(Debug)]
 pub enum Source {
     /// There is nothing.
@@ -95,28 +97,29 @@ pub enum Source {
     Journal,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Debug)]
 pub struct Choice {
     /// What is loaded.
     pub source: Source,
-    /// The state of the append-only file that snapshots supersede from now on, unless the one that is loaded says so itself.
+    /// The state of the append-only file that snapshots supersede from now on, unless the loaded snapshot says so
+    /// itself.
     pub superseded: Option<String>,
 }
 
-/// What is known beside the files themselves.
+/// What is known in addition to the files themselves.
 struct Known<'a> {
     names: &'a Names,
     /// The snapshot, if there is one.
     snapshot: Option<PathBuf>,
     /// The state that it supersedes.
     by_snapshot: Option<String>,
-    /// The state that a snapshot of ours ever superseded.
+    /// The state that any snapshot of Darter here ever superseded.
     ever: Option<String>,
 }
 
 impl Choice {
-    /// Looks what there is, and decides.
+    /// Checks what there is, and decides.
     ///
     /// # Errors
     /// If nothing can be loaded, or if a person has to decide.
@@ -168,13 +171,13 @@ impl Choice {
         Ok(Choice { source: Source::AppendOnly(files), superseded })
     }
 
-    /// Whether there is anything to be loaded.
+    /// Whether there is anything to load.
     pub fn has_data(&self) -> bool {
         !matches!(self.source, Source::Nothing)
     }
 }
 
-/// Whether the journal, which is there, is left aside.
+/// Whether an existing journal is ignored.
 fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
     let journal = wish.journal(names);
     let refuse = |why: String| Err(Error::Undecided(why));
@@ -213,7 +216,7 @@ fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
 }
 
 impl Known<'_> {
-    /// Whether the append-only file is to be loaded; the head of this file has the rules.
+    /// Whether the append-only file is loaded; the head of this file has the rules.
     fn wants_import(&self, wanted: Wanted, files: &Files) -> Result<bool, Error> {
         let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
         let refuse = |why: String| Err(Error::Undecided(why));
@@ -261,7 +264,7 @@ impl Known<'_> {
         format!("loads {} (last written {changed})", shown(path))
     }
 
-    /// Says that the append-only file is not loaded, and why.
+    /// Logs that the append-only file is not loaded, and why.
     fn say_what_counts(&self, files: &Files) {
         let aof = files.name();
         match (&self.by_snapshot, &self.snapshot) {
@@ -276,19 +279,19 @@ impl Known<'_> {
     }
 }
 
-/// The state of the append-only file that the snapshot supersedes, as it says in its beginning. What is wrong with it is said when it
-/// is loaded.
+/// The state of the append-only file that the snapshot supersedes, from the fields at its beginning. Errors in it are
+/// reported when it is loaded.
 fn superseded_by(names: &Names) -> Option<String> {
     let (_, value) = fields(names)?.into_iter().find(|(name, _)| name == STATE_AUX.as_bytes())?;
     String::from_utf8(value).ok()
 }
 
-/// Whether there is a snapshot that Darter has not written.
+/// Whether there is a snapshot that Darter did not write.
 fn is_foreign(names: &Names) -> bool {
     fields(names).is_some_and(|fields| !fields.iter().any(|(name, _)| name == VERSION_AUX.as_bytes()))
 }
 
-/// What the snapshot says of itself in its beginning, if it can be read.
+/// The fields at the beginning of the snapshot, if it can be read.
 fn fields(names: &Names) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let name = names.name_to_load();
     if !names.disk().is_file(&names.path(&name)) {

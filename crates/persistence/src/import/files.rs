@@ -1,11 +1,11 @@
-//! Which append-only files are in the directory.
+//! Finds the append-only files in the directory.
 //!
 //! ```text
 //! Redis 7 and later:  appenddirname/appendfilename.manifest, which names files beside it
 //! before:             appendfilename
 //! ```
 //!
-//! Where both are there the folder counts, as in Redis.
+//! If both exist, the folder counts, as in Redis.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -19,24 +19,25 @@ use super::choice::Wish;
 use crate::error::Error;
 use crate::names::{Names, moment};
 
-/// Bytes at the end of each file by which it is known: a snapshot ends with its checksum, other files with what came last.
+/// Bytes at the end of each file that identify it: a snapshot ends with its checksum, other files with their latest
+/// commands.
 const KNOWN_BYTES: u64 = 4096;
 
-/// Append-only files that belong together.
+/// A set of append-only files.
 #[derive(Debug)]
 pub struct Files {
     /// The folder, or the file.
     path: PathBuf,
-    /// In the order in which they are to be read, with their lengths.
+    /// In the order of reading, with their lengths.
     pub(super) files: Vec<(PathBuf, u64)>,
-    /// Says whether they are still as they were: made of their names, lengths and ends.
+    /// Identifies their state: built from their names, lengths and ends.
     pub(super) state: String,
     /// When one of them was last written.
     changed: Option<SystemTime>,
 }
 
 impl Files {
-    /// Those in the directory, if they hold anything.
+    /// The append-only files in the directory, if they contain anything.
     pub(super) fn find(wish: &Wish, names: &Names) -> Result<Option<Files>, Error> {
         let (folder, single) = (names.path(&wish.folder), names.path(&wish.file));
         let disk = names.disk();
@@ -62,12 +63,12 @@ impl Files {
         Ok(Some(Files { path, files, state, changed }))
     }
 
-    /// Of all of them.
+    /// Their total size.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, length)| length).sum()
     }
 
-    /// What they are called in messages.
+    /// Their name in messages.
     pub fn name(&self) -> String {
         shown(&self.path)
     }
@@ -78,7 +79,7 @@ impl Files {
     }
 }
 
-/// A path as people are told of it: in full.
+/// A path in messages: absolute.
 pub(super) fn shown(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
@@ -98,7 +99,7 @@ fn named_but(part: &Path, cause: &std::io::Error) -> String {
     }
 }
 
-/// What the manifest in `folder` names, if there is one.
+/// The files named in the manifest in `folder`, if there is one.
 fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     let path = folder.join(format!("{name}.manifest"));
     let mut text = Vec::new();
@@ -134,7 +135,7 @@ fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Opt
     Ok((!parts.is_empty()).then_some(parts))
 }
 
-/// A file that looks like a part, where no manifest is.
+/// A file that looks like a part, in a folder without a manifest.
 fn stray_part(disk: &Disk, folder: &Path, name: &str) -> Option<String> {
     let files = disk.list(folder).ok()?.into_iter().filter_map(|file| file.into_string().ok());
     let mut parts = files.filter(|file| {

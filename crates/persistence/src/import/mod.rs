@@ -1,7 +1,7 @@
-//! Redis' append-only files: which of them are there (`files.rs`), and whether they or the snapshot count (`choice.rs`), and
-//! running their commands (`replay.rs`).
+//! Redis' append-only files: finds them (`files.rs`), decides whether they or the snapshot are loaded (`choice.rs`),
+//! and runs their commands (`replay.rs`).
 //!
-//! They are only read. Darter writes none: what was imported is in its snapshots from then on.
+//! They are only read. Darter writes none: its snapshots contain what was imported.
 
 mod choice;
 mod files;

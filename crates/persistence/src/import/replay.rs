@@ -1,11 +1,11 @@
-//! Loading append-only files: the snapshot that they begin with, and then their commands, one after the other.
+//! Loads append-only files: the snapshot with which they begin, and then their commands, one after the other.
 //!
-//! Commands run on shards that nobody else knows (`runner.rs`), all of which are entered. They have the names that `rename-command`
-//! gave them, as in Redis. Keys of the snapshot that are due stay: a command may have given them more time. A transaction runs when its end
-//! was read; of one that has none nothing does.
+//! Commands run on shards that nobody else knows (`runner.rs`), all of which are entered. They have the names that
+//! `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later command may have
+//! extended their time. A transaction runs when its end was read; an incomplete one does not run at all.
 //!
-//! A file that ends in the middle of a command or a transaction is loaded up to there if `aof-load-truncated` allows it and it is the last one.
-//! Anything else that is wrong ends the loading, and the server with it.
+//! A file that ends in the middle of a command or a transaction is loaded up to that point if it is the last file and
+//! `aof-load-truncated` allows it. Any other error ends the loading, and the server with it.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,28 +21,29 @@ use crate::load::{Counted, Extras, Load, Loaded, Others, Target, on_heap_to_serv
 use crate::role::{Role, Roles};
 use crate::runner::{Runner, Stage, selected, shown_name};
 
-/// Commands after which other things are looked at.
+/// Commands after which memory and the request to stop are checked.
 const RUN_MAX: u64 = 4096;
-/// What a file begins with that is a snapshot.
+/// The beginnings of files that are snapshots.
 const SNAPSHOTS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 
-/// Append-only files that are to be loaded, and how.
+/// Append-only files to be loaded, and how.
 #[derive(Clone, Copy)]
 pub struct Import<'a> {
-    /// What was found.
+    /// The files.
     pub files: &'a Files,
-    /// The commands that there are.
+    /// All commands.
     pub table: &'a Table,
-    /// What becomes of each command of the table.
+    /// The role of each command of the table.
     pub roles: &'a [Role],
-    /// No argument of a command is longer.
+    /// The longest argument of a command.
     pub argument_bytes_max: u64,
-    /// The last file may end amid a command or a transaction: `aof-load-truncated`.
+    /// Whether the last file may end in the middle of a command or a transaction: `aof-load-truncated`.
     pub may_be_torn: bool,
 }
 
 impl Load<'_> {
-    /// What append-only files hold, read by this thread, with others if they begin with a snapshot; `None` if the load was stopped.
+    /// The content of append-only files, read by this thread, and by others if they begin with a snapshot; `None` if
+    /// the load was stopped.
     ///
     /// # Errors
     /// If a file cannot be read or is damaged, or if a command in it cannot be run.
@@ -88,7 +89,7 @@ fn is_snapshot(disk: &Disk, path: &Path) -> Result<bool, Error> {
     Ok(SNAPSHOTS.iter().any(|magic| head.starts_with(magic)))
 }
 
-/// A transaction whose end was not read yet.
+/// A transaction whose end has not been read yet.
 struct Multi {
     offset: u64,
     commands: Vec<(u64, CommandId, OwnedArgs)>,
@@ -101,7 +102,7 @@ struct Replay<'a> {
     extras: &'a mut dyn Extras,
 }
 
-/// What happens while one file is read.
+/// The state while one file is read.
 struct Running<'a> {
     runner: Runner<'a>,
     db: u32,
@@ -183,7 +184,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The file ends in the middle of what begins at `offset`.
+    /// The file ends in the middle of the command or transaction that begins at `offset`.
     fn end_early(&self, path: &Path, (offset, length): (u64, u64), is_last: bool) -> Result<(), Error> {
         assert!(offset <= length, "what is torn begins in the file");
         let what = "it ends in the middle of a command or a transaction that begins";
@@ -207,7 +208,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Running<'_> {
-    /// Takes a command: runs it, or keeps it for the end of its transaction.
+    /// Handles a command: runs it, or keeps it for the end of its transaction.
     fn take(&mut self, record: &Record, extras: &mut dyn Extras) -> Result<(), Error> {
         let args: smallvec::SmallVec<[&[u8]; 16]> = record.args().collect();
         let offset = record.offset;
@@ -268,7 +269,7 @@ impl Running<'_> {
         }
     }
 
-    /// The error of a command that the table does not know, or not with so many arguments.
+    /// The error of a command that does not exist, or not with this number of arguments.
     #[cold]
     fn unresolved(&self, offset: u64, args: &[&[u8]], why: &str) -> Error {
         let is_declared = |command: &Command| command.full_name.as_bytes().eq_ignore_ascii_case(args[0]);

@@ -1,6 +1,6 @@
-//! Going over a snapshot without loading it: whether all of it is there, and whether its checksums are right.
+//! Checks a snapshot without loading it: whether it is complete, and whether its checksums are correct.
 //!
-//! It takes no more memory than the longest string. What is wrong inside of a value whose checksum is right is not noticed.
+//! It takes no more memory than the longest string. Errors inside a value whose checksum is correct are not noticed.
 
 use std::io::{self, Read};
 
@@ -10,16 +10,16 @@ use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Man
 use crate::error::Error;
 use crate::names::{Names, part_name};
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Examined {
-    /// Of all its files.
+    /// The size of all its files.
     pub bytes: u64,
-    /// In all databases.
+    /// The keys in all databases.
     pub key_count: u64,
 }
 
-/// Goes over the snapshot `name`. `watch` is told now and then how many bytes were read.
+/// Checks the snapshot `name`. `watch` is called now and then with the number of bytes read.
 ///
 /// # Errors
 /// If a file cannot be read, or if it is damaged.
@@ -80,7 +80,7 @@ fn count_keys<R: Read>(file: &mut FileReader<R>) -> Result<u64, rdb::Error> {
     }
 }
 
-/// Tells how many bytes were read.
+/// Reports how many bytes were read.
 struct Watched<'a, R> {
     source: R,
     read_bytes: u64,

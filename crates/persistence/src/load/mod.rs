@@ -1,14 +1,14 @@
-//! Reading a snapshot into databases that nobody else has yet.
+//! Reads a snapshot into databases that nobody else has yet.
 //!
 //! ```text
 //!   Load::snapshot ─┬▶ pieces.rs   one file in Redis' format, which several threads read together ─┐
 //!                   └▶ parts.rs    the files of Darter's own format, each read by one thread ──────┴▶ Target ──▶ Loaded
 //! ```
 //!
-//! Nothing is ever half loaded: whoever calls gets the databases when the end was reached and the checksum is right. What stands in
-//! a file beside keys, and is not for this crate, goes to an [`Extras`].
+//! Nothing is ever half loaded: the caller gets the databases when the end was reached and the checksum is correct.
+//! Parts of a file that are neither keys nor this crate's business go to an [`Extras`].
 //!
-//! Not here: how the databases take their place in the shards, and who is served meanwhile (`server`).
+//! Not here: how the databases are put into the shards, and who is served meanwhile (`server`).
 
 mod examine;
 mod parts;
@@ -35,42 +35,42 @@ use crate::tuning::Tuning;
 pub use examine::{Examined, examine};
 pub(crate) use target::{Counted, Target};
 
-/// What a load is told, as it begins, by whoever wants the data.
+/// The parameters of a load.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
     /// Where snapshots are.
     pub names: &'a Names,
-    /// On which shard each key is.
+    /// The shard of each key.
     pub placement: &'a Placement,
     /// How many databases each shard has.
     pub db_count: u32,
-    /// The form that values get.
+    /// The settings for values.
     pub config: &'a Config,
     /// Which keys are queues.
     pub queues: &'a Arc<Known>,
-    /// The checksum of a file in Redis' format is looked at.
+    /// Whether the checksum of a file in Redis' format is checked.
     pub has_checksum: bool,
-    /// The time, for the log and for what is due.
+    /// The clock, for the log and for expired keys.
     pub clock: &'a Clock,
-    /// Where it says how far it is.
+    /// Where it reports its progress.
     pub progress: &'a Progress,
-    /// It ends early, with nothing, once this is set.
+    /// Once this is set, the load stops without a result.
     pub is_stopped: &'a AtomicBool,
-    /// So many threads read together with the one that calls; with 0 it reads alone.
+    /// The number of threads that read in addition to the caller; with 0 the caller reads alone.
     pub thread_count: usize,
-    /// It fails rather than that the process has more memory than this.
+    /// The load fails if the process would use more memory than this.
     pub memory_bytes_max: u64,
     /// How much is read at a time.
     pub tuning: Tuning,
 }
 
-/// What becomes of things that stand in a file beside keys. The thread that began the load calls it.
+/// Handles what a file contains in addition to keys. Called by the thread that began the load.
 pub trait Extras {
-    /// Takes a field that says something of the snapshot.
+    /// Handles a field about the snapshot.
     fn field(&mut self, name: &[u8], value: &[u8]);
     /// Loads a library of functions; an error is a part of a sentence.
     fn library(&mut self, code: &[u8]) -> Result<(), String>;
-    /// Changes the libraries as a command says that has [`Role::Libraries`](crate::Role); an error is a part of a sentence.
+    /// Changes the libraries by a command with [`Role::Libraries`](crate::Role); an error is a part of a sentence.
     fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String>;
 }
 
@@ -80,17 +80,17 @@ pub struct Loaded {
     pub dbs: Vec<Vec<Db>>,
     /// The state of the append-only file that the snapshot supersedes.
     pub superseded_aof: Option<String>,
-    /// The database that is selected in the stream that goes on from it, if it says so.
+    /// The database that is selected in the stream that continues from it, if known.
     pub stream_db: Option<u32>,
-    /// Which stream that is, and at which offset it goes on, if it says so.
+    /// The id of that stream, and the offset at which it continues, if known.
     pub stream: Option<(StreamId, u64)>,
     /// Keys in all databases.
     pub key_count: u64,
-    /// Keys that were due, and were left out.
+    /// Expired keys, which were left out.
     pub expired_count: u64,
 }
 
-/// Does work on a heap of its own, which a thread that serves gets then, and with it what was loaded.
+/// Does work on a separate heap, which a serving thread then gets, with the loaded data in it.
 pub fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
     heap::own();
     let done = work();
@@ -99,7 +99,7 @@ pub fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
 }
 
 impl Load<'_> {
-    /// What the snapshot `name` holds at `now`; `None` if the load was stopped.
+    /// The content of the snapshot `name` at the time `now`; `None` if the load was stopped.
     ///
     /// # Errors
     /// If a file cannot be read, or if it is damaged.
@@ -112,8 +112,8 @@ impl Load<'_> {
         self.read_into(Target::new(self, name, now), extras)
     }
 
-    /// What the snapshot `name` holds with which a stream begins: what is due is kept, because the stream says what becomes of it. `None` if the load
-    /// was stopped.
+    /// The content of the snapshot `name`, with which a stream begins: expired keys are kept, because the stream says
+    /// when they go. `None` if the load was stopped.
     ///
     /// # Errors
     /// If the file cannot be read, or if it is damaged.
@@ -158,29 +158,29 @@ impl Load<'_> {
     }
 }
 
-/// What is no key in a snapshot that is being read.
+/// What a snapshot contains in addition to keys.
 pub(crate) struct Others<'a, 'e> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) extras: &'e mut dyn Extras,
     /// The state of the append-only file that it supersedes.
     pub(crate) superseded_aof: Option<String>,
-    /// The database that is selected in the stream that goes on from it.
+    /// The database that is selected in the stream that continues from it.
     pub(crate) stream_db: Option<u32>,
-    /// Which stream that is, and at which offset it goes on.
+    /// The id of that stream, and the offset at which it continues.
     stream_id: Option<StreamId>,
     stream_offset: Option<u64>,
 }
 
-/// By which replicas know a stream: forty hexadecimal digits.
+/// The id of a stream: forty hexadecimal digits.
 pub type StreamId = [u8; 40];
 
-/// The fields that say of the stream that goes on from a snapshot which database is selected in it, its id, and at which offset it goes on.
+/// The field with the database that is selected in the stream that continues from a snapshot.
 pub const STREAM_DB_AUX: &str = "repl-stream-db";
 /// The field that says that a queue is paused: the number of its database, a space, and its key.
 pub const PAUSED_AUX: &str = "darter-paused";
-/// See [`STREAM_DB_AUX`].
+/// The field with the id of that stream.
 pub const STREAM_ID_AUX: &str = "repl-id";
-/// See [`STREAM_DB_AUX`].
+/// The field with the offset at which that stream continues.
 pub const STREAM_OFFSET_AUX: &str = "repl-offset";
 
 impl<'a, 'e> Others<'a, 'e> {
@@ -188,7 +188,7 @@ impl<'a, 'e> Others<'a, 'e> {
         Others { target, extras, superseded_aof: None, stream_db: None, stream_id: None, stream_offset: None }
     }
 
-    /// Reads all of a file, with other threads if there are some; where it ends.
+    /// Reads a whole file, with other threads if there are some; returns where it ends.
     pub(crate) fn read_file(&mut self, file: Counted) -> Result<u64, rdb::Error> {
         match self.target.load.thread_count {
             0 => self.read_alone(file),
@@ -203,7 +203,7 @@ impl<'a, 'e> Others<'a, 'e> {
         Ok(file.offset())
     }
 
-    /// Takes what is no key and no database.
+    /// Handles an item that is neither a key nor a database.
     fn take(&mut self, item: Item) -> Result<(), rdb::Error> {
         match item {
             Item::Library(offset, code) => {

@@ -1,4 +1,4 @@
-//! Reading a snapshot in Darter's own format: the manifest, and then its parts, each by whoever has time.
+//! Reads a snapshot in Darter's own format: the manifest, and then its parts, each by the next thread that is free.
 
 use std::io::Read;
 use std::sync::Mutex;
@@ -14,15 +14,15 @@ use crate::names::part_name;
 struct Parts<'a> {
     target: &'a Target<'a>,
     manifest: Manifest,
-    /// The place in the manifest of the part that is to be read next.
+    /// The index in the manifest of the next part to read.
     next: AtomicUsize,
     has_failed: AtomicBool,
-    /// What is no key, and the part where it stands.
+    /// Items that are not keys, with the part that contains them.
     others: Mutex<Vec<(String, Item)>>,
 }
 
 impl Parts<'_> {
-    /// Reads parts while there are some.
+    /// Reads parts while there are any.
     fn work(&self) -> Result<(), Error> {
         while let Some(part) = self.manifest.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             if self.has_failed.load(Ordering::Relaxed) {
@@ -51,7 +51,7 @@ impl Parts<'_> {
 }
 
 impl Others<'_, '_> {
-    /// Reads all parts that the manifest in `file` names, together with the threads that help.
+    /// Reads all parts that the manifest in `file` lists, together with the helping threads.
     pub(super) fn read_parts(&mut self, file: Counted) -> Result<(), Error> {
         let target = self.target;
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Reading a snapshot with several threads.
+//! Reads a snapshot with several threads.
 //!
 //! ```text
 //!                                     ┌──▶ loader: decodes, inserts ─┐
@@ -6,9 +6,9 @@
 //!           (where do items end?)     └──▶ loader                    ┘
 //! ```
 //!
-//! Whoever called goes over the file, without taking values apart, and cuts it between two items into pieces, which the
-//! loaders take as they have time. A piece that would become long, because a value is, is handed over at once, and the
-//! rest of it while the loader reads: so memory is bounded. The checksum of each piece is computed where it is read.
+//! The calling thread goes over the file, without decoding values, and cuts it between items into pieces, which the
+//! loaders take when they are free. A piece that would become long because of a long value is handed over at once, and
+//! the rest of it while the loader reads, so memory is bounded. The checksum of each piece is computed by its loader.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use rdb::{Checksum, Family, FileReader, Item, Why};
 use super::{Counted, Others, Target, on_heap_to_serve};
 use crate::tuning::Tuning;
 
-/// Pieces that wait for loaders, for each of them; and parts of one that wait for its loader.
+/// Pieces that wait for each loader; also parts of a piece that wait for its loader.
 const WAITING_MAX: usize = 2;
 
 /// Whole items of a file.
@@ -30,9 +30,9 @@ struct Piece {
     db: usize,
     family: Family,
     bytes: Vec<u8>,
-    /// What of the bytes was read.
+    /// How much of the bytes was read.
     at: usize,
-    /// Where the rest comes from; the last part is empty.
+    /// The source of the rest; its last part is empty.
     rest: Option<Receiver<Vec<u8>>>,
 }
 
@@ -54,20 +54,20 @@ impl Read for Piece {
     }
 }
 
-/// Reads a file for whoever looks where its items end, and keeps what it reads for the loaders.
+/// Reads a file for the thread that finds the ends of items, and keeps the bytes for the loaders.
 struct Cutter<'a> {
     file: Counted<'a>,
     tuning: Tuning,
-    /// None at the end, which lets the loaders end.
+    /// `None` at the end, which ends the loaders.
     pieces: Option<SyncSender<Piece>>,
-    /// All that is being read belongs to one value.
+    /// Everything that is being read belongs to one value.
     is_amid_value: bool,
-    /// The bytes from `offset` on that no loader has.
+    /// The bytes from `offset` on that have not been handed over.
     bytes: Vec<u8>,
     offset: u64,
     db: usize,
     family: Family,
-    /// Where the next part of a piece goes of which a loader has the beginning.
+    /// Where the next part of an incomplete piece goes.
     rest: Option<SyncSender<Vec<u8>>>,
 }
 
@@ -84,7 +84,7 @@ impl Read for Cutter<'_> {
 }
 
 impl Cutter<'_> {
-    /// Takes note that an item ends at `offset`, behind which keys are of the database `db`.
+    /// An item ends at `offset`, after which keys belong to the database `db`.
     fn note_end(&mut self, offset: u64, db: usize, is_last: bool) -> io::Result<()> {
         assert!(offset >= self.offset, "items end in the order in which they begin");
         let count = (offset - self.offset) as usize;
@@ -98,7 +98,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// Gives the first bytes to a loader; `is_open` if more belongs to them.
+    /// Hands the first bytes to a loader; `is_open` if more belongs to the piece.
     fn hand_over(&mut self, count: usize, is_open: bool) -> io::Result<()> {
         assert!(count <= self.bytes.len(), "only what was read is handed over");
         let left = self.bytes.split_off(count);
@@ -131,7 +131,7 @@ struct Loaders<'a> {
 }
 
 impl Loaders<'_> {
-    /// Takes pieces while there are some. Where they begin and their checksums.
+    /// Loads pieces while there are any; returns their offsets and checksums.
     fn work(self) -> Result<Vec<(u64, Checksum)>, rdb::Error> {
         let mut sums = Vec::new();
         loop {
@@ -161,7 +161,7 @@ impl Loaders<'_> {
 }
 
 impl Others<'_, '_> {
-    /// Reads all of a file together with so many loaders; where it ends.
+    /// Reads a whole file with this many loaders; returns where it ends.
     pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<u64, rdb::Error> {
         let sums = self.target.load.has_checksum;
         let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
@@ -214,8 +214,8 @@ impl Others<'_, '_> {
         Ok(file.offset())
     }
 
-    /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the load was stopped or a
-    /// loader failed.
+    /// Goes over the file and cuts it. Returns how much was read, with the checksum of the head, or `None` if the load
+    /// was stopped or a loader failed.
     fn cut<'c>(
         &mut self,
         cutter: Cutter<'c>,

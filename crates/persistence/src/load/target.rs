@@ -1,4 +1,4 @@
-//! Where keys go that are read, by several threads perhaps: databases of their own, with a lock for each shard.
+//! Databases into which keys are loaded, possibly by several threads, with a lock for each shard.
 
 use std::collections::VecDeque;
 use std::io::{self, Chain, Cursor, Read};
@@ -15,24 +15,24 @@ use shard::ShardId;
 use super::{Load, Loaded};
 use crate::error::Error;
 
-/// Between two lines of the log about how far it is.
+/// The pause between two log lines about the progress.
 const PROGRESS_MS: u64 = 1000;
 
-/// Fewer bytes of a file make no key with its value: type, and two strings with their lengths.
+/// The fewest bytes that a key and its value take in a file: type, and two strings with their lengths.
 const KEY_BYTES_MIN: u64 = 4;
 
-/// It looks at memory after so many items.
+/// The number of items after which memory is checked.
 const ITEMS_UNLOOKED: usize = 256;
-/// Entries that are read before the first of them is inserted: what is in memory there has come meanwhile.
+/// Entries that are read before the first of them is inserted, so that its memory has been prefetched.
 const ENTRIES_AHEAD: usize = 8;
 
 /// See the head of this file.
 pub(crate) struct Target<'a> {
     pub(crate) load: &'a Load<'a>,
-    /// The name of what is loaded.
+    /// The name of the file.
     pub(crate) name: &'a str,
     now: UnixMs,
-    /// Commands come after what is read, and they say what had expired.
+    /// Expired keys are kept, because commands follow that say when they go.
     keeps_due: bool,
     /// By shard, then by number.
     dbs: Vec<Mutex<Vec<Db>>>,
@@ -57,22 +57,22 @@ impl<'a> Target<'a> {
         Target { load, name, now, keeps_due: false, dbs, key_count, expired_count, next_ms }
     }
 
-    /// The same for what commands go on with: what is due stays, for one of them may give it more time.
+    /// The same for a file that commands continue: expired keys stay, because a command may extend their time.
     pub(crate) fn of_stream(load: &'a Load<'a>, name: &'a str, now: UnixMs) -> Target<'a> {
         Target { keeps_due: true, ..Target::new(load, name, now) }
     }
 
-    /// The error of a file of the snapshot that is this one unless it is told.
+    /// The error about the snapshot's main file.
     pub(crate) fn error(&self, source: rdb::Error) -> Error {
         self.error_in(self.name, source)
     }
 
-    /// The same for another one of its files.
+    /// The error about another of its files.
     pub(crate) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
         Error::Snapshot { name: self.load.names.path(name).display().to_string(), source }
     }
 
-    /// Reads one of them.
+    /// Opens one of them.
     pub(crate) fn reader(&self, name: &str) -> io::Result<DiskReader> {
         self.load.names.reader(name)
     }
@@ -81,7 +81,7 @@ impl<'a> Target<'a> {
         self.load.is_stopped()
     }
 
-    /// Takes note that so much was read, and says so now and then.
+    /// This many more bytes were read; logs the progress now and then.
     pub(crate) fn note_read(&self, bytes: u64) {
         let progress = self.load.progress;
         let loaded_bytes = progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -97,7 +97,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Makes room for the keys that a database is said to have, as far as there can be so many in the file.
+    /// Reserves space for the announced number of keys of a database, as far as the file can contain that many.
     fn expect(&self, db: usize, key_count: u64) {
         let most = self.load.progress.total_bytes.load(Ordering::Relaxed) / KEY_BYTES_MIN;
         let in_each = key_count.min(most) as usize / self.dbs.len();
@@ -106,8 +106,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Takes all items that are left in `file`, of which the first keys are of the database `db`. What is no key is `others'`.
-    /// It ends early if the load is stopped.
+    /// Loads all remaining items of `file`, whose first keys belong to the database `db`. Items that are not keys go to
+    /// `others`. Ends early if the load is stopped.
     pub(crate) fn take_items<R: Read>(
         &self,
         file: &mut FileReader<R>,
@@ -142,7 +142,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Fails if there is more than may be; `offset` is where it is in the file.
+    /// Fails if too much memory is in use; `offset` is the position in the file.
     fn look_at_memory(&self, offset: u64) -> Result<(), rdb::Error> {
         let (bytes, max) = (heap::allocated_bytes(), self.load.memory_bytes_max);
         if bytes <= max {
@@ -152,7 +152,7 @@ impl<'a> Target<'a> {
         Err(rdb::Error { offset, why: io::Error::new(io::ErrorKind::OutOfMemory, why).into() })
     }
 
-    /// Exchanges what a shard has for `dbs`.
+    /// Exchanges a shard's databases with `dbs`.
     pub(crate) fn exchange(&self, shard: ShardId, dbs: &mut Box<[Db]>) {
         let mut ours = self.dbs[shard.index()].lock().expect("nobody panicked");
         assert_eq!(ours.len(), dbs.len(), "all shards have the same databases");
@@ -161,7 +161,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// A queue is paused, of which a field has the database and the key.
+    /// A queue is paused; the field contains its database and key.
     pub(crate) fn pause(&self, field: &[u8]) {
         let mut words = field.splitn(2, |byte| *byte == b' ');
         let db = words.next().and_then(ds::num::parse_i64).and_then(|db| usize::try_from(db).ok());
@@ -172,7 +172,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// There are so many keys now.
+    /// Sets the number of keys.
     pub(crate) fn set_key_count(&self, key_count: u64) {
         self.key_count.store(key_count, Ordering::Relaxed);
     }
@@ -193,7 +193,7 @@ impl<'a> Target<'a> {
         loaded
     }
 
-    /// The database of this number; `offset` is where it stands.
+    /// The database of this number; `offset` is its position in the file.
     pub(crate) fn database(&self, number: u64, offset: u64) -> Result<usize, rdb::Error> {
         if number >= u64::from(self.load.db_count) {
             let why = Why::Corrupt("more databases than the setting databases allows");
@@ -202,7 +202,7 @@ impl<'a> Target<'a> {
         Ok(number as usize)
     }
 
-    /// Reads the value of a key, and has the memory come where they will go. `None` if they are to be left out.
+    /// Reads a key and its value, and prefetches the memory that inserting it needs. `None` if it is left out.
     fn read_entry<R: Read>(
         &self,
         db: usize,
@@ -260,7 +260,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A key with its value on its way to its place.
+/// A key with its value, about to be inserted.
 struct Entry {
     db: usize,
     shard: ShardId,
@@ -269,9 +269,9 @@ struct Entry {
     value: Value,
 }
 
-/// A file of which is known how much was read.
+/// A file that counts how much was read.
 pub(crate) struct Counted<'a> {
-    /// Its first bytes, which were looked at, and the rest.
+    /// Its first bytes, which were inspected before, and the rest.
     source: Chain<Cursor<Vec<u8>>, DiskReader>,
     target: &'a Target<'a>,
 }

@@ -1,4 +1,4 @@
-//! Running the steps of one group of shards.
+//! Runs the steps of one group of shards.
 
 use command::{Located, Table};
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::load::Extras;
 use crate::runner::Runner;
 
-/// So many steps ahead memory is asked for: where the place of a record is, and then the record.
+/// Memory is prefetched this many steps ahead: the table entry of a record, and then the record.
 const PLACE_AHEAD: usize = 8;
 const RECORD_AHEAD: usize = 4;
 
@@ -52,7 +52,7 @@ impl Applier<'_> {
         ran.map_err(|why| dealt.error(step, why))
     }
 
-    /// A step that needs shards of several groups: the last one to come has all of them, and runs it.
+    /// A step that needs shards of several groups: the last group to arrive has all of them, and runs it.
     fn meet(&mut self, dealt: &Dealt, step: &Step, has_failed: &dyn Fn() -> bool) -> Result<(), Error> {
         let meeting = step.meeting.as_ref().expect("several groups need it");
         let (own, group_count) = (self.group, self.group_count);
@@ -71,7 +71,7 @@ impl Applier<'_> {
     }
 }
 
-/// Runs the steps of a batch that change the libraries of functions: no other command asks for these.
+/// Runs the steps of a batch that change the libraries of functions; no other step depends on these.
 pub(super) fn change_libraries(dealt: &Dealt, table: &Table, extras: &mut dyn Extras) -> Result<(), Error> {
     for place in &dealt.libraries {
         let step = &dealt.steps[*place as usize];

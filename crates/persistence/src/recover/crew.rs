@@ -1,17 +1,18 @@
-//! Applying slices with several threads.
+//! Applies slices with several threads.
 //!
 //! ```text
 //!   the caller reads ──▶ raw ▒▒▒ ──▶ any worker deals ──▶ dealt ▒▒▒ ──▶ worker 0 applies list 0 ─┐
 //!                                                                   ──▶ worker 1 applies list 1 ─┴▶ all have: the batch goes
 //! ```
 //!
-//! Each worker has the shards of one group, and applies the lists of that group in order. When its next list is not there, it
-//! deals out a batch that nobody has dealt out yet, and if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches for
-//! each worker are in memory, and nothing is read after a large one before it was applied.
+//! Each worker has the shards of one group, and applies the lists of that group in order. If its next list is not
+//! ready, it deals a batch that nobody has dealt yet; if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches
+//! for each worker are in memory, and after a large batch nothing is read until it has been applied.
 //!
-//! A step that needs several groups stands in the list of each, with a [`Meeting`]: whoever comes leaves the shards that it needs, the last
-//! one enters all of them and runs it. All lists have one order, so nobody waits in a circle: of all steps that are waited for, the first
-//! in the stream has everybody before it, and the batch in which it stands was dealt out.
+//! A step that needs several groups is in the list of each, with a [`Meeting`]: each worker that reaches it leaves the
+//! shards that the step needs, and the last one enters all of them and runs it. All lists have the same order, so there
+//! is no circular wait: for the first step in the stream that is waited for, all workers are ahead of everything before
+//! it, and its batch has been dealt.
 //!
 //! The caller also changes the libraries of functions, batch after batch.
 
@@ -30,14 +31,14 @@ use crate::error::Error;
 use crate::load::{Extras, on_heap_to_serve};
 use crate::runner::{Runner, Stage};
 
-/// No more is read until a batch of more bytes was applied.
+/// After a larger batch nothing is read until it has been applied.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
-/// Looks at a meeting before the thread sleeps.
+/// How often a thread checks a meeting before it sleeps.
 const SPINS_MAX: u32 = 200;
-/// How long it sleeps there before it looks whether others have failed.
+/// How long it sleeps there before it checks whether others have failed.
 const FAILURE_LOOK: Duration = Duration::from_millis(20);
 
-/// Where groups meet for a step that needs shards of each.
+/// Brings groups together for a step that needs shards of each.
 pub(super) struct Meeting {
     ids: SmallVec<[ShardId; 8]>,
     group_count: usize,
@@ -47,7 +48,7 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Of so many groups, which have these shards among them, ascending.
+    /// A meeting of this many groups, which together have these shards, ascending.
     pub(super) fn new(group_count: usize, ids: SmallVec<[ShardId; 8]>) -> Meeting {
         assert!(ids.is_sorted(), "they are looked for");
         let (arrived, is_over, ended) = (Mutex::new(0), AtomicBool::new(false), Condvar::new());
@@ -62,7 +63,7 @@ impl Meeting {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// A group has come; true if it is the last one. All others leave their shards before the next one comes.
+    /// A group arrives; true if it is the last one. All others leave their shards first.
     pub(super) fn arrive(&self, leave: impl FnOnce()) -> bool {
         let mut arrived = lock(&self.arrived);
         *arrived += 1;
@@ -82,7 +83,7 @@ impl Meeting {
         self.ended.notify_all();
     }
 
-    /// Waits until that is so; false if others have failed, and it may never be.
+    /// Waits for that; false if others have failed, so that it may never happen.
     pub(super) fn wait(&self, has_failed: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS_MAX {
             if self.is_over.load(Ordering::Acquire) {
@@ -111,18 +112,18 @@ struct Crew {
 }
 
 struct State {
-    /// Batches that nobody has dealt out, with their numbers.
+    /// Batches that have not been dealt, with their numbers.
     raw: VecDeque<(u64, Batch)>,
-    /// The batches from number `first` on, those that were dealt out.
+    /// The batches from number `first` on that have been dealt.
     dealt: VecDeque<Option<Arc<Dealt>>>,
     first: u64,
-    /// By group, how many batches were applied.
+    /// The number of applied batches, by group.
     applied: Vec<u64>,
-    /// By group, how many keys there are.
+    /// The number of keys, by group.
     key_counts: Vec<u64>,
     /// No more batches will come.
     is_ended: bool,
-    /// The first that went wrong.
+    /// The first error.
     error: Option<Error>,
 }
 
@@ -132,13 +133,13 @@ impl State {
     }
 }
 
-/// What a worker does next.
+/// The next work of a worker.
 enum Work {
     Deal(u64, Batch),
     Apply(Arc<Dealt>),
 }
 
-/// Applies everything with so many workers; the database that is selected at the end, if anything says so.
+/// Applies everything with this many workers; returns the database that is selected at the end, if known.
 pub(super) fn apply_with(
     worker_count: usize,
     mut input: Input<'_>,
@@ -209,7 +210,8 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Reads batches, and takes those away that all have applied, to the end; the database that is selected there, if anything says so.
+    /// Reads batches, and removes those that all have applied, to the end; returns the database that is selected there,
+    /// if known.
     fn feed(
         &self,
         input: &mut Input<'_>,
@@ -256,7 +258,7 @@ impl Crew {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deals out and applies, to the end.
+    /// Deals and applies batches, to the end.
     fn work(&self, applier: &mut Applier<'_>, dealer: &Dealer<'_>, stage: &Stage<'_>) {
         let has_failed = || self.is_over();
         while let Some(work) = self.next_work(applier.group) {

@@ -1,4 +1,4 @@
-//! Taking the commands of slices apart, and dealing them out to groups of shards.
+//! Parses the commands of slices, and deals them out to groups of shards.
 //!
 //! Commands are not copied: a [`Step`] says where its words are in the payload of its slice.
 
@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::role::{Role, Roles};
 use crate::runner::{selected, shown_name};
 
-/// Bytes of a usual command.
+/// The length of a usual command, in bytes.
 const USUAL_BYTES: usize = 128;
-/// Words of a command that take no memory of their own.
+/// Words of a command that need no separate memory.
 const WORDS_INLINE: usize = 16;
 
 /// The words of a command.
 pub(super) type Words<'a> = SmallVec<[&'a [u8]; WORDS_INLINE]>;
 
-/// Slices that are dealt out together.
+/// Slices that are dealt together.
 #[derive(Default)]
 pub(super) struct Batch {
     slices: Vec<FoundSlice>,
@@ -40,7 +40,7 @@ impl Batch {
         self.bytes
     }
 
-    /// Whether it has so many bytes. Slices without commands count, too: they take memory.
+    /// Whether it has this many bytes. Slices without commands count as well, because they take memory.
     pub(super) fn has(&self, bytes: usize) -> bool {
         self.bytes + self.slices.len() * size_of::<FoundSlice>() >= bytes
     }
@@ -54,14 +54,14 @@ impl Batch {
 pub(super) struct Step {
     pub(super) command: CommandId,
     pub(super) db: u32,
-    /// Where its only key lies, if it has just one, and which word that is.
+    /// Where its only key is, if it has just one, and which word that is.
     pub(super) key: Option<(usize, (ShardId, u64))>,
-    /// The place of its slice in the batch.
+    /// The index of its slice in the batch.
     slice: u32,
-    /// Where it begins in the slice.
+    /// Its offset in the slice.
     offset: usize,
     words: Range<usize>,
-    /// Where all groups meet whose shards it needs, if there are several.
+    /// The meeting of the groups whose shards it needs, if there are several.
     pub(super) meeting: Option<Arc<Meeting>>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Step {
 pub(super) struct Failure {
     /// The name of the command, for people.
     pub(super) command: Option<String>,
-    /// Where in the stream.
+    /// The position in the stream.
     pub(super) position: u64,
     /// A part of a sentence.
     pub(super) why: String,
@@ -86,22 +86,22 @@ impl Failure {
     }
 }
 
-/// A batch that was dealt out.
+/// A dealt batch.
 pub(super) struct Dealt {
     batch: Batch,
     pub(super) steps: Vec<Step>,
     /// Where the words of the steps are in their slices.
     words: Vec<Range<usize>>,
-    /// For each group its steps, by their places.
+    /// For each group the indexes of its steps.
     pub(super) lists: Vec<Vec<u32>>,
     /// Steps that change the libraries of functions.
     pub(super) libraries: Vec<u32>,
-    /// The database that is selected at the end; `None` if nothing says so.
+    /// The database that is selected at the end; `None` if unknown.
     pub(super) selected: Option<u32>,
 }
 
 impl Dealt {
-    /// Whether it goes on with the database that batches before it have `selected`, which is changed to what it leaves selected.
+    /// Checks that it continues with the database that earlier batches have `selected`, and updates that.
     pub(super) fn check_selected(&self, selected: &mut Option<u32>) -> Result<(), Error> {
         if let Some(found) = self.batch.slices.first()
             && let Err(why) = check_selected(*selected, found.slice.db)
@@ -117,7 +117,7 @@ impl Dealt {
         self.words[step.words.clone()].iter().map(|word| &payload[word.clone()]).collect()
     }
 
-    /// When a step was done, in milliseconds since 1970.
+    /// When a step was originally run, in milliseconds since 1970.
     pub(super) fn unix_ms(&self, step: &Step) -> u64 {
         self.batch.slices[step.slice as usize].unix_ms
     }
@@ -131,7 +131,7 @@ impl Dealt {
     }
 }
 
-/// Deals out batches.
+/// Deals batches.
 #[derive(Clone, Copy)]
 pub(super) struct Dealer<'a> {
     pub(super) table: &'a Table,
@@ -166,7 +166,8 @@ impl Dealer<'_> {
         Ok(dealt)
     }
 
-    /// Deals out the commands of one slice, before which `db` is selected; which one is after it. Positions in errors are in the slice.
+    /// Deals the commands of one slice, before which `db` is selected; returns the database after it. Positions in
+    /// errors are relative to the slice.
     fn deal_slice(
         &self,
         index: u32,
@@ -238,7 +239,7 @@ impl Dealer<'_> {
         }
     }
 
-    /// Gives a command to all groups that it needs.
+    /// Adds a command to the lists of all groups that it needs.
     fn deal_command(
         &self,
         command: &Command,
@@ -279,7 +280,7 @@ impl Dealer<'_> {
     }
 }
 
-/// Whether what a slice says is selected before it agrees with what the slices before it have selected.
+/// Checks that the database before a slice, as the slice says it, is the one that earlier slices have selected.
 fn check_selected(before: Option<u32>, said: Option<u32>) -> Result<(), String> {
     match (before, said) {
         (Some(before), Some(said)) if before != said => {
@@ -294,7 +295,7 @@ pub(super) fn group_of(id: ShardId, group_count: usize) -> usize {
     id.index() % group_count
 }
 
-/// Reads the command that begins at `offset`: adds where its words are; where it ends.
+/// Reads the command that begins at `offset`: appends where its words are, and returns where it ends.
 fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) -> Result<usize, &'static str> {
     let (count, mut at) = read_number(payload, offset, b'*')?;
     if count == 0 {
@@ -314,7 +315,7 @@ fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) ->
     Ok(at)
 }
 
-/// Reads a line of `sign` and a number; the number, and where the line ends.
+/// Reads a line of `sign` and a number; returns the number, and where the line ends.
 #[inline]
 fn read_number(payload: &[u8], offset: usize, sign: u8) -> Result<(usize, usize), &'static str> {
     const NO_COMMAND: &str = "this is not a command";

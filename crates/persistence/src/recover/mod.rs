@@ -6,15 +6,17 @@
 //!                     └─ batch ─▶ …                                                           ─┘
 //! ```
 //!
-//! Consecutive slices make a *batch*. Dealing one takes its commands apart, without copying them, and lists them by the group of
-//! shards that they need. Alone, one thread does all of it, with one group. Otherwise there are as many groups as threads
-//! (`crew.rs`): each takes the lists of its group in the order of the stream, and deals out batches when it has none.
+//! Consecutive slices form a *batch*. Dealing a batch parses its commands, without copying them, and lists them by the
+//! group of shards that they need. A single thread does all of this, with one group. Otherwise there are as many groups
+//! as threads (`crew.rs`): each thread takes the lists of its group in the order of the stream, and deals batches when
+//! it has none.
 //!
-//! What must hold, or the start fails: slices continue each other, in number and position; a slice never ends inside a transaction; its
-//! database is the one that the slice before left selected; every command is known and succeeds. Commands of a transaction run singly,
-//! because nobody reads.
+//! The start fails unless: slices continue each other, in number and position; no slice ends inside a transaction; the
+//! database of a slice is the one that the slice before left selected; every command is known and succeeds. Commands of
+//! a transaction run one by one, because nobody reads.
 //!
-//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last slice.
+//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last
+//! slice.
 
 mod apply;
 mod crew;
@@ -32,25 +34,25 @@ use crate::runner::{Runner, Stage};
 use apply::{Applier, change_libraries};
 use deal::{Batch, Dealer, Failure};
 
-/// Batches that are under way at the same time, for each thread.
+/// Batches in progress at the same time, for each thread.
 const UNDER_WAY_MAX: usize = 4;
 
-/// What the journal says of what is to be loaded, and how its commands are run.
+/// What is to be loaded from a journal, and how its commands are run.
 #[derive(Clone, Copy)]
 pub struct Recovery<'a> {
     /// For people: the folder.
     pub name: &'a str,
-    /// The base, in the folder of the load's [`Names`](crate::Names); none if the slices begin with no data.
+    /// The base, in the folder of the load's [`Names`](crate::Names); `None` if the slices begin without data.
     pub base: Option<&'a str>,
-    /// The number of the last slice that is part of the base.
+    /// The number of the last slice that the base contains.
     pub slice: u64,
-    /// Where in the stream the slice after it begins.
+    /// The position in the stream at which the next slice begins.
     pub position: u64,
-    /// So many bytes of slices are expected, for whoever wants to know how far it is.
+    /// The expected bytes of slices, for reporting progress.
     pub slice_bytes: u64,
-    /// The commands that there are, with the names with which they were declared: those are in the journal.
+    /// All commands, by the names with which they are declared, which the journal uses.
     pub table: &'a Table,
-    /// What becomes of each command of the table.
+    /// The role of each command of the table.
     pub roles: &'a [Role],
 }
 
@@ -59,17 +61,17 @@ pub struct Recovery<'a> {
 pub struct FoundSlice {
     /// The slice.
     pub slice: Slice,
-    /// When it was written, in milliseconds since 1970; 0 if nobody knows.
+    /// When it was written, in milliseconds since 1970; 0 if unknown.
     pub unix_ms: u64,
     /// The path of its file.
     pub file: Arc<str>,
 }
 
-/// Gives slices, one after the other, until there are no more; an error is a line for people.
+/// Returns slices, one after the other, until there are no more; an error is a line for people.
 pub(crate) type Source<'a> = dyn FnMut() -> Result<Option<FoundSlice>, String> + 'a;
 
 impl Load<'_> {
-    /// What a journal holds: its base and then everything that `slices` gives; `None` if the load was stopped.
+    /// The content of a journal: its base and then everything from `slices`; `None` if the load was stopped.
     ///
     /// # Errors
     /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run. Nothing is
@@ -113,7 +115,7 @@ impl Load<'_> {
     }
 }
 
-/// Slices as they come, each of which is checked to continue the one before.
+/// Slices as they come; each is checked to continue the one before.
 struct Input<'a> {
     recovery: &'a Recovery<'a>,
     stage: &'a Stage<'a>,
@@ -175,7 +177,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Applies everything on this thread; the database that is selected at the end, if anything says so.
+/// Applies everything on this thread; returns the database that is selected at the end, if known.
 fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<Option<u32>, Error> {
     let (stage, table) = (input.stage, input.recovery.table);
     let dealer = input.dealer(1);

@@ -1,4 +1,4 @@
-//! Files: what is written, and what is known to be durable.
+//! Files: what is written, and what is durable.
 //!
 //! A [`Disk`] is the machine's or a simulated one ([`SimDisk`]), and both promise the same and no more:
 //!
@@ -10,13 +10,17 @@
 //! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change for itself |
 //! | [`Disk::sync_directory`] | all changes of names in the directory before |
 //!
-//! * The calls block. They are for threads that may wait, not for those that serve. The exception is [`DiskFile::read_ready_at`].
-//! * **After an error of a sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a second sync that
-//!   succeeds says nothing about what the first one lost. A file of which one sync has failed therefore fails all later ones.
-//! * **Files are private.** What is created is for the server's user alone (0600, folders 0700); a file that takes the place of another one
-//!   keeps its permissions. To be written, a file is not reached by a symbolic link, is no device, and is not another user's where others may
-//!   write to the folder. To be read it may be anything.
-//! * What is to be there as a whole or not at all gets its name when its bytes are durable ([`Disk::put_in_place`], [`Disk::replace`]).
+//! * The calls block. They are for threads that may wait, not for those that serve. The exception is
+//!   [`DiskFile::read_ready_at`].
+//! * **After a failed sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a
+//!   second sync that succeeds says nothing about what the first one lost. Once a sync of a file has failed, all later
+//!   ones therefore fail.
+//! * **Files are private.** New files are for the server's user alone (0600, folders 0700); a file that replaces
+//!   another keeps that one's permissions. A file to be written is not reached through a symbolic link, is not a
+//!   device, and, if others may write to the folder, does not belong to another user. A file to be read may be
+//!   anything.
+//! * A file that has to exist as a whole or not at all gets its name when its bytes are durable
+//!   ([`Disk::put_in_place`], [`Disk::replace`]).
 //!
 //! Not here: buffers, formats, and which thread waits for what.
 
@@ -33,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+pub use real::open_no_follow;
 pub use sim::{DiskFaults, Fault, SimDisk};
 
 /// Zeros that are written at once when a file is written before it is used.

@@ -1,8 +1,8 @@
-//! The directories of a simulated disk: which names there are, and which of them are durable.
+//! The directories of a simulated disk: which names exist, and which of them are durable.
 //!
-//! A change of names is seen at once and durable when its directory is synced. At a crash each one that is not was made on the
-//! disk or not, whatever became of those before it. A rename is one change: there is never neither name, unless the file
-//! had none that was durable.
+//! A change of names is visible at once, and durable when its directory is synced. At a crash each change that is not
+//! durable has reached the disk or not, independently of those before it. A rename is one change: at least one of the
+//! two names always exists, unless the file had no durable name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -45,12 +45,12 @@ impl Change {
     }
 }
 
-/// Names, and the numbers of the files that they name.
+/// Names, with the numbers of the files that they name.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Names {
     seen: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
-    /// In their order.
+    /// In order.
     unsynced: Vec<Change>,
 }
 
@@ -59,7 +59,7 @@ impl Names {
         self.seen.get(path).copied()
     }
 
-    /// The files that have a name.
+    /// The files that have names.
     pub(super) fn files(&self) -> impl Iterator<Item = usize> {
         self.seen.values().copied()
     }
@@ -78,7 +78,7 @@ impl Names {
         self.change(Change::Create { path: path.to_owned(), file });
     }
 
-    /// The file at `from` must be there.
+    /// Renames a file. The file at `from` must exist.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) {
         let file = self.seen[from];
         self.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), file });
@@ -88,17 +88,17 @@ impl Names {
         self.change(Change::Remove { path: path.to_owned() });
     }
 
-    /// All changes in a directory are durable.
+    /// Makes all changes in a directory durable.
     pub(super) fn sync(&mut self, directory: &Path) {
         self.settle(directory, |_| true);
     }
 
-    /// They are not, and no later sync makes them so.
+    /// A sync fails: the changes are not durable, and no later sync makes them so.
     pub(super) fn fail_to_sync(&mut self, directory: &Path, entropy: &mut Entropy) {
         self.settle(directory, |_| entropy.one_in(2));
     }
 
-    /// Changes in a directory that `is_made` are durable, and nothing is left to be done for the others.
+    /// Changes in a directory for which `is_made` is true become durable, and the others are forgotten.
     fn settle(&mut self, directory: &Path, mut is_made: impl FnMut(&Change) -> bool) {
         let changes = std::mem::take(&mut self.unsynced);
         for change in changes {
@@ -110,7 +110,7 @@ impl Names {
         }
     }
 
-    /// Only what the disk has is left.
+    /// Only what is on the disk is left.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let count = self.unsynced.len() as u64;
         // All, none, those before some moment, or each by itself.

@@ -1,7 +1,7 @@
-//! The machine's disk: the kernel's calls, where the standard library has none of its own.
+//! The machine's disk: system calls, where the standard library has no function for them.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -13,16 +13,18 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::{FileInfo, Open, directory_of, temporary_path};
 use crate::{Entropy, sys};
 
-/// The disk is asked for at least so much when something is not in memory: to ask takes about 0.1 ms, on the thread that must not wait.
+/// The disk is asked for at least this much when data are not in memory: asking takes about 0.1 ms, on a thread that
+/// must not wait.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
-/// Whoever may read a file that is created here; the mode of one that is replaced may allow more.
+/// The mode of new files. A file that replaces another keeps that one's mode, which may allow more.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// Names that are tried for a temporary file before somebody is thought to be in the way on purpose.
+/// Names tried for a temporary file before this is taken for an attack.
 const NAME_TRIES_MAX: u32 = 16;
 
-/// Opens a file. One that is written is never reached by a link at the end of its path, and is the server's own: see [`check_own`].
+/// Opens a file. A file to be written is not reached through a link at the end of its path, and must be the server's
+/// own: see [`check_own`].
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     match how {
         Open::Read => return File::open(path),
@@ -33,13 +35,10 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     // What was there stays: who may write it is not known yet.
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
     let past_the_cache = if how == Open::Direct { libc::O_DIRECT } else { 0 };
-    let mut opened = options.custom_flags(libc::O_NOFOLLOW | past_the_cache).open(path);
+    let mut opened = open_no_follow(path, &mut options, past_the_cache);
     // A file system that has nothing but its cache, such as tmpfs.
     if how == Open::Direct && has_code(&opened, libc::EINVAL) {
-        opened = options.custom_flags(libc::O_NOFOLLOW).open(path);
-    }
-    if has_code(&opened, libc::ELOOP) {
-        return Err(io::Error::other("it is a symbolic link, which is not followed for writing"));
+        opened = open_no_follow(path, &mut options, 0);
     }
     let file = opened?;
     let metadata = file.metadata()?;
@@ -50,7 +49,16 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     Ok(file)
 }
 
-/// Does not wait for who writes to a pipe.
+/// Opens a file to be written, with these flags of the kernel. Refuses a symbolic link at the end of the path.
+pub fn open_no_follow(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+    let opened = options.custom_flags(libc::O_NOFOLLOW | flags).open(path);
+    if has_code(&opened, libc::ELOOP) {
+        return Err(io::Error::other("it is a symbolic link, which is not followed for writing"));
+    }
+    opened
+}
+
+/// Opens a regular file, without waiting for the writer of a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -60,8 +68,8 @@ fn has_code(opened: &io::Result<File>, code: i32) -> bool {
     opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(code))
 }
 
-/// Refuses devices. Where others may write to the folder, also refuses what is of none but them: they may have put it there to read
-/// what is written to it. Other names of the file (hard links) do no harm: backups are made by them.
+/// Refuses devices. If others may write to the folder, also refuses files of other users: they may have put the file
+/// there to read what is written to it. Other names of the file (hard links) do no harm: backups use them.
 fn check_own(metadata: &Metadata, path: &Path) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_char_device() || kind.is_block_device() {
@@ -83,7 +91,7 @@ fn check_owner(metadata: &Metadata, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file beside `path` that nobody could have foreseen, and that nobody else may read.
+/// Creates a file beside `path` with a name that nobody can predict, and that nobody else may read.
 pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
@@ -100,7 +108,7 @@ pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Lets those who may read and write the file at `path`, if there is one, do so with the file at `temporary`.
+/// Gives the file at `temporary` the permissions of the file at `path`, if that exists.
 pub(super) fn keep_permissions(temporary: &Path, path: &Path) -> io::Result<()> {
     const READ_AND_WRITE: u32 = 0o666;
     match fs::symlink_metadata(path) {
@@ -133,8 +141,8 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes at `offset` and waits until these bytes are durable. (With two calls, a write and a sync, somebody else's bytes
-/// would have to be waited for as well.)
+/// Writes at `offset` and waits until these bytes are durable. (A write followed by a sync would also wait for other
+/// threads' bytes.)
 pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     let write = || rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
     match write() {
@@ -147,7 +155,7 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
     }
 }
 
-/// Reads what is in memory. If nothing of it is, asks the disk for it.
+/// Reads what is in memory. If nothing is, asks the disk for it.
 pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match rustix::io::preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
@@ -166,7 +174,7 @@ pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Re
     }
 }
 
-/// Takes the room for the file's first `bytes`; false if the file system does not do that.
+/// Allocates space for the file's first `bytes`; false if the file system does not support that.
 pub(super) fn take_room(file: &File, bytes: u64) -> io::Result<bool> {
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {

@@ -1,4 +1,4 @@
-//! The bytes of a simulated file: as they are read, and as they are durable.
+//! The bytes of a simulated file: as they are read, and as far as they are durable.
 //!
 //! ```text
 //!   bytes      AAAAAAAA BBBBBBBB CCCC        what is read
@@ -6,17 +6,18 @@
 //!   unsynced            ^        ^           the sectors that were written since the last sync
 //! ```
 //!
-//! At a crash each unsynced sector is as it was written, as it was durable, or some of both, and the length is one of the two
-//! or between them. A sector that nobody ever made durable may be anything.
+//! At a crash each unsynced sector has its new content, its durable content, or some of both; the length is one of the
+//! two or between them. A sector that was never made durable may contain anything.
 //!
-//! The system also writes out when it likes: when a sector is written that is unsynced already, what it held before may have become durable.
+//! The system also writes at times of its own: when a sector that is already unsynced is written again, its previous
+//! content may have become durable.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use crate::Entropy;
 
-/// What is written as a whole or torn.
+/// The unit that is written as a whole, or torn.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 /// See the head of this file.
@@ -57,13 +58,13 @@ impl Sectors {
         self.bytes[offset..end].copy_from_slice(bytes);
     }
 
-    /// Forgets everything, which is not durable either.
+    /// Empties the file; that is not durable either.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.unsynced = sectors_of(0, self.durable.len()).collect();
     }
 
-    /// All that was written is durable.
+    /// Makes everything written durable.
     pub(super) fn sync(&mut self) {
         self.durable.resize(self.bytes.len(), 0);
         while let Some(sector) = self.unsynced.pop_first() {
@@ -71,7 +72,7 @@ impl Sectors {
         }
     }
 
-    /// This part is durable.
+    /// Makes this part durable.
     pub(super) fn sync_part(&mut self, offset: usize, len: usize) {
         for sector in sectors_of(offset, len) {
             self.write_out(sector);
@@ -79,7 +80,7 @@ impl Sectors {
         }
     }
 
-    /// The system could not write, has told it, and knows nothing of it any more: what was not written is clean for it.
+    /// The system could not write, has reported it, and forgets about it: it considers unwritten sectors clean.
     pub(super) fn fail_to_sync(&mut self, entropy: &mut Entropy) {
         while let Some(sector) = self.unsynced.pop_first() {
             if entropy.one_in(2) {
@@ -88,7 +89,7 @@ impl Sectors {
         }
     }
 
-    /// What is read from now on is what the disk has, but for what is to be written yet.
+    /// From now on reads return what is on the disk, except for what has yet to be written.
     pub(super) fn forget(&mut self) {
         for sector in sectors_of(0, self.bytes.len()).filter(|sector| !self.unsynced.contains(sector)) {
             let start = sector * SECTOR_BYTES;
@@ -100,7 +101,7 @@ impl Sectors {
         }
     }
 
-    /// Only what the disk has is left, and that is it from now on.
+    /// Only what is on the disk is left, and becomes the content.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let (before, written) = (self.durable.len(), self.bytes.len());
         let unsynced = std::mem::take(&mut self.unsynced);
@@ -146,7 +147,7 @@ impl Sectors {
         }
     }
 
-    /// A sector becomes durable as it is.
+    /// Makes a sector durable as it is.
     fn write_out(&mut self, sector: usize) {
         let start = sector * SECTOR_BYTES;
         let end = (start + SECTOR_BYTES).min(self.bytes.len());
@@ -156,7 +157,7 @@ impl Sectors {
         }
     }
 
-    /// How many bytes more they take that are written up to `end`.
+    /// By how many bytes the file grows when it is written up to `end`.
     pub(super) fn growth(&self, end: usize) -> u64 {
         (sectors_of(0, end).len().saturating_sub(sectors_of(0, self.bytes.len()).len()) * SECTOR_BYTES) as u64
     }
@@ -167,7 +168,7 @@ impl Sectors {
     }
 }
 
-/// An offset that fits.
+/// The offset as an index.
 pub(super) fn index(offset: u64) -> io::Result<usize> {
     usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }

@@ -1,17 +1,17 @@
-//! A simulated disk: it keeps what was made durable, and what else a crash leaves follows from the seed.
+//! A simulated disk: it keeps what was made durable; the seed decides what else a crash leaves.
 //!
-//! [`SimDisk::crash`] is a power failure. Files that were open are not any more; those that are there afterwards hold what `sectors.rs`
-//! and `names.rs` say. Errors come by rates ([`DiskFaults`]) or as they are planned ([`SimDisk::plan`]):
+//! [`SimDisk::crash`] is a power failure. Open files are closed; `sectors.rs` and `names.rs` say what the files contain
+//! afterwards. Errors occur at given rates ([`DiskFaults`]) or as planned ([`SimDisk::plan`]):
 //!
-//! * EIO at a write: nothing of it was written. EIO at a sync: some of what was to become durable did, and the disk
-//!   forgets the rest, so that a second sync succeeds and makes nothing of that durable.
-//! * ENOSPC when files take more than there is room for, or by the plan; a write takes as much as fits.
-//! * short writes; and operations that take their time on the simulation's clock before they have any effect.
+//! * EIO at a write: nothing was written. EIO at a sync: some of the data has become durable, and the disk forgets the
+//!   rest, so that a second sync succeeds without making that durable.
+//! * ENOSPC when files take more than there is space for, or as planned; a write takes as much as fits.
+//! * short writes; and operations that take time on the simulation's clock before they have an effect.
 //!
-//! Before an operation, and within a durable write, whoever runs the threads may let others run ([`SimDisk::on_operation`]);
-//! without that, one that takes its time moves the clock.
+//! Before an operation, and within a durable write, the simulation may let other threads run
+//! ([`SimDisk::on_operation`]). Without that, an operation that takes time moves the clock.
 //!
-//! Not here: directories that have to be made, links, permissions, and errors of reading.
+//! Not here: creating directories, links, permissions, and errors of reading.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -37,11 +37,11 @@ pub enum Fault {
     NoRoom,
     /// A write takes only some of its bytes.
     ShortWrite,
-    /// Any operation takes so many nanoseconds.
+    /// Any operation takes this many nanoseconds.
     Hang(u64),
 }
 
-/// How often something goes wrong by itself: one in so many times, 0 is never.
+/// How often faults occur by themselves: one in this many operations, 0 is never.
 #[derive(Clone, Debug)]
 pub struct DiskFaults {
     /// [`Fault::WriteError`]
@@ -52,14 +52,14 @@ pub struct DiskFaults {
     pub short_write_one_in: u64,
     /// [`Fault::Hang`]
     pub hang_one_in: u64,
-    /// The longest of those.
+    /// The longest of those, in nanoseconds.
     pub hang_ns_max: u64,
-    /// What all files together may take.
+    /// The space for all files together.
     pub room_bytes: u64,
 }
 
 impl Default for DiskFaults {
-    /// A good disk.
+    /// A disk without faults.
     fn default() -> DiskFaults {
         DiskFaults {
             write_error_one_in: 0,
@@ -82,21 +82,22 @@ impl fmt::Debug for SimDisk {
     }
 }
 
-/// Told, of an operation that takes its time, when it is over on the simulation's clock; true if it returns no sooner.
+/// Called with the time on the simulation's clock at which an operation that takes time is over; returns true if the
+/// operation returns no sooner.
 type OnOperation = Arc<dyn Fn(Option<u64>) -> bool + Send + Sync>;
 
 struct State {
     now_ns: Arc<AtomicU64>,
     entropy: Entropy,
     faults: DiskFaults,
-    /// How many operations of its kind each one lets pass.
+    /// Planned faults, each with the number of operations of its kind before it.
     planned: Vec<(u64, Fault)>,
     operations: u64,
-    /// How many crashes there were: files of an earlier life are closed.
+    /// The number of crashes: files opened before the last one are closed.
     life: u64,
     names: Names,
     files: Vec<Sectors>,
-    /// What is locked, and in which life.
+    /// Locked paths, with the number of crashes when they were locked.
     locked: Vec<(PathBuf, u64)>,
     on_operation: Option<OnOperation>,
     /// The operation at which the power fails.
@@ -104,7 +105,7 @@ struct State {
     has_power: bool,
 }
 
-/// What somebody wants of the disk.
+/// A kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Write,
@@ -117,7 +118,7 @@ enum Operation {
 }
 
 impl Fault {
-    /// Whether it is one of such operations.
+    /// Whether this fault can hit such an operation.
     fn can_hit(self, operation: Operation) -> bool {
         let writes = matches!(operation, Operation::Write | Operation::DurableWrite);
         match self {
@@ -134,7 +135,7 @@ fn no_room() -> io::Error {
     io::ErrorKind::StorageFull.into()
 }
 
-/// What belongs to a life before the last crash.
+/// The error of a file opened before the last crash.
 fn closed() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
@@ -144,7 +145,7 @@ fn broken() -> io::Error {
 }
 
 impl SimDisk {
-    /// An empty disk on which everything follows from `seed`, with a clock of its own.
+    /// An empty disk on which everything follows from `seed`, with its own clock.
     pub fn new(seed: u64) -> SimDisk {
         SimDisk::at(Arc::new(AtomicU64::new(0)), seed)
     }
@@ -167,7 +168,7 @@ impl SimDisk {
         })))
     }
 
-    /// For those who use it.
+    /// The disk as its users see it.
     pub fn disk(&self) -> Disk {
         Disk::simulated(self.clone())
     }
@@ -176,40 +177,40 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on this goes wrong by itself.
+    /// From now on faults occur at these rates.
     pub fn set_faults(&self, faults: DiskFaults) {
         self.state().faults = faults;
     }
 
-    /// The operation that `fault` can hit after the next `spared` ones has it.
+    /// Makes `fault` hit the next operation that it can hit, after `spared` others.
     pub fn plan(&self, spared: u64, fault: Fault) {
         self.state().planned.push((spared, fault));
     }
 
-    /// Nothing goes wrong any more.
+    /// From now on no faults occur.
     pub fn heal(&self) {
         let mut state = self.state();
         state.faults = DiskFaults::default();
         state.planned.clear();
     }
 
-    /// How many planned faults have not come yet.
+    /// The number of planned faults that have not occurred yet.
     pub fn planned(&self) -> usize {
         self.state().planned.len()
     }
 
-    /// How many operations there were that change something, or make it durable.
+    /// The number of operations so far that change something or make it durable.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Before each such operation calls `act`, with the time on the clock at which it has its effect if that is not now. True:
-    /// the time has come; false: the disk moves the clock.
+    /// Before each such operation calls `act`, with the time at which the operation takes effect if that is not now.
+    /// True: that time has come; false: the disk moves the clock.
     pub fn on_operation(&self, act: impl Fn(Option<u64>) -> bool + Send + Sync + 'static) {
         self.state().on_operation = Some(Arc::new(act));
     }
 
-    /// The power fails, unless it has before, and comes back.
+    /// The power fails, unless it already has, and comes back.
     pub fn crash(&self) {
         if self.has_power() {
             self.lose_power();
@@ -218,23 +219,25 @@ impl SimDisk {
         (state.has_power, state.power_fails_at) = (true, None);
     }
 
-    /// The power fails when the next operation begins after `spared` ones. Until [`crash`](Self::crash) brings it back nothing can be done.
+    /// The power fails when the next operation after `spared` others begins. Until [`crash`](Self::crash) brings it
+    /// back nothing can be done.
     pub fn fail_power_after(&self, spared: u64) {
         let mut state = self.state();
         state.power_fails_at = Some(state.operations + spared + 1);
     }
 
-    /// It does not, after all.
+    /// Cancels that.
     pub fn keep_power(&self) {
         self.state().power_fails_at = None;
     }
 
-    /// Whether it can be used.
+    /// Whether the disk has power.
     pub fn has_power(&self) -> bool {
         self.state().has_power
     }
 
-    /// The process that used it has ended, and the system goes on: files are closed, and what was written stays to be read.
+    /// The process that used it has ended, and the system continues: files are closed, and what was written can still
+    /// be read.
     pub fn end_process(&self) {
         let mut state = self.state();
         state.life += 1;
@@ -268,7 +271,7 @@ impl SimDisk {
         Ok(SimLock { disk: self.clone(), locked })
     }
 
-    /// Lets an operation begin; what goes wrong with it. It fails if the power does meanwhile.
+    /// Begins an operation; returns its fault, if any. Fails if the power does meanwhile.
     fn begin(&self, operation: Operation) -> io::Result<Option<Fault>> {
         let mut state = self.state();
         state.operations += 1;
@@ -291,7 +294,7 @@ impl SimDisk {
         if self.state().life == life { Ok(fault) } else { Err(closed()) }
     }
 
-    /// A durable write is on its way: the power may fail when it was written and is not durable.
+    /// A durable write is in progress: the power may fail after it was written and before it is durable.
     fn pass(&self) {
         let act = self.state().on_operation.clone();
         if let Some(act) = act {
@@ -377,7 +380,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// What goes wrong with this operation: what is planned comes first.
+    /// The fault of this operation, if any; planned faults come first.
     fn fault_of(&mut self, operation: Operation) -> Option<Fault> {
         let mut hit = None;
         self.planned.retain_mut(|(spared, fault)| {
@@ -407,7 +410,7 @@ impl State {
         })
     }
 
-    /// How many of the bytes from `offset` on there is room for.
+    /// For how many of the bytes from `offset` on there is space.
     fn room_for(&self, number: usize, offset: usize, len: usize) -> usize {
         let taken: u64 = self.names.files().map(|file| self.files[file].taken_bytes()).sum();
         let free = self.faults.room_bytes.saturating_sub(taken);
@@ -438,7 +441,7 @@ pub(super) struct SimFile {
     disk: SimDisk,
     life: u64,
     number: usize,
-    /// Whether it is written past the cache.
+    /// Whether writes bypass the cache.
     is_direct: bool,
 }
 

@@ -1,6 +1,7 @@
-//! What both disks do, and each way in which the simulated one loses something that was not made durable.
+//! Tests of both disks, and of each way in which the simulated one loses something that was not made durable.
 //!
-//! A rule about crashes is checked over many seeds: what may be lost is for one of them, what may not is for none.
+//! A rule about crashes is checked over many seeds: what may be lost is lost for some of them; what may not is lost for
+//! none.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! The other side of a simulated connection, moved by the test.
+//! The other end of a simulated connection, moved by the test.
 
 use super::net::Read;
 use super::{Endpoint, SimNet, SimTap};
@@ -28,7 +28,7 @@ impl SimNet {
 }
 
 impl SimClient {
-    /// Sends what fits, and says how much; None if the connection is broken.
+    /// Sends as much as fits, and returns how much; `None` if the connection is broken.
     pub fn send(&self, bytes: &[u8]) -> Option<usize> {
         match self.0.write(bytes) {
             Ok(len) => Some(len),
@@ -47,7 +47,7 @@ impl SimClient {
         }
     }
 
-    /// Listens in on what the server queues for this client; outlives it.
+    /// Records what the server queues for this client; outlives the client.
     pub fn tap(&self) -> SimTap {
         self.0.tap()
     }
@@ -62,7 +62,7 @@ impl SimClient {
         self.0.reset();
     }
 
-    /// How much the server may send ahead of what is received: small for a slow reader.
+    /// How much the server may send ahead of what the client has received: small for a slow reader.
     pub fn set_window(&self, window_bytes: usize) {
         self.0.set_window(window_bytes);
     }

@@ -1,7 +1,7 @@
 //! The driver of one simulated thread.
 //!
-//! The same table of connections and the same steps as the real drivers, with reads and writes on simulated links. Ready
-//! connections are visited from a random one on, so that no order among them can be relied upon.
+//! It has the same table of connections and the same steps as the real drivers, with reads and writes on simulated
+//! links. Ready connections are visited beginning at a random one, so that nothing can rely on their order.
 
 use std::io;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl SimDriver {
         }
     }
 
-    /// Reads, and goes on writing what the window did not take before.
+    /// Reads, and continues writing what the window did not take before.
     fn serve(&mut self, slot: u32, events: &mut Vec<Event>) {
         if self.connections.wants_input(slot) {
             self.read(slot, events);
@@ -215,7 +215,7 @@ impl SimDriver {
         self.finish_closing(slot);
     }
 
-    /// Gives up what can no longer be sent; the tap still shows it.
+    /// Drops output that can no longer be sent; the tap still shows it.
     fn drop_output(&mut self, slot: u32) {
         let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
         connection.output.release(u64::MAX);

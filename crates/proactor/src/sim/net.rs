@@ -1,7 +1,7 @@
 //! The simulated network and its clock.
 //!
-//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards the
-//! other; what has been written is in transit until its time comes, then it has arrived and can be read.
+//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards
+//! the other. Written bytes are in transit until their time comes; then they have arrived and can be read.
 //!
 //! ```text
 //!   side 0 ──write──▶ [ in transit, pieces in order ] ──arrive──▶ [ arrived ] ──read──▶ side 1     (pipe 0; pipe 1 back)
@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Clock, Entropy, SimDisk, Waker};
 
-/// How unkind the network is.
+/// How hostile the network is.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// The longest a piece travels.
+    /// The longest time for which a piece travels.
     pub latency_ns_max: u64,
     /// Bytes that may be in transit or unread in one direction.
     pub window_bytes: usize,
-    /// One in so many arrivals cuts its link instead; 0 is never.
+    /// One arrival in this many cuts its link instead; 0: never.
     pub cut_one_in: u64,
 }
 
@@ -35,10 +35,10 @@ impl Default for SimConfig {
     }
 }
 
-/// Whose turn it is.
+/// What has to act next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimStep {
-    /// This thread's driver has something to do, or its timeout is over.
+    /// This thread's driver has something to do, or its timeout has passed.
     Thread(usize),
     /// Something has reached a client.
     Client,
@@ -46,7 +46,7 @@ pub enum SimStep {
     Never,
 }
 
-/// A simulated world, as one machine of it sees it; clones are the same. Clients are on no machine.
+/// A simulated world, as one of its machines sees it; all clones are the same. Clients are on no machine.
 #[derive(Clone)]
 pub struct SimNet {
     state: Arc<Mutex<State>>,
@@ -69,14 +69,14 @@ struct State {
     links: Vec<Link>,
     listeners: Vec<ListenerState>,
     threads: Vec<ThreadState>,
-    /// What is to arrive, by time and then by order of sending.
+    /// What has yet to arrive, by time and then by order of sending.
     arrivals: BTreeMap<(u64, u64), Arrival>,
     sequence: u64,
-    /// Something has reached a side that no thread has.
+    /// Something has reached a side that belongs to no thread.
     has_client_news: bool,
-    /// Pairs of machines between which nothing gets through.
+    /// Pairs of machines that cannot reach each other.
     parted: BTreeSet<(usize, usize)>,
-    /// What is to arrive when they are joined again, in order.
+    /// What will arrive when they can again, in order.
     held: Vec<Arrival>,
 }
 
@@ -101,11 +101,11 @@ impl Arrival {
 
 #[derive(Debug)]
 struct Link {
-    /// On which machine a side is; clients are on none.
+    /// The machine of each side; clients are on none.
     machines: [Option<usize>; 2],
     /// `pipes[side]` is what `side` reads from.
     pipes: [Pipe; 2],
-    /// Which thread's driver has a side, to make it run when something reaches it.
+    /// The thread whose driver has a side, which has to run when something reaches it.
     owners: [Option<usize>; 2],
     is_closed: [bool; 2],
     /// Everything that side 1 has queued for side 0, sent or not.
@@ -137,13 +137,13 @@ struct ThreadState {
     machine: usize,
     waker: Arc<Waker>,
     is_ready: bool,
-    /// When a parked thread runs again by itself; `None` is never.
+    /// When a parked thread runs again by itself; `None`: never.
     deadline_ns: Option<u64>,
     /// Its machine is gone.
     is_gone: bool,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Bytes(Vec<u8>),
@@ -160,7 +160,7 @@ pub(crate) struct Endpoint {
     side: usize,
 }
 
-/// Listens in on what a server says to a client, even when that is gone.
+/// Records what a server sends to a client, even when the client is gone.
 #[derive(Clone, Debug)]
 pub struct SimTap {
     net: SimNet,
@@ -202,7 +202,7 @@ impl SimNet {
         SimNet { state: Arc::new(Mutex::new(state)), machine: 0 }
     }
 
-    /// The same world for another machine of it; the first one has number 0.
+    /// The same world as another of its machines sees it; the first machine has number 0.
     #[must_use]
     pub fn on_machine(&self, machine: usize) -> SimNet {
         SimNet { state: Arc::clone(&self.state), machine }
@@ -221,7 +221,7 @@ impl SimNet {
         state.threads.len() - 1
     }
 
-    /// How many threads there have been: the number of the next one.
+    /// The number of threads so far, which is the number of the next one.
     pub fn thread_count(&self) -> usize {
         self.state().threads.len()
     }
@@ -240,7 +240,7 @@ impl SimNet {
         SimListener { net: self.clone(), index }
     }
 
-    /// Links a client, or this machine, to `address`, and gives its side; None if nobody listens there.
+    /// Links a client, or this machine, to `address`, and returns its side; `None` if nobody listens there.
     pub(crate) fn link(&self, address: &str, is_client: bool) -> Option<Endpoint> {
         let mut state = self.state();
         let listens = |listener: &ListenerState| listener.address.as_deref() == Some(address);
@@ -272,8 +272,8 @@ impl SimNet {
         Some(Endpoint { net: self.clone(), link, side: 0 })
     }
 
-    /// This machine is gone, with its threads and what it listened at: its drivers must have been dropped, or never be
-    /// used again. Others can read what has reached them, then their links are cut.
+    /// This machine is gone, with its threads and its listeners: its drivers must have been dropped, or must never be
+    /// used again. Others can read what has reached them; then their links are cut.
     pub fn crash(&self) {
         let (mut state, machine) = (self.state(), self.machine);
         for thread in state.threads.iter_mut().filter(|thread| thread.machine == machine) {
@@ -300,7 +300,8 @@ impl SimNet {
         state.has_client_news = true;
     }
 
-    /// From now on nothing gets through between this machine and that one, or everything does, also what was on its way.
+    /// From now on nothing gets through between this machine and that one, or everything does, including what was held
+    /// meanwhile.
     pub fn part(&self, other: usize, is_parted: bool) {
         let mut state = self.state();
         let pair = (self.machine.min(other), self.machine.max(other));
@@ -317,7 +318,7 @@ impl SimNet {
         state.arrive();
     }
 
-    /// Cuts a link at one in so many arrivals from now on; 0 is never.
+    /// From now on one arrival in this many cuts its link; 0: never.
     pub fn cut_one_in(&self, arrivals: u64) {
         self.state().config.cut_one_in = arrivals;
     }
@@ -337,7 +338,7 @@ impl SimNet {
         Entropy::from_seed(self.state().entropy.next_u64())
     }
 
-    /// Whose turn is next, the clock moved to when it is.
+    /// What has to act next; moves the clock to that time.
     pub fn step(&self) -> SimStep {
         let mut state = self.state();
         loop {
@@ -360,7 +361,7 @@ impl SimNet {
         self.state().runnable()
     }
 
-    /// Moves the clock to the next thing that happens, whether or not it concerns a driver; false if there is none.
+    /// Moves the clock to the next event, whether or not it concerns a driver; false if there is none.
     pub fn advance(&self) -> bool {
         self.state().advance(u64::MAX)
     }
@@ -381,7 +382,7 @@ impl SimNet {
         state.threads[thread].is_ready = false;
     }
 
-    /// A turn ends: the thread may run again at once if it has done something, else at `deadline_ns`.
+    /// A turn ends: the thread may run again at once if it has done something, otherwise at `deadline_ns`.
     pub(super) fn end_turn(&self, thread: usize, has_done_something: bool, deadline_ns: Option<u64>) {
         let mut state = self.state();
         let parked = &mut state.threads[thread];
@@ -434,7 +435,7 @@ impl State {
         }
     }
 
-    /// Lets everything arrive whose time has come.
+    /// Delivers everything that is due.
     fn arrive(&mut self) {
         while let Some(entry) = self.arrivals.first_entry()
             && entry.key().0 <= self.now_ns.load(Ordering::Relaxed)
@@ -529,7 +530,7 @@ impl State {
         Ok(len)
     }
 
-    /// A time of arrival at `side` after everything that is on its way there.
+    /// A time of arrival at `side` after everything else that is on its way there.
     fn in_order(&mut self, link: usize, side: usize) -> u64 {
         let at_ns = self.arrival_time().max(self.links[link].pipes[side].last_arrival_ns);
         self.links[link].pipes[side].last_arrival_ns = at_ns;
@@ -585,7 +586,7 @@ impl Endpoint {
         self.net.state().write(self.link, self.side, bytes)
     }
 
-    /// Output that will not be written any more.
+    /// Records output that will not be written any more.
     pub(super) fn note_unsent(&self, bytes: &[u8]) {
         if self.side == 1 {
             self.net.state().links[self.link].tap.extend_from_slice(bytes);
@@ -601,7 +602,7 @@ impl Endpoint {
         self.net.state().read(self.link, self.side, max)
     }
 
-    /// Whether the other side has ended or cut the link, unread bytes or not.
+    /// Whether the other side has ended or cut the link, even if there are unread bytes.
     pub(super) fn has_hung_up(&self) -> bool {
         let state = self.net.state();
         let pipe = &state.links[self.link].pipes[self.side];

@@ -22,7 +22,7 @@ use io_uring::types::BufRingEntry;
 
 /// Bytes per buffer.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// The only group of buffers there is.
+/// The only group of buffers.
 pub(super) const BUFFER_GROUP: u16 = 0;
 const PAGE_BYTES: usize = 4096;
 
@@ -63,7 +63,7 @@ impl BufferRing {
             .expect("2^15 buffers of 16 KiB are far below the limit")
     }
 
-    /// The first `len` bytes of a buffer that a completion has just given to us.
+    /// The first `len` bytes of a buffer that a completion has just passed to us.
     pub(super) fn bytes(&self, id: u16, len: usize) -> &[u8] {
         assert!(id < self.count && len <= BUFFER_BYTES, "the kernel names buffers it was given");
         // SAFETY: inside the allocation, as just checked.
@@ -72,7 +72,7 @@ impl BufferRing {
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// Gives a buffer (back) to the kernel.
+    /// Passes a buffer (back) to the kernel.
     pub(super) fn give(&mut self, id: u16) {
         assert!(id < self.count, "the kernel names buffers it was given");
         let index = usize::from(self.tail & (self.count - 1));

@@ -1,25 +1,25 @@
 //! The driver on io_uring.
 //!
-//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into buffers
-//! that the kernel picks from a ring; they are armed again when they run out of buffers or stop for another
-//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call hands over all
+//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into
+//! buffers that the kernel picks from a ring. They are armed again when they run out of buffers or stop for another
+//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call passes all
 //! replies of a turn and fetches all that has arrived.
 //!
-//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists them)
-//! belongs to its slot until the last of them has completed. Closing is therefore: shut down, cancel, wait for the last
-//! completion, close the descriptor, free the slot.
+//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists
+//! them) belongs to its slot until the last of them has completed. So closing means: shut down, cancel, wait for the
+//! last completion, close the descriptor, free the slot.
 //!
 //! ```text
 //!   Open ──close(AfterFlush)──▶ Flushing ──all sent──▶ Draining ──peer ended──▶ Dead ──last completion──▶ free
 //!     └──close(Now | Reset), or out of time ──────────────────────────────────▶─┘
 //! ```
 //!
-//! On Unix sockets receiving is not multishot: the kernel may then never tell that the peer has finished if that comes
-//! close behind its last bytes (liburing issue 1549; with the mend in it, Linux 6.18.44 still did so once in some 10,000
-//! connections of a loaded machine). One receive at a time always sees it.
+//! On Unix sockets receiving is not multishot: the kernel may then never report that the peer has finished if that
+//! follows closely on its last bytes (liburing issue 1549; with the fix for it, Linux 6.18.44 still did so once in some
+//! 10,000 connections on a loaded machine). Single receives always see it.
 //!
-//! A paused connection goes on receiving up to its limit; then its receive is cancelled and only a hang-up is awaited.
-//! Sockets are blocking as far as the kernel is concerned: it would give up on operations on non-blocking ones.
+//! A paused connection continues to receive up to its limit; then its receive is cancelled and only a hang-up is
+//! awaited. The sockets are in blocking mode: on non-blocking ones the kernel would give up operations.
 
 mod buffers;
 mod message;
@@ -28,32 +28,32 @@ mod ring;
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
 use crate::connection::{Care, Connection, State};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
+use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 use buffers::BufferRing;
 use message::Message;
 use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
-/// Events after which a turn stops asking the kernel for more.
+/// Events after which a turn asks the kernel for no more.
 const EVENTS_MAX: usize = 256;
-/// Received bytes after which it does so: who sends more waits while others are served.
+/// Received bytes after which it asks for no more: a client that sends more waits while others are served.
 const TURN_BYTES_MAX: usize = 1 << 20;
-/// What a completion counts for beside its bytes.
+/// What a completion counts in addition to its bytes.
 const COMPLETION_BYTES: usize = 2048;
 
-/// What this driver knows of a connection.
+/// This driver's part of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
-    is_unix: bool,
-    /// Operations of which a last completion is to come.
+    kernel: KernelSocket,
+    /// Operations whose last completion has yet to come.
     under_way: u32,
     is_receiving: bool,
     is_stopping: bool,
@@ -63,10 +63,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    fn new(fd: OwnedFd) -> Socket {
+    fn new(kernel: KernelSocket) -> Socket {
         Socket {
-            is_unix: sys::is_unix(fd.as_fd()),
-            fd,
+            kernel,
             under_way: 0,
             is_receiving: false,
             is_stopping: false,
@@ -121,8 +120,8 @@ impl UringDriver {
         }
     }
 
-    pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
-        let id = self.connections.insert(Socket::new(fd));
+    pub(crate) fn adopt(&mut self, kernel: KernelSocket) -> ConnId {
+        let id = self.connections.insert(Socket::new(kernel));
         self.read_on(id.slot);
         id
     }
@@ -133,13 +132,13 @@ impl UringDriver {
         }
     }
 
-    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, OwnedFd)> {
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, KernelSocket)> {
         let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
-        Some((connection, link.fd))
+        Some((connection, link.kernel))
     }
 
-    pub(crate) fn attach(&mut self, connection: Connection<()>, fd: OwnedFd) -> ConnId {
-        let id = self.connections.attach(connection.relink(Socket::new(fd)).0);
+    pub(crate) fn attach(&mut self, connection: Connection<()>, kernel: KernelSocket) -> ConnId {
+        let id = self.connections.attach(connection.relink(Socket::new(kernel)).0);
         self.read_on(id.slot);
         id
     }
@@ -156,10 +155,10 @@ impl UringDriver {
         }
     }
 
-    /// Ends a connection without regard to its output.
+    /// Ends a connection without sending its output.
     fn cut(&mut self, slot: u32, mode: CloseMode) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        let fd = connection.link.fd.as_fd();
+        let fd = connection.link.kernel.fd.as_fd();
         // A socket that is gone already needs neither.
         let _ = match mode {
             CloseMode::Reset => sys::reset_on_close(fd),
@@ -168,7 +167,7 @@ impl UringDriver {
         self.abandon(slot);
     }
 
-    /// Ends everything that is under way; the slot is freed when the kernel has let go.
+    /// Cancels everything in progress; the slot is freed when nothing of it is left in the kernel.
     fn abandon(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
@@ -176,14 +175,14 @@ impl UringDriver {
         connection.output.clear();
         if connection.link.under_way > 0 {
             connection.link.under_way += 1;
-            let fd = connection.link.fd.as_raw_fd();
+            let fd = connection.link.kernel.fd.as_raw_fd();
             self.ring.cancel_all(fd, Tag::new(OpKind::Cancel, id));
         } else {
             self.connections.free(slot);
         }
     }
 
-    /// Receives, or awaits a hang-up, as the connection's state wants it.
+    /// Receives, or waits for a hang-up, as the connection's state requires.
     fn read_on(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let wants_input = self.connections.wants_input(slot);
@@ -192,13 +191,13 @@ impl UringDriver {
             return;
         }
         let link = &mut connection.link;
-        let fd = link.fd.as_raw_fd();
+        let fd = link.kernel.fd.as_raw_fd();
         match (wants_input, link.is_receiving) {
             (true, false) => {
                 link.is_receiving = true;
                 link.under_way += 1;
                 let tag = Tag::new(OpKind::Receive, id);
-                if link.is_unix { self.ring.receive_once(fd, tag) } else { self.ring.receive(fd, tag) }
+                if link.kernel.is_unix { self.ring.receive_once(fd, tag) } else { self.ring.receive(fd, tag) }
             }
             (false, true) if !link.is_stopping => {
                 link.is_stopping = true;
@@ -215,7 +214,7 @@ impl UringDriver {
         }
     }
 
-    /// Starts sending, unless that is under way or there is nothing.
+    /// Starts sending, unless that is in progress or there is nothing to send.
     fn send(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
@@ -236,13 +235,13 @@ impl UringDriver {
         };
         connection.link.is_sending = true;
         connection.link.under_way += 1;
-        let fd = connection.link.fd.as_raw_fd();
+        let fd = connection.link.kernel.fd.as_raw_fd();
         // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot is not freed
         // before the completion, and the ring is dropped before the slots.
         unsafe { self.ring.send(fd, what, Tag::new(OpKind::Send, id)) };
     }
 
-    /// Starts sending output that was held until now; if there is none, a closing connection goes on.
+    /// Starts sending output that was held until now; if there is none, a closing connection continues.
     fn send_freed(&mut self, slot: u32) {
         let has_output =
             self.connections.occupant(slot).is_some_and(|connection| !connection.output.is_empty());
@@ -263,7 +262,7 @@ impl UringDriver {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
             // It may be gone already; then the next receive says so.
-            let _ = sys::shutdown(connection.link.fd.as_fd(), Shutdown::Write);
+            let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), Shutdown::Write);
             connection.state = State::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {

@@ -1,7 +1,8 @@
-//! Whether io_uring works here, found out by using it.
+//! Tests whether io_uring works here, by using it.
 //!
-//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver is
-//! opened, one byte is received through a ring like the driver's; whatever fails is named, and the fallback is epoll.
+//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver
+//! is opened, one byte is received through a ring like the driver's. Whatever fails is named in the log, and the
+//! fallback is epoll.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use super::buffers::BufferRing;
 use super::ring::{OpKind, Ring, Tag};
 
-/// The step that failed and how.
+/// Tests receiving; the error is the step that failed, and why.
 pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let at = |step| move |error| (step, error);
     let lacking = |kind| at("multishot receive")(io::Error::from(kind));

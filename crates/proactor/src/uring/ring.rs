@@ -10,10 +10,11 @@
 //!   [ kind   ][ generation, 28 bits  ][ slot                 ]
 //! ```
 //!
-//! Since a slot is not reused before its last completion, slot and kind would do; the generation is there to be asserted.
+//! As a slot is not reused before its last completion, slot and kind would suffice; the generation is there to be
+//! asserted.
 //!
-//! Invariant: memory that an operation names (only sends name any) stays put until its completion. That is the promise of the
-//! caller of [`Ring::send`]. An operation that does not fit into the queue waits in `backlog`, in order.
+//! Invariant: memory that an operation refers to (only sends do) is not moved or freed until its completion. The caller
+//! of [`Ring::send`] guarantees that. An operation that does not fit into the queue waits in `backlog`, in order.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,7 +35,7 @@ const COMPLETIONS: u32 = 8192;
 /// Completions taken per call.
 const TAKEN_MAX: usize = 1024;
 
-/// What an operation was.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum OpKind {
@@ -51,7 +52,7 @@ impl OpKind {
         [OpKind::Accept, OpKind::Receive, OpKind::Send, OpKind::HangUp, OpKind::Cancel, OpKind::Bell];
 }
 
-/// Which operation of which connection (or listener) a completion belongs to.
+/// The operation, and the connection or listener, that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) kind: OpKind,
@@ -70,7 +71,7 @@ impl Tag {
         Tag { kind, id: ConnId { slot: number, generation: 0 } }
     }
 
-    /// Whether it was made for `id`.
+    /// Whether it belongs to `id`.
     pub(super) fn is_of(self, id: ConnId) -> bool {
         self == Tag::new(self.kind, id)
     }
@@ -90,9 +91,9 @@ impl Tag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     pub(super) tag: Tag,
-    /// What the system call would have returned, or the negated error number.
+    /// The return value of the system call, or the negated error number.
     pub(super) result: i32,
-    /// Whether the operation goes on and will complete again.
+    /// Whether the operation continues and will complete again.
     pub(super) has_more: bool,
     /// Which buffer was filled.
     pub(super) buffer: Option<u16>,
@@ -105,7 +106,7 @@ impl Completion {
     }
 }
 
-/// What a send sends.
+/// The data of a send.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ToSend {
     Bytes(*const u8, u32),
@@ -142,12 +143,12 @@ impl Ring {
         self.ring.submitter()
     }
 
-    /// Accepts until told otherwise.
+    /// Accepts until cancelled.
     pub(super) fn accept(&mut self, fd: RawFd, tag: Tag) {
         self.push(opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC).build(), tag);
     }
 
-    /// Receives until told otherwise, into provided buffers.
+    /// Receives until cancelled, into provided buffers.
     pub(super) fn receive(&mut self, fd: RawFd, tag: Tag) {
         self.push(opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build(), tag);
     }
@@ -158,7 +159,7 @@ impl Ring {
         self.push(entry.flags(Flags::BUFFER_SELECT), tag);
     }
 
-    /// Completes once the peer has hung up.
+    /// Completes when the peer hangs up.
     pub(super) fn watch_hang_up(&mut self, fd: RawFd, tag: Tag) {
         self.push(opcode::PollAdd::new(Fd(fd), libc::POLLRDHUP as u32).build(), tag);
     }
@@ -168,20 +169,20 @@ impl Ring {
         self.push(opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true).build(), tag);
     }
 
-    /// Ends one operation.
+    /// Cancels one operation.
     pub(super) fn cancel(&mut self, target: Tag, tag: Tag) {
         self.push(opcode::AsyncCancel::new(target.pack()).build(), tag);
     }
 
-    /// Ends every operation on a descriptor.
+    /// Cancels all operations on a descriptor.
     pub(super) fn cancel_all(&mut self, fd: RawFd, tag: Tag) {
         self.push(opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd)).all()).build(), tag);
     }
 
-    /// Sends one run of bytes, or what a message points at.
+    /// Sends a run of bytes, or what a message points at.
     ///
     /// # Safety
-    /// The bytes, and the message, stay where they are and unchanged until the completion.
+    /// The bytes, and the message, must stay in place and unchanged until the completion.
     pub(super) unsafe fn send(&mut self, fd: RawFd, what: ToSend, tag: Tag) {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         let entry = match what {
@@ -215,26 +216,26 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel has anything to do for us: operations to take, completions to produce.
+    /// Whether the kernel has to be called: for operations to submit, or completions to produce.
     pub(super) fn needs_kernel(&mut self) -> bool {
         let queue = self.ring.submission();
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether completions are there to be taken.
+    /// Whether there are completions to take.
     pub(super) fn has_completions(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
 
-    /// Whether the kernel says that a call would find completions. A hint: the kernel adds the work first and sets the flag
-    /// then, so a thread that is faster does the work, clears the flag, and sees it set again with nothing behind it, until
-    /// the next piece of work. So the flag is a reason to call once, and none to stay awake; a call that waits does pending
-    /// work before it sleeps.
+    /// Whether the kernel says that a call would find completions. This is a hint. The kernel adds the work first and
+    /// then sets the flag. So a faster thread may do the work, clear the flag, and see it set again with nothing behind
+    /// it, until the next piece of work. The flag is therefore a reason to call once, and no reason to stay awake; a
+    /// call that waits does pending work before it sleeps.
     pub(super) fn may_have_work(&mut self) -> bool {
         self.ring.submission().taskrun()
     }
 
-    /// Hands over what is queued and waits for one completion at most `wait`; zero does not wait.
+    /// Submits what is queued and waits for one completion for at most `wait`; zero does not wait.
     pub(super) fn enter(&mut self, wait: Option<Duration>) -> io::Result<()> {
         self.work_off_backlog();
         let result = match wait {
@@ -255,7 +256,7 @@ impl Ring {
         }
     }
 
-    /// Appends the completions that are there to `into`.
+    /// Appends the available completions to `into`.
     pub(super) fn take_completions(&mut self, into: &mut Vec<Completion>) {
         into.extend(self.ring.completion().take(TAKEN_MAX).map(|entry| Completion {
             tag: Tag::unpack(entry.user_data()),

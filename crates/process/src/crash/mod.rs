@@ -1,4 +1,4 @@
-//! What a crash leaves behind: a report in the log, and then the end that the signal means.
+//! Reports a crash in the log, and then ends the process as the signal does by default.
 //!
 //! ```text
 //!   SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT (a panic aborts)
@@ -8,11 +8,11 @@
 //!     └─▶ names of functions, what the server tells of itself ──▶ log;   then the handler lets the signal do what it does by default
 //! ```
 //!
-//! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and texts
-//! need memory, which the crashed thread may have left in disorder; so another thread makes them, and the handler waits
-//! for it a limited time. A crash while a crash is reported ends the process at once.
+//! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and
+//! texts need memory, which the crashed thread may have left in disorder. So another thread makes them, and the handler
+//! waits for it for a limited time. A crash during the report ends the process at once.
 //!
-//! Keys, values and arguments are in no report: it names the command and not what it was called with.
+//! A report contains no keys, values or arguments: it names the command, without what it was called with.
 
 mod report;
 
@@ -28,28 +28,28 @@ use crate::system::without_signals;
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
-/// Frames of a backtrace.
+/// The most frames of a backtrace.
 const FRAMES_MAX: usize = 128;
-/// The alternate stack of a thread: what unwinding needs, with room to spare.
+/// The size of a thread's alternate stack: more than unwinding needs.
 const STACK_BYTES: usize = 128 * 1024;
-/// How long the handler waits for the report.
+/// How long the handler waits for the report, in milliseconds.
 const REPORT_MS: c_int = 20_000;
 
-/// What the handler notes for the reporter.
+/// What the handler records for the reporter.
 struct Notes {
     is_crashing: AtomicBool,
     signal: AtomicI32,
-    /// Why, as `siginfo_t` says: positive for what the processor met, else somebody sent it.
+    /// `si_code`: positive if the processor raised the signal; otherwise a process sent it.
     code: AtomicI32,
     address: AtomicUsize,
     sender: AtomicI32,
     frames: [AtomicUsize; FRAMES_MAX],
     frame_count: AtomicUsize,
-    /// The name of the thread, as the kernel keeps it.
+    /// The name of the thread, as the kernel stores it.
     thread_name: [AtomicU64; 2],
-    /// The number of the thread that serves; -1 for another one.
+    /// The number of the thread if it runs commands, else -1.
     thread: AtomicI32,
-    /// The client whose command ran, the command's number and the database; -1: none.
+    /// The client whose command ran, the number of the command (-1: none) and the database.
     client: AtomicU64,
     command: AtomicI32,
     db: AtomicI32,
@@ -70,23 +70,23 @@ static NOTES: Notes = Notes {
     db: AtomicI32::new(0),
 };
 
-/// What the thread that panicked said.
+/// The message of the panic, if there was one.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 static SERVER: OnceLock<&'static dyn Reported> = OnceLock::new();
 static PIPES: OnceLock<Pipes> = OnceLock::new();
 
-/// Between handler and reporter: each has one end of both.
+/// The pipes between handler and reporter. Each has one end of both.
 struct Pipes {
     crashed: [c_int; 2],
     reported: [c_int; 2],
 }
 
 thread_local! {
-    /// The thread that serves here.
+    /// The state of this thread, if it runs commands.
     static SERVING: Cell<Option<*const dyn Serving>> = const { Cell::new(None) };
-    /// Whether this thread's alternate stack is large enough to find out who called whom.
+    /// Whether this thread has an alternate stack, which must be large enough for a backtrace.
     static HAS_STACK: Cell<bool> = const { Cell::new(false) };
-    /// Whether this is the thread whose crash is reported.
+    /// Whether this thread's crash is being reported.
     static HAS_CRASHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -95,17 +95,17 @@ thread_local! {
 pub struct Doing {
     /// The number of the thread.
     pub thread: u16,
-    /// The client, its database, and the command that ran for it last.
+    /// The client, its database, and its last command.
     pub client: Option<(u64, u32, Option<u16>)>,
 }
 
-/// A thread that serves. It is asked in a signal handler: it may only read numbers.
+/// A thread that runs commands. A signal handler calls this, so it may only read numbers.
 pub trait Serving {
-    /// What it is doing at this moment.
+    /// What the thread is doing now.
     fn doing(&self) -> Doing;
 }
 
-/// From now on crashes are reported, as long as `server` wants it.
+/// Reports crashes from now on, while `server` wants it.
 pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
     let pipes = Pipes { crashed: pipe()?, reported: pipe()? };
     if SERVER.set(server).is_err() || PIPES.set(pipes).is_err() {
@@ -128,7 +128,7 @@ pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes what a panic says; the process is about to abort.
+/// Records the message of a panic. The process is about to abort.
 pub fn note_panic(text: String) {
     // Whoever panics at the same time has said it on standard error.
     if let Ok(mut panic) = PANIC.try_lock() {
@@ -136,7 +136,7 @@ pub fn note_panic(text: String) {
     }
 }
 
-/// Gives the calling thread an alternate stack on which crashes are reported, until the process ends.
+/// Gives the calling thread an alternate stack for the handler, until the process ends.
 pub fn take_alternate_stack() {
     // Not from the allocator: it is nothing that the data take.
     let Some(stack) = new_pages(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) else { return };
@@ -146,7 +146,7 @@ pub fn take_alternate_stack() {
     HAS_STACK.set(is_taken);
 }
 
-/// Says whose commands run on the calling thread, as long as `serve` does.
+/// Runs `serve`. If it crashes, the report says what `thread` was doing.
 pub fn watch_thread<T>(thread: *const dyn Serving, serve: impl FnOnce() -> T) -> T {
     take_alternate_stack();
     SERVING.set(Some(thread));
@@ -155,14 +155,14 @@ pub fn watch_thread<T>(thread: *const dyn Serving, serve: impl FnOnce() -> T) ->
     served
 }
 
-/// Writes where nobody may: for `DEBUG SEGFAULT`.
+/// Writes to a page that may not be written: for `DEBUG SEGFAULT`.
 pub fn write_where_nobody_may() {
     let page = new_pages(4096, libc::PROT_READ).expect("there is room for a page");
     // SAFETY: the address is not null and aligned; that the write faults is what this is for.
     unsafe { page.cast::<u8>().write_volatile(1) };
 }
 
-/// Memory of its own, which may be used like this.
+/// Maps new pages with this protection.
 fn new_pages(bytes: usize, protection: c_int) -> Option<*mut c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: pages that nobody else has.
@@ -200,8 +200,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     }
 }
 
-/// Another thread has crashed before: it ends the process when its report is written, unless this is a further crash of it, or
-/// of the reporter.
+/// Waits for another thread that crashed before: it ends the process when its report is written. Does not wait if this
+/// is a further crash of that thread or of the reporter.
 fn wait_for_the_other() {
     if !HAS_CRASHED.get() && !report::is_reporter() {
         // SAFETY: no entries.
@@ -209,7 +209,7 @@ fn wait_for_the_other() {
     }
 }
 
-/// Notes what is to be reported. Only stores numbers.
+/// Records the crash. Only stores numbers.
 fn note(signal: c_int, info: *mut libc::siginfo_t) {
     NOTES.signal.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes valid information.
@@ -232,7 +232,7 @@ fn note(signal: c_int, info: *mut libc::siginfo_t) {
     }
 }
 
-/// Notes what this thread was doing, if it serves.
+/// Records what this thread was doing, if it runs commands.
 fn note_command() {
     let Some(thread) = SERVING.get() else { return };
     // SAFETY: the thread that `watch_thread` names lives as long as it serves, on this very thread, which stands still here. What was
@@ -246,7 +246,7 @@ fn note_command() {
     }
 }
 
-/// Notes the addresses of the frames, through the handler's own to those of the crash.
+/// Records the addresses of the frames: those of the handler, then those of the crash.
 fn note_frames() {
     let mut count = 0;
     let walk = |frame: &backtrace::Frame| {
@@ -259,7 +259,7 @@ fn note_frames() {
     NOTES.frame_count.store(count, Ordering::Release);
 }
 
-/// Has the reporter write its report, and waits for that.
+/// Wakes the reporter, and waits for its report.
 fn report_and_wait(pipes: &Pipes) {
     let byte = [0_u8];
     // SAFETY: the byte is there, the pipe is open.
@@ -269,7 +269,7 @@ fn report_and_wait(pipes: &Pipes) {
     unsafe { libc::poll(&raw mut done, 1, REPORT_MS) };
 }
 
-/// Waits until something has crashed: for the reporter.
+/// Waits for a crash. The reporter calls this.
 fn wait_for_crash() -> bool {
     let Some(pipes) = PIPES.get() else { return false };
     let mut byte = [0_u8];
@@ -277,7 +277,7 @@ fn wait_for_crash() -> bool {
     unsafe { libc::read(pipes.crashed[0], byte.as_mut_ptr().cast(), 1) == 1 }
 }
 
-/// The report is written: lets the handler go on.
+/// Wakes the handler after the report is written.
 fn note_reported() {
     let byte = [0_u8];
     if let Some(pipes) = PIPES.get() {

@@ -1,4 +1,4 @@
-//! The report of a crash: what the handler noted, with names. See `crash/mod.rs`.
+//! The report of a crash: what the handler recorded, with names. See `crash/mod.rs`.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use super::{NOTES, PANIC, SERVER, note_reported, wait_for_crash, write_to_log};
 
-/// A server, as a report tells of it. It is asked by a thread of its own while the one that crashed stands still: it may take no
-/// lock that a thread could hold.
+/// What a report asks the server. The reporter calls this while the crashed thread stands still. So an answer may take
+/// no lock that a thread could hold.
 pub trait Reported: Sync {
-    /// Whether crashes are to be reported. Asked in a signal handler.
+    /// Whether crashes are reported. A signal handler calls this.
     fn is_wanted(&self) -> bool;
 
-    /// Name and version of the program.
+    /// The name and version of the program.
     fn version(&self) -> String;
 
     /// The name of the command with this number.
@@ -31,7 +31,7 @@ pub(super) fn is_reporter() -> bool {
     IS_REPORTER.get()
 }
 
-/// The reporter's whole life.
+/// The body of the reporter thread.
 pub(super) fn wait() {
     IS_REPORTER.set(true);
     if !wait_for_crash() {
@@ -91,7 +91,7 @@ fn cause() -> String {
     text
 }
 
-/// The frames, each written as soon as it has a name.
+/// Writes the frames, each as soon as its name is known.
 fn backtrace() {
     let count = NOTES.frame_count.load(Ordering::Acquire);
     write_to_log("\n------ STACK TRACE ------\n");
@@ -122,7 +122,7 @@ fn backtrace() {
     }
 }
 
-/// What the server tells of itself.
+/// What the server reports about itself.
 fn facts() -> String {
     let lines = SERVER.get().map(|server| server.facts()).unwrap_or_default();
     format!("\n------ INFO OUTPUT ------\n# Server\n{lines}\n")

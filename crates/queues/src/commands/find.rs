@@ -1,10 +1,12 @@
-//! QUEUE FIND: elements with a text in them, or the job of an id.
+//! QUEUE FIND: elements that contain a text, or the job with an id.
 //!
-//! A list is searched from the end at which elements come to the end at which workers take, and the cursor is the number of elements
-//! at that end that are yet to be read. So what comes meanwhile does not shift it, and each element that is taken meanwhile makes one
-//! be read twice, none be passed over. (Only what is put back where workers take, as many elements as that, may be missed.)
+//! A list is searched from the end where elements are added towards the end where workers take. The cursor is the
+//! number of elements at the latter end that are still unread. So elements that are added meanwhile do not shift it,
+//! and each one that is taken meanwhile makes the search read one element twice, never skip one. (Only elements that
+//! are put back where workers take may be missed, as many as were put back.)
 //!
-//! A sorted set is searched from the lowest score on. Its cursor is a score, and how many members of it were read.
+//! A sorted set is searched from the lowest score on. The cursor is a score, and the number of its members that were
+//! read.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -22,7 +24,7 @@ use crate::pattern::Pattern;
 use crate::slices::{self, Found, Place, Position, Progress, ScoredPlace, Step};
 use crate::{Ctx, Entry, Run};
 
-/// A search that has worked for so long answers what it has, and the cursor.
+/// A search that has worked this long replies with what it has found, and a cursor.
 const WORK_NS_MAX: u64 = 50_000_000;
 /// The same for one that has found so many bytes.
 const FOUND_BYTES_MAX: usize = 1 << 20;
@@ -58,7 +60,7 @@ struct Call<'a> {
     count: usize,
 }
 
-/// Where a search begins, as its client says.
+/// Where a client asks a search to begin.
 #[derive(Clone, Copy)]
 enum Cursor {
     Begin,
@@ -117,7 +119,7 @@ fn find(ctx: &mut Ctx) -> CommandResult {
     )
 }
 
-/// Reads a node of a list, or some members of a sorted set.
+/// Reads a node of a list, or a few members of a sorted set.
 fn search(ctx: &mut Ctx, call: &Call<'_>, progress: &mut Progress) -> Result<Step, CommandError> {
     let end = popping_end(&ctx.store, call.key);
     // Counts as one use of the key, however many slices there are.
@@ -220,7 +222,7 @@ fn search_zset(zset: ZSetRef<'_>, call: &Call<'_>, progress: &mut Progress) -> S
     Step::End
 }
 
-/// The cursor with which the search goes on: `0` if it has come to the end.
+/// The cursor to continue with; `0` if the search has reached the end.
 fn cursor_of(ctx: &Ctx, call: &Call<'_>, progress: &Progress) -> Vec<u8> {
     match &progress.place {
         Place::Unread(unread) => itoa::Buffer::new().format(*unread).into(),

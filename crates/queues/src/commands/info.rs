@@ -1,4 +1,4 @@
-//! QUEUE INFO: all that is known of a queue.
+//! QUEUE INFO: everything known about one queue.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::list::tell;
 use crate::beside::is_beside;
 use crate::{Ctx, Entry, Label, Run};
 
-/// What the periods of [`PERIODS_S`] are called.
+/// The names of the [`PERIODS_S`].
 const PERIODS: [&str; PERIODS_S.len()] = ["1m", "10m", "1h"];
 /// Groups of waiting clients that are shown.
 const GROUPS_MAX: usize = 100;
@@ -95,7 +95,7 @@ fn tell_rates(ctx: &mut Ctx, row: &Row) {
     }
 }
 
-/// Waiting times of the periods, and how many waited how long since the queue is known.
+/// The waiting times of each period, and a histogram of waiting times since the queue became known.
 fn tell_waits(
     ctx: &mut Ctx,
     row: &Row,
@@ -139,7 +139,7 @@ fn tell_waits(
     }
 }
 
-/// The clients that wait, those with the same name and library together.
+/// The waiting clients, grouped by name and library.
 fn tell_waiting(ctx: &mut Ctx, waiting: &[u64]) {
     let mut groups: BTreeMap<Label, i64> = BTreeMap::new();
     for client in waiting {

@@ -51,7 +51,7 @@ fn list(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The ten fields that all commands have of a queue.
+/// The ten fields that every command reports about a queue.
 pub(super) fn tell(reply: &mut Reply, row: &Row) {
     reply.bulk(b"name");
     reply.bulk(&row.name);

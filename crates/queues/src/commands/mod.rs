@@ -1,4 +1,4 @@
-//! QUEUE: what there is to be seen of queues, and done to them.
+//! QUEUE: commands that show queues and change them.
 //!
 //! | file | commands |
 //! |---|---|
@@ -79,17 +79,17 @@ fn help(ctx: &mut Ctx) -> CommandResult {
     ])
 }
 
-/// Jobs of a stream have ids and groups, which commands on streams know.
+/// Jobs in a stream have ids and groups; use the commands for streams.
 const IS_STREAM: CommandError = CommandError::fixed(
     "WRONGTYPE Operation against a stream: XRANGE finds its entries, XINFO and XPENDING tell of its groups, XDEL removes entries",
 );
 
-/// What is said of a key that has no jobs to be looked at.
+/// The error about a key of this type, which holds no jobs that can be searched.
 pub(crate) fn wrong_type(kind: Kind) -> CommandError {
     if kind == Kind::Stream { IS_STREAM } else { CommandError::WRONG_TYPE }
 }
 
-/// Elements that are returned if nothing is said.
+/// The number of elements returned by default.
 const COUNT_DEFAULT: usize = 10;
 
 /// Positions and payloads.

@@ -1,4 +1,4 @@
-//! QUEUE MOVE: jobs from one queue to another.
+//! QUEUE MOVE: moves jobs from one queue to another.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,4 +1,4 @@
-//! QUEUE PAUSE and QUEUE RESUME: who takes from a paused queue finds it empty.
+//! QUEUE PAUSE and QUEUE RESUME: whoever takes from a paused queue finds it empty.
 
 use command::Flag::*;
 use command::KeyFlag::*;

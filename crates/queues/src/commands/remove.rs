@@ -1,4 +1,4 @@
-//! QUEUE REMOVE: takes jobs out of a queue.
+//! QUEUE REMOVE: removes jobs from a queue.
 
 use command::Flag::*;
 use command::KeyFlag::*;

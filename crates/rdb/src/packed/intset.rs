@@ -1,4 +1,4 @@
-//! Intsets: sets of integers, as narrow as the widest of them.
+//! Intsets: sets of integers, all of the width that the widest needs.
 //!
 //! ```text
 //! bytes of each(4, LE): 2, 4 or 8    count(4, LE)    integers, LE, ascending

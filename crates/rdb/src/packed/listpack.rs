@@ -1,4 +1,4 @@
-//! Listpacks: elements that say their length on both sides.
+//! Listpacks: elements with their length at both ends.
 //!
 //! ```text
 //! all bytes(4, LE)  count(2, LE; 65535: not known)  ( head  data  back )*  FF
@@ -16,12 +16,12 @@ use super::{Element, i24, take, take_slice};
 
 const END: u8 = 0xff;
 const COUNT_UNKNOWN: u16 = u16::MAX;
-/// Bytes before the first element.
+/// The bytes before the first element.
 const HEAD_BYTES: usize = 6;
-/// Bytes of the longest head and the longest length at the end of an element.
+/// The longest head of an element, and the longest length at its end.
 pub(crate) const OVERHEAD_BYTES_MAX: usize = 10;
 
-/// A walk over a listpack.
+/// Iterates over a listpack.
 pub(crate) struct Listpack<'a> {
     rest: &'a [u8],
     count_left: Option<usize>,
@@ -78,12 +78,12 @@ pub(crate) fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; HEAD_BYTES]);
 }
 
-/// Bytes that `text` takes at most.
+/// The most bytes that `text` can take.
 pub(crate) fn element_bytes_max(text: &[u8]) -> usize {
     text.len() + OVERHEAD_BYTES_MAX
 }
 
-/// Adds an element, as a number where that is the same.
+/// Adds an element, as an integer if it is the canonical text of one.
 pub(crate) fn push(text: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     match ds::num::parse_i64(text) {

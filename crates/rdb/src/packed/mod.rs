@@ -1,6 +1,6 @@
 //! Strings that hold whole collections: listpacks, ziplists, zipmaps and intsets.
 //!
-//! All are walked from the beginning, each step within the bytes; links backwards are not looked at.
+//! All are read from the beginning, and each step is checked to stay within the bytes; backward links are ignored.
 
 mod intset;
 pub(crate) mod listpack;
@@ -17,12 +17,12 @@ use zipmap::Zipmap;
 pub(crate) enum Element<'a> {
     /// Bytes.
     Text(&'a [u8]),
-    /// An integer, which stands for its decimal text.
+    /// An integer. It stands for its decimal text.
     Int(i64),
 }
 
 impl<'a> Element<'a> {
-    /// Its bytes; `text` has room for those of an integer.
+    /// The bytes of the element. `text` is a buffer for those of an integer.
     pub(crate) fn bytes<'b>(self, text: &'b mut itoa::Buffer) -> &'b [u8]
     where
         'a: 'b,
@@ -34,11 +34,11 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Elements in a string, one after the other; `Err` says what is wrong with it.
+/// Elements packed into a string. Errors say what is wrong with it.
 pub(crate) enum Packed<'a> {
     Listpack(Listpack<'a>),
     Ziplist(Ziplist<'a>),
-    /// Field and value in turn.
+    /// Fields and values in turn.
     Zipmap(Zipmap<'a>),
 }
 

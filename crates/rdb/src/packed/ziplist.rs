@@ -14,7 +14,7 @@ const END: u8 = 0xff;
 const LONG: u8 = 0xfe;
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// A walk over a ziplist.
+/// Iterates over a ziplist.
 pub(crate) struct Ziplist<'a> {
     rest: &'a [u8],
     count_left: Option<usize>,

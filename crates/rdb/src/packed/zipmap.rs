@@ -10,7 +10,7 @@ use super::{Element, take, take_slice};
 const END: u8 = 0xff;
 const LONG: u8 = 0xfe;
 
-/// A walk over a zipmap.
+/// Iterates over a zipmap.
 pub(crate) struct Zipmap<'a> {
     rest: &'a [u8],
     is_at_value: bool,

@@ -1,45 +1,45 @@
-//! Why a link ends, in the words of a line in the log.
+//! Why a link ends, worded for a line in the log.
 
 use resp::ProtocolError;
 
 use super::{LINE_BYTES_MAX, LinkState};
 
-/// So much is shown of what a primary said.
+/// How much of what a primary said is shown.
 const SHOWN_BYTES_MAX: usize = 128;
 
 /// Why a link ends. What the primary said is shown with escapes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// Nothing came for too long.
+    /// Nothing arrived for too long.
     #[error("the primary was silent for more than {timeout_ms} ms (state {})", .state.name())]
     Silent {
-        /// How far the link had come.
+        /// The state of the link.
         state: LinkState,
         /// The limit, in milliseconds.
         timeout_ms: u64,
     },
-    /// A line does not end.
+    /// A line is too long.
     #[error("the primary sent a line of more than {LINE_BYTES_MAX} bytes (state {})", .state.name())]
     LineTooLong {
-        /// How far the link had come.
+        /// The state of the link.
         state: LinkState,
     },
-    /// It answered PING with an error, or something else.
+    /// The primary answered PING with an error, or unexpectedly.
     #[error("Error reply to PING from master: '{0}'")]
     Ping(String),
-    /// It does not accept the password.
+    /// The primary does not accept the password.
     #[error("Unable to AUTH to MASTER: {0}")]
     Auth(String),
-    /// It is loading, or has lost its own primary.
+    /// The primary is loading, or has lost its own primary.
     #[error("Master is currently unable to PSYNC but should be in the future: {0}")]
     TryLater(String),
-    /// It does not take over.
+    /// The target of a failover does not take over.
     #[error("Failover target rejected psync request: {0}")]
     NoFailover(String),
-    /// `+FULLRESYNC` or `+CONTINUE` with something else than what belongs there.
+    /// `+FULLRESYNC` or `+CONTINUE` with malformed arguments.
     #[error("Master replied to PSYNC with wrong syntax: {0}")]
     Psync(String),
-    /// An error in place of the snapshot.
+    /// An error instead of the snapshot.
     #[error("MASTER aborted replication with an error: {0}")]
     Aborted(String),
     /// Something else in place of the snapshot.
@@ -47,19 +47,19 @@ pub enum LinkError {
         "Bad protocol from MASTER, the first byte is not '$' (we received '{0}'), are you sure the host and port are right?"
     )]
     NoSnapshot(String),
-    /// The snapshot has a length that none can have.
+    /// The snapshot has an impossible length.
     #[error("Bad protocol from MASTER, no snapshot has this length: {0}")]
     SnapshotLength(String),
-    /// The stream holds a line in place of a command: perhaps a reply.
+    /// The stream contains a line instead of a command: perhaps a reply.
     #[error("Receiving inline protocol from master at offset {offset}, master stream corruption?")]
     Inline {
         /// Where the line begins.
         offset: u64,
     },
-    /// The stream holds something that is no command.
+    /// The stream contains something that is not a command.
     #[error("Protocol error from master at offset {offset}: {error}")]
     Stream {
-        /// Where what is wrong begins, or the command that it is in.
+        /// Where the error begins, or the command that contains it.
         offset: u64,
         /// What is wrong.
         error: ProtocolError,

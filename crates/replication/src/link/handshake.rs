@@ -1,21 +1,23 @@
-//! What a replica says before it is sent anything, and how it takes the answers.
+//! What a replica sends before it gets any data, and how it handles the answers.
 
 use std::fmt;
 
 use super::error::shown;
 use super::{Event, Link, LinkError, OFFSET_MAX, Position, ReplicationId, Stage};
 
-/// The capability, unknown to Redis, to answer a question for the offset when it was itself applied, with the offset behind it.
+/// A capability unknown to Redis: the replica answers a question for the offset when it has applied the question, with
+/// the offset behind it.
 pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
-/// The capability, unknown to Redis, to read a stream and a snapshot of this version of Darter's with all that stands in them.
+/// A capability unknown to Redis: the replica understands everything in a stream and a snapshot of this version of
+/// Darter.
 pub(crate) const READS_ALL: &str = "darter-1";
 
-/// How a replica gives its password.
+/// How a replica authenticates.
 #[derive(Clone)]
 pub struct Credentials {
-    /// The default user if there is none.
+    /// The user; `None` is the default user.
     pub user: Option<String>,
-    /// What proves it.
+    /// The password.
     pub password: String,
 }
 
@@ -25,7 +27,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What the next answer is about, in the order of the answers.
+/// The subject of the next answer, in the order of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Ping,
@@ -38,7 +40,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The option of REPLCONF that the answer is about. An older primary may not know it, and does without.
+    /// The option of REPLCONF that the answer is about. An older primary may not know it, and works without it.
     fn option(self) -> Option<&'static str> {
         match self {
             Step::Port => Some("listening-port"),
@@ -51,13 +53,13 @@ impl Step {
 }
 
 impl Link {
-    /// Asks whether the primary is there.
+    /// Asks whether the primary responds.
     pub(super) fn begin_handshake(&mut self) {
         self.send(&["PING"]);
         self.stage = Stage::Handshake(Step::Ping);
     }
 
-    /// Takes the answer to a step.
+    /// Handles the answer to a step.
     pub(super) fn answered<'e>(
         &mut self,
         step: Step,
@@ -106,7 +108,7 @@ impl Link {
         Ok(())
     }
 
-    /// Expects the answer to what was said after `step`; after the last one, asks for the stream.
+    /// Expects the next answer after that to `step`; after the last one, asks for the stream.
     fn expect_answer_after(&mut self, step: Step) {
         let next = match step {
             Step::Ping if self.options.credentials.is_some() => Step::Auth,

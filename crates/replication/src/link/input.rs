@@ -1,16 +1,16 @@
-//! What was received and not yet dealt with.
+//! Received bytes that have not been handled yet.
 
-/// A buffer larger than this is given back when it is empty: one command made it so.
+/// A larger buffer is freed when it is empty, because a single command made it grow.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// A line did not end.
+/// A line is too long.
 pub(super) struct LineTooLong;
 
 /// Received bytes, from the front of which some may be lent.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// Where those begin that were not dealt with.
+    /// Where the unhandled bytes begin.
     start: usize,
     /// How many of those are lent.
     lent: usize,
@@ -25,7 +25,7 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Everything that was not dealt with.
+    /// All unhandled bytes.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -34,7 +34,7 @@ impl Input {
         self.rest().len()
     }
 
-    /// Lends so many bytes behind those that are lent.
+    /// Lends this many bytes behind those that are lent.
     pub(super) fn lend(&mut self, length: usize) -> &[u8] {
         let start = self.start + self.lent;
         self.lent += length;
@@ -54,19 +54,19 @@ impl Input {
         &mut self.bytes[self.start..self.start + self.lent]
     }
 
-    /// What is lent behind the first `kept` bytes was not dealt with.
+    /// Bytes lent behind the first `kept` ones were not handled.
     pub(super) fn take_back(&mut self, kept: usize) {
         self.lent = self.lent.min(kept);
     }
 
-    /// What is lent was dealt with; how many bytes that was.
+    /// The lent bytes were handled; returns how many there were.
     pub(super) fn consume_lent(&mut self) -> usize {
         let lent = std::mem::take(&mut self.lent);
         self.consume(lent);
         lent
     }
 
-    /// The next line without its end, if it has come.
+    /// The next line without its end, if it has arrived.
     pub(super) fn line(&mut self, bytes_max: usize) -> Result<Option<Vec<u8>>, LineTooLong> {
         let rest = self.rest();
         let window = &rest[..rest.len().min(bytes_max)];

@@ -1,12 +1,12 @@
-//! The replica's side of Redis' replication link, as a machine without I/O or clock.
+//! The replica's side of Redis' replication link, as a state machine without I/O or clock.
 //!
 //! ```text
 //!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ whoever loads and runs
 //!  connection ◀─bytes── take_output ◀─ handshake, ACKs, newlines
 //! ```
 //!
-//! A [`Link`] is one attempt: it begins with a connection that is being made and ends with that connection. What has to outlive
-//! it, the [`Position`] to resume from, is its owner's.
+//! A [`Link`] is one attempt: it begins while its connection is being made and ends with that connection. Its owner
+//! keeps what has to outlive it, the [`Position`] to resume from.
 //!
 //! ```text
 //!  R PING                                        M +PONG
@@ -17,16 +17,18 @@
 //!  snapshot:  $<length>\r\n <bytes>  |  $EOF:<mark>\r\n <bytes> <mark>
 //! ```
 //!
-//! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was dealt with. Pieces of the stream are lent one
-//! behind the other, until [`Link::settle`] says that all of them were applied. So acknowledgements never promise what was not, `REPLCONF GETACK` is
-//! answered when it and everything before it was, and nothing is copied for who runs commands.
+//! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was handled. Pieces
+//! of the stream are lent one after the other, until [`Link::settle`] says that all of them were applied. So
+//! acknowledgements never claim what was not applied, `REPLCONF GETACK` is answered when it and everything before it
+//! was, and nothing is copied for those who run commands.
 //!
 //! Invariants:
 //! - how the bytes were cut into reads makes no difference;
-//! - the input grows by what is received only: who is behind should receive no more for a while. While [`Link::is_loading`] nothing is lent, and the stream waits in the input;
+//! - the input grows only by what is received: an owner that is behind should receive nothing for a while. While
+//!   [`Link::is_loading`] nothing is lent, and the stream waits in the input;
 //! - after an error the link is over.
 //!
-//! Not here: sockets, when to connect again, what becomes of the data.
+//! Not here: sockets, when to connect again, what happens to the data.
 
 mod error;
 mod handshake;

@@ -1,4 +1,4 @@
-//! Keys of any bytes, in base64 (RFC 4648).
+//! Base64 (RFC 4648), for keys of any bytes.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,4 +1,4 @@
-//! The flags of meta commands: words of one letter, some with something behind it.
+//! The flags of meta commands: words that consist of a letter, and in some cases of a value behind it.
 
 use super::Verb;
 use super::number::{parse_i32, parse_u32, parse_u64};

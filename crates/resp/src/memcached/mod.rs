@@ -5,8 +5,8 @@
 //!   get <key>*␍␊                                                   mg <key> <flag>*␍␊
 //! ```
 //!
-//! A [`MemcachedParser`] finds requests and refuses those whose form is wrong; what the arguments mean is for the commands to
-//! say, which find here how memcached reads numbers ([`number`]), keys in base64 ([`base64`]) and the flags of meta commands
+//! A [`MemcachedParser`] finds requests and refuses malformed ones. The commands interpret the arguments, with the help
+//! of memcached's rules for numbers ([`number`]), keys in base64 ([`base64`]) and the flags of meta commands
 //! ([`MetaFlags`]).
 
 pub mod base64;

@@ -1,4 +1,5 @@
-//! Numbers as memcached reads them: as C's `strtoul` does, up to white space; too large ones for 32 bits lose their upper half.
+//! Numbers as memcached reads them: like C's `strtoul`, up to white space; numbers too large for 32 bits lose their
+//! upper half.
 
 /// A number of 64 bits; a minus sign is for those that come out below 2^63.
 #[inline]

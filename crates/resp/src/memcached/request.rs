@@ -1,9 +1,9 @@
-//! Requests out of a stream of bytes.
+//! Finds requests in a stream of bytes.
 //!
-//! A request is a line of words, and behind the line of one that stores something a value of the announced length. The line is
-//! looked at again when more of the value has come, but only when all of it has.
+//! A request is a line of words; a request that stores something has a value of the announced length behind the line.
+//! The line is parsed again only when the whole value has arrived.
 //!
-//! Not here: what words mean beyond what says where the request ends.
+//! Not here: the meaning of words, except of those that determine where the request ends.
 
 use smallvec::SmallVec;
 

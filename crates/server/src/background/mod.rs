@@ -1,7 +1,6 @@
-//! The background work of a turn: what there is, and in which order.
+//! The background work of a turn: what it consists of, and in which order.
 //!
-//! Not here: the work itself, each kind of which has its place (the crate `upkeep`, and `snapshot/`), and when it is due
-//! (`upkeep`'s `cron.rs`).
+//! Not here: the work itself (the crate `upkeep`, and `snapshot/`), and when it is due (`upkeep`'s `cron.rs`).
 
 mod room;
 
@@ -26,14 +25,14 @@ use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
-/// Where too much waits to be freed, how many times as long as its commands a turn may take for it.
+/// If too much waits to be freed, a turn may spend this many times as long on it as on commands.
 const FREEING_SHARE_MAX: u64 = 4;
-/// Memory is tight when no more than one part in so many of `maxmemory` is free.
+/// Memory is tight when less than one part in this many of `maxmemory` is free.
 const TIGHT_PART: u64 = 16;
-/// Of `maxmemory`, one part in so many may be kept without anything in it.
+/// One part in this many of `maxmemory` may be kept without data.
 const KEPT_PART: u64 = 64;
 
-/// What the settings say about defragmentation.
+/// The settings of defragmentation.
 fn defrag_settings(settings: &Settings) -> defrag::Settings {
     let number = |id| settings.number(id) as u64;
     defrag::Settings {
@@ -47,8 +46,9 @@ fn defrag_settings(settings: &Settings) -> defrag::Settings {
     }
 }
 
-/// Where too much has yet to be freed, goes on for a few times as long as the commands of this turn took: who makes large values and
-/// deletes them at once must not fill the memory, and what one command deletes delays the others little.
+/// If too much waits to be freed, frees for a few times as long as the commands of this turn took. A client that
+/// creates large values and deletes them at once must not fill the memory, and freeing what one command deletes must
+/// delay others little.
 fn free_backlog(thread: &mut Thread) {
     if !thread.host.garbage.is_behind() {
         return;
@@ -123,7 +123,7 @@ impl Thread {
         }
     }
 
-    /// Goes on with defragmentation if that is due; `is_round`: looks also whether it is needed.
+    /// Continues defragmentation if it is due; `is_round`: also checks whether it is needed.
     fn defragment(&mut self, is_round: bool) {
         let host = &mut self.host;
         let (shared, id) = (host.shared, host.id);
@@ -165,8 +165,8 @@ impl Thread {
         }
     }
 
-    /// Adds up what the clients take, every second, or ten times a second where there is a limit; disconnects those that
-    /// are too much.
+    /// Adds up the memory of clients, every second, or ten times a second if it is limited. Disconnects clients that
+    /// take too much.
     fn look_at_client_memory(&mut self, is_second: bool) {
         let host = &mut self.host;
         let (settings, observed) = (&host.shared.settings, &host.shared.observed);
@@ -203,7 +203,7 @@ impl Thread {
         }
     }
 
-    /// A round over the shards at home here.
+    /// An expiry round over the home shards of this thread.
     fn expire(&mut self) {
         let started = self.host.driver.clock().ticks();
         let (shards, own) = (&self.host.shared.shards, self.host.id);
@@ -216,7 +216,7 @@ impl Thread {
     }
 }
 
-/// Finds queues that were not known, and brings up to date each second what is known of the others.
+/// Finds new queues, and updates the figures of the others every second.
 fn look_after_queues(thread: &mut Thread, is_second: bool) {
     let (shared, id) = (thread.host.shared, thread.host.id);
     let (known, placement) = (shared.shards.queues(), shared.shards.placement());
@@ -262,7 +262,7 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     thread.post_all();
 }
 
-/// Takes the prefixes of clients that have gone out of the shards.
+/// Removes the tracked prefixes of clients that are gone.
 fn forget_departed(thread: &mut Thread) {
     let directory = &thread.host.shared.directory;
     if !directory.has_departed() {

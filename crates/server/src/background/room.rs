@@ -1,4 +1,4 @@
-//! Making room before a command runs and in the background, and refusing what would need more.
+//! Frees memory before a command runs and in the background, and refuses commands that would need more.
 //!
 //! Not here: whether keys are evicted, which, and how (`upkeep`'s `eviction/`).
 
@@ -10,12 +10,12 @@ use upkeep::eviction::{Limits, Plan, Room, Shortage};
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Whether there was no room when the command of `client` came.
+    /// Whether memory was short when the command of `client` arrived.
     pub(crate) fn lacked_room(&self, client: &Client) -> bool {
         client.lacks_room && self.shared.settings.memory_bytes_max() > 0
     }
 
-    /// Whether a command of the current client is refused when there is no room.
+    /// Whether a command of the current client is refused when memory is short.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let table = &self.shared.table;
         let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
@@ -29,7 +29,7 @@ impl ThreadHost {
         is_refused
     }
 
-    /// Whether a command may need memory: by its declaration, or that of its script.
+    /// Whether a command may need memory, by its declaration or its script's.
     fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let Route::Script(callee) = command.entry.route else { return command.has(Flag::DenyOom) };
         self.lua.called(args, callee).is_some_and(|program| {
@@ -40,7 +40,7 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// Makes room for a command of the current client; true if it is to be refused because there is none.
+    /// Frees memory for a command of the current client; true if the command has to be refused.
     #[inline]
     pub(crate) fn lacks_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
@@ -57,7 +57,7 @@ impl Thread {
         room == Room::None && self.host.is_refused_without_room(command, args)
     }
 
-    /// Goes on making room in the background; `is_round`: at least now and then.
+    /// Continues freeing memory in the background; `is_round`: this happens at least now and then.
     pub(super) fn make_room_in_background(&mut self, is_round: bool) {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
         if self.host.eviction.is_due(bytes_max, is_round) && !self.host.shared.leaves_room_to_primary() {
@@ -65,7 +65,7 @@ impl Thread {
         }
     }
 
-    /// Makes room, for a limited time, if there is none and keys may be evicted.
+    /// Frees memory for a limited time, if it is short and keys may be evicted.
     #[cold]
     fn make_room(&mut self, bytes_max: u64) -> Room {
         let shared = self.host.shared;

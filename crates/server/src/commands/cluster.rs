@@ -1,4 +1,4 @@
-//! What CLUSTER needs of the thread that runs it (`cluster`).
+//! What CLUSTER needs from the thread that runs it (`cluster`).
 
 use cluster::{ClusterNode, Door};
 use settings::{CLUSTER_MODE, PORT, TLS_PORT};

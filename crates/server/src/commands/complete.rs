@@ -1,8 +1,8 @@
-//! That the table of commands is complete, and its page up to date.
+//! Tests that the table of commands is complete, and its page up to date.
 
 use command::Table;
 
-/// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 brought
+/// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 added
 /// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). None of them may be missing here.
 const REDIS_7_2: &str = "\
     acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save \

@@ -1,4 +1,4 @@
-//! What MIGRATE needs of the thread that runs it (`migrate`).
+//! What MIGRATE needs from the thread that runs it (`migrate`).
 
 use command::CommandError;
 use migrate::{Door, Migration, Returned, Target};

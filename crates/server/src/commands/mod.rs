@@ -18,7 +18,7 @@ mod queues;
 mod server;
 pub(crate) mod transactions;
 
-/// The families of commands that are not on data alone.
+/// The families of commands that use more than the data.
 const OWN_FAMILIES: &[Family] = &[
     Family::Acl(acl::ENTRIES),
     Family::Clients(clients::ENTRIES),
@@ -35,19 +35,19 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Replication(::replication::ENTRIES),
 ];
 
-/// The families of commands that need nothing of their thread.
+/// The families of commands that need nothing from their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
     commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, catalog::ENTRIES])
 }
 
-/// The entries of all families as the table of commands has them, the data commands first.
+/// The entries of all families for the table of commands, the data commands first.
 pub(crate) fn families() -> Vec<&'static [command::Entry]> {
     static OWN: LazyLock<Vec<Vec<command::Entry>>> =
         LazyLock::new(|| OWN_FAMILIES.iter().map(|family| family.of_host()).collect());
     families_of_store().chain(OWN.iter().map(Vec::as_slice)).collect()
 }
 
-/// All commands of this server, those of memcached's protocol included: each at the number of its verb.
+/// All commands of this server, including those of memcached's protocol, each at the number of its verb.
 pub(crate) fn table() -> Table {
     static OWN: LazyLock<Vec<Option<command::Entry>>> = LazyLock::new(|| {
         Verb::ALL.iter().map(|verb| Some(memcached::service_entry(*verb)?.of_host())).collect()
@@ -58,12 +58,12 @@ pub(crate) fn table() -> Table {
     Table::new(&families()).with_protocol(&container, entries)
 }
 
-/// What becomes of each command of `table` where a stream of them is loaded, by their numbers.
+/// How loading a stream of commands treats each command of `table`, by number.
 pub(crate) fn roles(table: &Table) -> Vec<Role> {
     persistence::roles(table, commands::FAMILIES, |name| scripting::change_of(name).is_some())
 }
 
-/// The functions of all commands that are not on data alone, whatever these are called.
+/// The functions of all commands that use more than the data, whatever their names are.
 pub(crate) fn functions() -> &'static Functions {
     static ALL: LazyLock<Functions> = LazyLock::new(|| {
         let table = table();

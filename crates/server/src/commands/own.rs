@@ -1,9 +1,10 @@
-//! How commands that are not on data alone are declared and run.
+//! How commands that use more than the data are declared and run.
 //!
-//! A command of the server has a function that gets its thread by type: [`Ctx::host`](command::Ctx::host) is a
-//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait which says what the component needs of the
-//! thread. The table of commands knows neither. It has the same entries without their functions; running one of
-//! those asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the command's number.
+//! The function of a command of the server gets its thread by type: [`Ctx::host`](command::Ctx::host) is a
+//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
+//! from the thread. The table of commands knows neither type. It has the same entries without their functions. Running
+//! one of these asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the
+//! command's number.
 
 use command::{Command, CommandResult, HostFn, OwnCall, Table};
 
@@ -18,10 +19,10 @@ pub(crate) type Entry = command::Entry<Function>;
 /// What runs a command of the server.
 pub(crate) type Run = command::Run<Function>;
 
-/// Declares whose commands there are, and what these get of the thread that runs them.
+/// Declares the families, and what their commands get from the thread.
 macro_rules! families {
     ($($owner:ident: $host:ty;)*) => {
-        /// Commands that belong together, by their owner.
+        /// A family of commands, named after its owner.
         #[derive(Clone, Copy)]
         pub(crate) enum Family {
             $($owner(&'static [command::Entry<HostFn<$host>>])),*
@@ -34,14 +35,14 @@ macro_rules! families {
         }
 
         impl Family {
-            /// The entries as the table of commands has them.
+            /// The entries for the table of commands.
             pub(crate) fn of_host(self) -> Vec<command::Entry> {
                 match self {
                     $(Family::$owner(entries) => entries.iter().map(command::Entry::of_host).collect()),*
                 }
             }
 
-            /// Adds the functions of the family's commands in `table`, which `find` finds by their names.
+            /// Adds the functions of the family's commands in `table`; `find` finds a command by its name.
             pub(crate) fn add_to<'t>(
                 self,
                 functions: &mut Functions,
@@ -83,16 +84,16 @@ families! {
     Replication: dyn replication::Door;
 }
 
-/// The functions of commands that are not on data alone, by the commands' numbers.
+/// The functions of commands that use more than the data, by the commands' numbers.
 pub(crate) struct Functions(Box<[Option<Callee>]>);
 
 impl Functions {
-    /// For the commands of `table`; none has a function yet.
+    /// A place for each command of `table`, without functions.
     pub(crate) fn none(table: &Table) -> Functions {
         Functions(vec![None; table.len()].into())
     }
 
-    /// Adds the function of a command of which the table has made `command`, and of its subcommands.
+    /// Adds the functions of `command`, which the table made from an entry, and of its subcommands.
     fn add<F: Copy>(
         &mut self,
         table: &Table,
@@ -108,7 +109,7 @@ impl Functions {
         }
     }
 
-    /// Whether there is a function for a command: then it is not on data alone.
+    /// Whether a command has a function here, and so uses more than the data.
     #[cfg(test)]
     pub(crate) fn has(&self, command: &Command) -> bool {
         self.0[usize::from(command.id.0)].is_some()

@@ -1,4 +1,4 @@
-//! What QUEUE needs of the thread that runs it (`queues`).
+//! What QUEUE needs from the thread that runs it (`queues`).
 
 use command::{CommandId, Needs, OwnedArgs, Task, Work};
 use queues::{Door, Label, Progress};

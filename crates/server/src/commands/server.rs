@@ -30,7 +30,7 @@ fn time(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Darts that `LOLWUT` draws at most.
+/// The most darts that `LOLWUT` draws.
 const DARTS_MAX: i64 = 200;
 
 const LOLWUT: Entry = Entry {
@@ -47,7 +47,7 @@ const LOLWUT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// As many darts as the first of the numbers says that versions 5 and 6 of it take.
+/// Draws one dart, or as many as the first number after `VERSION 5` or `VERSION 6`.
 fn lolwut(ctx: &mut Ctx) -> CommandResult {
     let mut count = 1;
     if let [word, version, numbers @ ..] = &ctx.args[1..]

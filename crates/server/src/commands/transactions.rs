@@ -1,11 +1,11 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change
-//! between looking at the watched keys and running the commands.
+//! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change between
+//! checking the watched keys and running the commands.
 //!
-//! Nothing waits inside a shard, so commands that wait for answers of other threads run when the last command that needs a shard
-//! has run. What stands behind that one runs in order with them, each when the one before it has its answers. EXEC replies
-//! when all have.
+//! Nothing waits inside a shard. So commands that wait for answers of other threads run after the last command that
+//! needs a shard. The commands behind it run in order with them, each when the one before it has its answers. EXEC
+//! replies when all have.
 
 use acl::{Context, Lack, Reason};
 use command::Flag::*;
@@ -25,7 +25,7 @@ use crate::thread::ThreadHost;
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
 
-/// What these commands have in common, EXEC left out.
+/// The part of their entries that these commands share, except EXEC.
 const COMMAND: Entry = Entry {
     group: Group::Transactions,
     flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
@@ -179,7 +179,8 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A script wants more shards and nothing was written: all of the transaction runs again with them, in the same database.
+/// A script needs more shards, and nothing was written: the whole transaction runs again with them, in the same
+/// database.
 fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[ShardId]>) -> CommandError {
     let session = host.session();
     session.client = client;
@@ -208,7 +209,8 @@ fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
     Ok(())
 }
 
-/// Runs what is left of a transaction, which needs no shard, until a command waits for answers. If none does, EXEC replies to `out`.
+/// Runs the rest of a transaction, which needs no shard, until a command waits for answers. If none does, EXEC replies
+/// to `out`.
 pub(crate) fn run_rest(
     tx: &mut Tx<'_>,
     host: &mut ThreadHost,
@@ -303,7 +305,7 @@ fn needs_of_queued(host: &mut ThreadHost, id: CommandId, args: &OwnedArgs) -> Ne
     }
 }
 
-/// How many commands there are up to the last one that needs a shard, or may find that it does.
+/// The number of commands up to the last one that needs a shard, or may turn out to.
 fn behind_shards(host: &mut ThreadHost, multi: &Multi) -> usize {
     let table = &host.shared.table;
     let may_need = |(id, args): &(CommandId, OwnedArgs)| {
@@ -329,8 +331,7 @@ impl ThreadHost {
         needs
     }
 
-    /// The current client watches nothing any more. What the shards still know of its watches is taken out when
-    /// the thread comes by.
+    /// The current client watches nothing any more. Its watches are removed from the shards later in the thread's turn.
     pub(crate) fn unwatch(&mut self) {
         let session = self.session();
         if session.watching.keys.is_empty() {

@@ -1,7 +1,7 @@
-//! How busy a thread is, and what it gives away for that.
+//! How busy a thread is, and which connections it gives away because of that.
 //!
-//! Every thread says each round how busy it was. The first one looks at all of them and decides how many serve connections
-//! (`clients::Balance`); a thread that is to give some away chooses them by what they cost it.
+//! Every thread reports each round how busy it was. The first one looks at all of them and decides how many threads
+//! serve connections (`clients::Balance`). A thread that has to give some away chooses them by what they cost it.
 
 use clients::{Load, Order};
 use observe::ThreadStats;
@@ -14,27 +14,27 @@ use crate::connections::moving::send_off;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-/// Connections that go at a time: more would hold up the others.
+/// Connections that move at a time: more would hold up the others.
 const MOVED_MAX: usize = 256;
-/// Whether a thread may soon be too busy: then it pays to look which processors are idle.
+/// Load from which a thread may soon be too busy, so that it pays to check which processors are idle.
 const RATHER_BUSY: u32 = 600;
-/// A thread that has not said for so long how busy it is does not come to that. It does so ten times a second.
+/// A thread that has not reported for this long is blocked: it should report ten times a second.
 const LATE_MS: u64 = 300;
-/// Who was slow is served apart for so long.
+/// A slow client is served apart for this long.
 const APART_MS: u64 = 10_000;
 
-/// Whether connections are served on as many threads as their load needs.
+/// Whether the number of threads that serve connections follows their load.
 fn is_elastic(host: &ThreadHost) -> bool {
     let shared = host.shared;
     shared.entry_mode == EntryMode::Roam && shared.settings.is_on(THREADS_ELASTIC) && !shared.is_simulated()
 }
 
-/// On how many threads new connections are dealt.
+/// The number of threads that get new connections.
 pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
     if is_elastic(host) { host.workload.balance.in_use() } else { host.shared.threads.len() }
 }
 
-/// Says how busy the thread was in the last round; the first one decides what follows.
+/// Reports how busy the thread was in the last round; the first thread acts on the reports.
 pub(crate) fn look(host: &mut ThreadHost) {
     let (now_ns, polled_ns) = (host.driver.clock().monotonic_ns(), host.driver.polled_ns());
     let taken_ns = host.driver.clock().thread_cpu_ns().saturating_sub(polled_ns);
@@ -66,13 +66,13 @@ pub(crate) fn look(host: &mut ThreadHost) {
     }
 }
 
-/// What a thread had to do. One that has not come by for long runs something slow, or has lost its processor.
+/// The load of a thread. One that has not reported for long runs something slow, or has lost its processor.
 fn load(stats: &ThreadStats, now_ms: u64) -> Load {
     let is_late = now_ms.saturating_sub(stats.looked_ms.get()) > LATE_MS;
     Load { busy: if is_late { 1000 } else { stats.busy.get() as u32 }, connections: stats.connections.get() }
 }
 
-/// A client's command was slow: the next one is to hold up nobody else, if there is a thread that has nobody else.
+/// A client's command was slow: its next one must hold up nobody else, if a thread without other clients exists.
 pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId) {
     if let Some(session) = host.connections.session(conn) {
         session.apart_until_ms = host.now_ms + APART_MS;

@@ -1,12 +1,13 @@
-//! What keeps the memory of clients bounded, and disconnects those who overdo it.
+//! Keeps the memory of clients bounded, and disconnects those that exceed it.
 //!
-//! - Input: nothing is read from a client whose command waits, or that is far ahead with its requests, and one that sends a request longer than
-//!   `client-query-buffer-limit` is disconnected.
-//! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
-//!   that lets `client-unread-bytes-max` of replies lie is not served until it reads, and is disconnected if it does not.
+//! - Input: nothing is read from a client whose command waits, or that is far ahead with its requests. A client whose
+//!   request is longer than `client-query-buffer-limit` is disconnected.
+//! - Output: `client-output-buffer-limit` is checked after commands and after deliveries. In any case, a client that
+//!   leaves `client-unread-bytes-max` of replies unread is not served until it reads, and is disconnected if it does
+//!   not.
 //! - Number: `timeout`. (`maxclients` and protected mode: crate `clients`, `refusal.rs`.)
 //!
-//! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`life/admit.rs`).
+//! Not here: limits of single requests (`resp::Limits`), and of commands queued by MULTI (`life/admit.rs`).
 
 use clients::Verdict;
 use proactor::{CloseMode, ConnId};
@@ -16,15 +17,15 @@ use settings::TLS_HANDSHAKE_TIMEOUT;
 
 use crate::thread::{Thread, ThreadHost};
 
-/// Output of one client after which the others get their turn, and the kernel some of it.
+/// Output of one client after which the others get their turn, and the kernel gets some of it.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Output that no limit forbids: spares looking. Who has not authenticated gets no more.
+/// Output that no limit forbids, so that it need not be checked. A client that has not authenticated gets no more.
 const OUTPUT_BYTES_FREE: usize = 16 * 1024;
-/// Input that lies here while it waits to be served; the rest waits in the kernel.
+/// Input that is kept here while it waits to be served; the rest waits in the kernel.
 const INPUT_AHEAD_BYTES_MAX: usize = 256 * 1024;
 
 impl ThreadHost {
-    /// Whether a client must read before more of its commands run; then it is looked at again later.
+    /// Whether a client must read replies before more of its commands run; if so, it is checked again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
         let pending_bytes = self.driver.output_pending_bytes(conn);
@@ -39,7 +40,7 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// What follows every serving of a client and every reply that came for it from elsewhere.
+    /// To be called after each serving of a client, and after each reply from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let reads = session.state.is_between_commands();
@@ -56,14 +57,14 @@ impl Thread {
         self.check_output(conn);
     }
 
-    /// The same for all that were sent something beside their replies.
+    /// The same for all clients that were sent something unasked.
     pub(crate) fn look_at_written(&mut self) {
         while let Some(conn) = self.host.delivery.pop_written() {
             self.check_output(conn);
         }
     }
 
-    /// Disconnects a client whose output is beyond its limit.
+    /// Disconnects a client whose output exceeds its limit.
     #[inline]
     pub(crate) fn check_output(&mut self, conn: ConnId) {
         let pending_bytes = self.host.driver.output_pending_bytes(conn);
@@ -105,7 +106,7 @@ impl Thread {
         }
     }
 
-    /// Goes on with clients that have read their replies; gives up those who do not.
+    /// Continues with clients that have read their replies; disconnects those that do not read.
     pub(crate) fn look_at_unread(&mut self) {
         let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
         let ThreadHost { watchlist, driver, now_ms, .. } = &mut self.host;
@@ -124,7 +125,7 @@ impl Thread {
         }
     }
 
-    /// What is looked at every second: idle clients, output buffers.
+    /// The checks of every second: idle clients, output buffers.
     pub(crate) fn each_second(&mut self) {
         for conn in self.host.watchlist.take_over_soft_limit() {
             let pending_bytes = self.host.driver.output_pending_bytes(conn);
@@ -154,7 +155,7 @@ impl Thread {
     }
 }
 
-/// Nothing more is read from a client that is far ahead with its requests; else it is again, if it was not.
+/// Stops reading from a client that is far ahead with its requests, or resumes reading.
 pub(crate) fn read_on(
     host: &mut ThreadHost,
     conn: ConnId,

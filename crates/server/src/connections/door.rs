@@ -1,4 +1,4 @@
-//! What the commands of `clients` get of the thread that runs them.
+//! What the commands of `clients` get from the thread that runs them.
 
 use clients::{Door, Server};
 use command::CommandResult;

@@ -1,4 +1,4 @@
-//! Clients come and go: the beginning and the end of a session.
+//! The beginning and the end of a client's session.
 
 use std::fmt::Display;
 
@@ -24,7 +24,7 @@ impl ThreadHost {
         self.mailroom.send(thread, Message::Adopt(socket, entrance));
     }
 
-    /// Takes a new connection, or sends it away.
+    /// Accepts a new connection as this thread's, or turns it away.
     pub(crate) fn adopt(
         &mut self,
         socket: Socket,
@@ -51,7 +51,7 @@ impl ThreadHost {
         Some(conn)
     }
 
-    /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
+    /// The current client speaks HTTP: nothing more is read, and its connection is closed at once.
     #[cold]
     pub(crate) fn abort_http(&mut self) {
         let now_s = self.driver.clock().now_ms() / 1000;
@@ -62,7 +62,7 @@ impl ThreadHost {
     }
 }
 
-/// Tells why a new connection is not taken.
+/// Tells a client why its connection is refused.
 fn send_away(
     host: &mut ThreadHost,
     socket: Socket,
@@ -82,7 +82,7 @@ fn send_away(
     host.driver.close(conn, CloseMode::AfterFlush);
 }
 
-/// Takes a connection of the thread of HTTP, where its client has authenticated: no command is needed for that.
+/// Accepts a connection from the HTTP thread, which has authenticated its client: no command is needed for that.
 pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
     let (mut seat, seats_max) = (None, host.shared.settings.number(MAXCLIENTS_PER_USER) as u64);
     if let Err(error) = access.take_seat(&mut seat, seats_max) {
@@ -145,7 +145,7 @@ pub(crate) fn take_in(
 }
 
 impl Thread {
-    /// What the shards and the server know of a session goes.
+    /// Removes what the shards and the server know about a session.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.registry.leave(Some(session.client.id));
         session.seat = None;
@@ -185,7 +185,7 @@ impl Thread {
         }
     }
 
-    /// Takes ended watches out of the shards.
+    /// Removes ended watches from the shards.
     pub(crate) fn forget_watches(&mut self) {
         while let Some(watching) = self.host.stale_watches.pop() {
             for (db, key) in &watching.keys {

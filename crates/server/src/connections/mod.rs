@@ -1,8 +1,8 @@
-//! The connections of one thread, what is allowed to pile up there, the beginning and the end of a session, and what commands about
-//! clients get of the thread.
+//! The connections of one thread: their bounds, the beginning and the end of sessions, and what commands about clients
+//! get from the thread.
 //!
-//! Not here: what a session is (crate `session`), all clients of the server (crate `clients`), users (`users/`), and what becomes of
-//! the commands that clients send (`life/`).
+//! Not here: a session (crate `session`), all clients of the server (crate `clients`), users (`users/`), and what
+//! happens to the commands that clients send (`life/`).
 
 pub(crate) mod balancing;
 pub(crate) mod bounds;
@@ -16,7 +16,7 @@ use session::{Parser, Session};
 #[derive(Debug)]
 struct Slot {
     id: ConnId,
-    /// Both are out while the connection is served.
+    /// Both are taken out while the connection is served.
     occupant: Option<(Box<Parser>, Box<Session>)>,
 }
 

@@ -1,11 +1,12 @@
-//! A connection goes from one thread to another, between two commands or while its command blocks.
+//! Moves a connection from one thread to another, between two commands or while its command blocks.
 //!
 //! ```text
 //!   send_off ──▶ the driver lets go of it ──▶ depart ── Message::Arrive ──▶ arrive ── Message::Arrived ──▶ this thread
 //!        └──────── it cannot leave in time: it stays
 //! ```
 //!
-//! Not here: which connections go where (`balancing.rs`), and what is known of them under their former names (`clients::Moves`).
+//! Not here: which connections move where (`balancing.rs`), and what is known of them by their former names
+//! (`clients::Moves`).
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use shard::Subscriber;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-/// Former names that a connection keeps: of more than these nothing can be on its way any more.
+/// Former names that a connection keeps: nothing can still be on its way to an older one.
 const FORMER_NAMES_MAX: usize = 16;
 
-/// Begins to send a connection to another thread; false if it is none that can go.
+/// Begins to move a connection to another thread; false if it cannot move.
 pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
     let may_go = to != host.id
         && host.connections.session(conn).is_some_and(|session| may_go(session))
@@ -32,7 +33,7 @@ pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
     may_go
 }
 
-/// Whether nothing of a client but its session, and what waits in shards for it, knows on which thread it is.
+/// Whether only a client's session, and what waits in shards for it, know which thread it is on.
 fn may_go(session: &Session) -> bool {
     let is_known_elsewhere = session.is_subscriber()
         || session.tracking.is_some()
@@ -45,7 +46,7 @@ fn may_go(session: &Session) -> bool {
     is_at_rest && !is_ending && !is_known_elsewhere && !is_known_by_oldest_name(session)
 }
 
-/// Whether a client has as many former names as it may have, and waits under the first one of them.
+/// Whether a client has as many former names as allowed, and waits under the first of them.
 fn is_known_by_oldest_name(session: &Session) -> bool {
     let name = |wait: &Wait| {
         let Client { thread, connection, .. } = wait.blocked.waiter.wait.client;
@@ -55,7 +56,7 @@ fn is_known_by_oldest_name(session: &Session) -> bool {
         && session.state.wait().map(name).as_ref() == session.former_names.first()
 }
 
-/// The driver has let go of a connection: it goes, if it still can.
+/// The driver has let go of a connection: it leaves, if it still can.
 pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
     let Some(to) = host.moves.take(conn) else { return host.driver.stop_detaching(conn) };
     let goes = host.connections.session(conn).is_some_and(|session| may_go(session));
@@ -84,7 +85,7 @@ pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
     host.mailroom.send(to, Message::Arrive(mover));
 }
 
-/// A connection comes from another thread.
+/// A connection arrives from another thread.
 pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     let Mover { from, connection, parser, mut session } = mover;
     let conn = host.driver.attach(connection);
@@ -118,14 +119,14 @@ pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     host.mailroom.send(from, Message::Arrived(host.id));
 }
 
-/// Those that could not leave in time stay.
+/// Connections that could not leave in time stay.
 pub(crate) fn stop_overdue(host: &mut ThreadHost) {
     while let Some(conn) = host.moves.pop_overdue(host.now_ms) {
         host.driver.stop_detaching(conn);
     }
 }
 
-/// A connection has ended: all threads that it was on forget it.
+/// A connection has ended: all threads that it was on forget its names.
 pub(crate) fn forget_names(host: &mut ThreadHost, names: &[Subscriber]) {
     if names.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What follows from a change of settings.
+//! What a change of settings brings about.
 
 use config::Id;
 use process::log;
@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
 
-/// Does what follows from a change; the setting and the reason if that failed.
+/// Applies a change; on failure returns the setting and the reason.
 pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
     let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
     let (mut has_observed, mut secures) = (false, None);
@@ -73,7 +73,7 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
     Ok(())
 }
 
-/// Listens on other addresses or another port; with an error, in Redis' words, where it did before.
+/// Listens on other addresses or another port. On an error, worded as in Redis, it goes on listening where it did.
 fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
     if shared.settings.text(BIND).split_whitespace().count() > clients::ADDRESS_COUNT_MAX {
         return Err("Too many bind addresses specified.");
@@ -92,7 +92,7 @@ fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
     })
 }
 
-/// Tells the operator that the new limit is below what is used.
+/// Warns the operator that the new limit is below the memory in use.
 fn warn_of_memory(shared: &Shared) {
     let (limit, used) = (shared.settings.memory_bytes_max(), heap::allocated_bytes());
     if (1..used).contains(&limit) {

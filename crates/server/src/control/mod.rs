@@ -1,4 +1,4 @@
-//! What the commands of `control` need of the thread that runs them.
+//! What the commands of `control` need from the thread that runs them.
 
 mod consequences;
 mod populate;

@@ -1,6 +1,6 @@
-//! DEBUG POPULATE on all threads: each makes the keys of the shards at home with it, in slices.
+//! DEBUG POPULATE on all threads: each creates the keys of its home shards, in slices.
 //!
-//! Not here: the keys, and which of them are still to be made (`commands/keys/populate.rs`).
+//! Not here: the keys, and which of them are yet to be created (`commands/keys/populate.rs`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use session::Part;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
-/// Lets all threads make keys; the client whose command runs is answered when they have.
+/// Makes all threads create keys; the current client gets its reply when they have.
 pub(super) fn begin(host: &mut ThreadHost, population: Population) {
     let population = Arc::new(population);
     let share = |asker| {
@@ -35,7 +35,7 @@ pub(super) fn begin(host: &mut ThreadHost, population: Population) {
 }
 
 impl Thread {
-    /// Makes some keys of its share, and sends itself the rest of it.
+    /// Creates some keys of its share, and sends itself the rest of it.
     pub(crate) fn populate(&mut self, mut share: Box<Share>) {
         if share.asker.thread == self.host.id {
             let conn = ConnId::from_bits(share.asker.connection);

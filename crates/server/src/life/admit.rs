@@ -1,5 +1,5 @@
-//! Whether a client's command, which it may run, may run now (MULTI, subscriptions, pauses), and what its client is told
-//! if not.
+//! Whether a command that its client may run can run now (MULTI, subscriptions, pauses), and what the client is told if
+//! not.
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
@@ -10,13 +10,13 @@ use session::ReplyMode;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
-/// What becomes of a command before it is run.
+/// What happens to a command before it runs.
 pub(crate) enum Admission {
     /// It runs.
     Run,
     /// It was queued for EXEC.
     Queued,
-    /// It runs later; nothing is answered now.
+    /// It runs later; there is no reply yet.
     Later,
     /// It does not run.
     Refused(CommandError),
@@ -28,7 +28,7 @@ const MULTI_BYTES_MAX: usize = 1 << 30;
 /// What commands that write are answered while snapshots cannot be saved.
 const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
-/// Why commands that write are refused, if they are: what they change could not be kept.
+/// The error for commands that write, if they are refused because their changes could not be kept.
 pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
     if !matches!(shared.journal.progress.refusal(), Refusal::None | Refusal::Stalled) {
         return Some(journal_error(shared));
@@ -113,7 +113,7 @@ impl ThreadHost {
         Admission::Run
     }
 
-    /// Answers an error without running anything.
+    /// Replies with an error without running anything.
     #[cold]
     pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let session = self.session();
@@ -135,7 +135,7 @@ impl ThreadHost {
         self.write_error(id, proto, error.text(), out);
     }
 
-    /// The same for a command that goes no further: if its client wants no reply there is none.
+    /// The same for a command that ends here: if its client wants no reply, there is none.
     #[cold]
     pub(crate) fn turn_away(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let (mode, mark) = (self.session().reply_mode, out.mark());
@@ -143,7 +143,7 @@ impl ThreadHost {
         self.suppress_reply(command, mode, mark, out);
     }
 
-    /// The same for a request that calls no command as it should.
+    /// The same for a request that does not call a command correctly.
     #[cold]
     pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
         if args.first().is_some_and(|name| resp::is_http(name)) {
@@ -153,7 +153,7 @@ impl ThreadHost {
         self.turn_away(command, error, out);
     }
 
-    /// Writes an error as the protocol of its command has it.
+    /// Writes an error in the protocol of its command.
     pub(crate) fn write_error(
         &self,
         command: Option<CommandId>,
@@ -168,8 +168,8 @@ impl ThreadHost {
         }
     }
 
-    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
-    /// What (un)subscribing says is no reply.
+    /// Removes what a command wrote from `mark` on, if its client, in `mode` when the command arrived, wants no reply
+    /// to it. The messages of (un)subscribing are not replies.
     pub(crate) fn suppress_reply(
         &mut self,
         command: Option<&Command>,
@@ -191,7 +191,7 @@ impl ThreadHost {
     }
 }
 
-/// Why the current client may not write now, if its command would.
+/// The error if the command would write and the current client may not write now.
 fn refuses_to_write(host: &mut ThreadHost, command: &Command) -> Option<CommandError> {
     let shared = host.shared;
     let tells = command.entry.is_under(Rule::TellsOfFailedSaves);
@@ -206,7 +206,7 @@ fn refuses_to_write(host: &mut ThreadHost, command: &Command) -> Option<CommandE
     unsaved.filter(|_| writes || tells).or_else(|| unfollowed.filter(|_| writes))
 }
 
-/// Why a replica refuses the command of the current client, if it does.
+/// The error if a replica refuses the command of the current client.
 #[cold]
 pub(crate) fn refusal_of_replica(
     host: &mut ThreadHost,
@@ -233,7 +233,7 @@ pub(crate) fn refusal_of_replica(
     }
 }
 
-/// Whether a command may write, and whether it may run on what is old: by its declaration, or that of its script.
+/// Whether a command may write, and whether it may run on stale data, by its declaration or its script's.
 fn asked_of_replica(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> (bool, bool) {
     if let Route::Script(callee) = command.entry.route
         && let Some(program) = host.lua.called(args, callee)

@@ -1,6 +1,6 @@
-//! What a thread answers when all are asked.
+//! A thread's answers to questions that all threads are asked.
 //!
-//! Not here: the questions (`question.rs`), and what becomes of the answers (`homecoming.rs`).
+//! Not here: the questions (`session`'s `question.rs`), and what happens to the answers (`homecoming.rs`).
 
 use clients::line;
 use command::CommandError;
@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::thread::Thread;
 
 impl Thread {
-    /// Does what it is asked, and answers.
+    /// Does what is asked, and answers.
     pub(crate) fn answer(&mut self, question: Question) {
         let Question { asker, subject, is_again } = question;
         // Whoever went there just now may not have been there when that thread was asked.
@@ -73,7 +73,7 @@ fn list(thread: &mut Thread, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)>
     lines
 }
 
-/// Closes the clients of this thread that `filter` takes; the one that asks gets its answer before.
+/// Closes the clients of this thread that `filter` selects; the client that asks gets its reply first.
 fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
     let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
     let meant: Vec<ConnId> = thread.host.connections.iter_mut().filter_map(is_meant).collect();
@@ -86,18 +86,18 @@ fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
     meant.len() as u64
 }
 
-/// Ends the wait of this client, if it waits here.
+/// Ends the wait of this client, if it is on this thread.
 fn unblock(thread: &mut Thread, id: u64, error: Option<&CommandError>) -> bool {
     find(thread, id).is_some_and(|conn| thread.time_out(conn, error))
 }
 
-/// The connection of this client, if it is here.
+/// The connection of this client, if it is on this thread.
 fn find(thread: &mut Thread, id: u64) -> Option<ConnId> {
     let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
     thread.host.connections.iter_mut().find_map(is_it)
 }
 
-/// Frees what it has yet to free, and gives back what it keeps.
+/// Frees what has yet to be freed, and returns memory that is kept for reuse.
 fn purge(thread: &mut Thread) {
     let host = &mut thread.host;
     while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
@@ -115,7 +115,7 @@ fn is_of(session: &Session, class: Class) -> bool {
     }
 }
 
-/// Whether a client is one of those that `filter` means.
+/// Whether `filter` selects a client.
 fn takes(filter: &Filter, session: &Session) -> bool {
     let is_at = |address: &str, wanted: &Option<String>| match wanted {
         None => true,

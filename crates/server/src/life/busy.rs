@@ -1,7 +1,8 @@
-//! A thread whose script runs for too long: its other clients get `BUSY`, and may order the script's end.
+//! A thread whose script runs for too long: its other clients get `BUSY`, and may end the script.
 //!
-//! What Redis allows meanwhile (`AUTH`, `MULTI`, `SCRIPT KILL`, `SHUTDOWN NOSAVE` …) runs inside the script's transaction:
-//! it needs no shard. Connections are taken and refused as ever; that some are over is seen to after the script.
+//! The commands that Redis allows meanwhile (`AUTH`, `MULTI`, `SCRIPT KILL`, `SHUTDOWN NOSAVE` …) run inside the
+//! script's transaction, because they need no shard. New connections are accepted and refused as usual; ended ones are
+//! cleaned up after the script.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -19,8 +20,7 @@ use crate::message::Message;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
-    /// Looks after the other clients of this thread while its script runs. What cannot be done now is done when the
-    /// script has ended.
+    /// Serves the other clients of this thread while its script runs. What cannot be done now is done after the script.
     pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
         let mut events = Vec::new();
         if self.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
@@ -57,7 +57,7 @@ impl ThreadHost {
         }
     }
 
-    /// Answers a task of a client that came before the script was slow; what is no client's comes back.
+    /// Replies to a client's task that was sent before the script became slow; returns tasks that belong to no client.
     fn refuse_task(&mut self, mut node: Box<Delegated<Task>>) -> Option<Box<Delegated<Task>>> {
         let task = &mut node.task;
         match task.work {
@@ -176,7 +176,7 @@ impl ThreadHost {
         self.suppress_reply(Some(command), mode, mark, out);
     }
 
-    /// Whether a slow script keeps a command that needs these shards waiting.
+    /// Whether a slow script blocks a command that needs these shards.
     pub(crate) fn is_kept_waiting(&self, needs: &Needs) -> bool {
         if !self.shared.scripts.is_busy() {
             return false;

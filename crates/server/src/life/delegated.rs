@@ -1,5 +1,5 @@
-//! What was delegated: tasks of other threads' clients, which run here because this thread holds their shards, or is their
-//! home; and tasks that this thread runs at a shard, or leaves with its holder.
+//! Delegated tasks: those of other threads' clients, which run here because this thread holds the shard or is its home;
+//! and those that this thread runs at a shard, or leaves with its holder.
 
 use command::mutant::{self, Mutant};
 use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
@@ -14,7 +14,7 @@ use crate::thread::Thread;
 const DRAIN_MAX: usize = 16;
 
 impl Thread {
-    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
+    /// Runs a task that hopped here, to its home; if its shard is taken, the holder runs it.
     pub(crate) fn take_hop(&mut self, node: Box<Delegated<Task>>) {
         let id = node.task.shard;
         self.leave_all();
@@ -49,7 +49,7 @@ impl Thread {
         }
     }
 
-    /// Runs a delegated task at `id`, which this thread holds, and sends it home.
+    /// Runs a delegated task at `id`, which this thread holds, and sends it back.
     pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Delegated<Task>>) {
         if matches!(node.task.work, Work::HandOver(_)) {
             let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
@@ -171,7 +171,7 @@ impl Thread {
         }
     }
 
-    /// Lets the shard of `key` forget something.
+    /// Removes something from the shard of `key`.
     pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
         let placement = self.host.shared.shards.placement();
         let id = match what {

@@ -1,4 +1,4 @@
-//! From arguments to a reply: how a command comes to its shards.
+//! From arguments to a reply: how a command gets its shards.
 //!
 //! ```text
 //!   command ── resolve, admit ──▶ needs ──▶ nothing: run
@@ -6,8 +6,8 @@
 //!                                       ──▶ several: enter all in order and run │ queue at the one taken, again
 //! ```
 //!
-//! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
-//! thread meanwhile is run before it lets go (`delegated.rs`).
+//! The thread keeps a baton over a run of commands of one pipeline that need the same shard. Before it leaves the
+//! shard, it runs what was delegated meanwhile (`delegated.rs`).
 
 use std::sync::atomic::Ordering;
 
@@ -30,10 +30,10 @@ use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 use observe::EntryType;
 
-/// Commands of a pipeline that run under one baton before others are let in.
+/// Commands of a pipeline that run under one baton before other threads get it.
 const RUN_MAX: u32 = 32;
 
-/// Where the only key of a call lies, if there is just one.
+/// Where the only key of a call is, if it has just one.
 #[inline]
 fn locate_lone_key(shards: &Shards, command: &Command, args: &[&[u8]]) -> Option<Located> {
     let key = args[command.lone_key(args)?];
@@ -49,7 +49,7 @@ impl ThreadHost {
         }
     }
 
-    /// The same for a call that has not just one key.
+    /// The same for a call that does not have just one key.
     #[inline]
     fn needs_of_no_lone_key(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
         let placement = self.shared.shards.placement();
@@ -68,7 +68,7 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// Runs one command of the current client, or sees to it that it will be run.
+    /// Runs one command of the current client, or arranges that it will run.
     #[inline]
     pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
         match self.host.shared.table.resolve(args) {
@@ -77,7 +77,7 @@ impl Thread {
         }
     }
 
-    /// The same for a command that is known; `located` says where its only key lies, if that was found out before.
+    /// The same for a command that was looked up before; `located` says where its only key is, if that is known.
     #[inline]
     pub(crate) fn call(
         &mut self,
@@ -145,7 +145,7 @@ impl Thread {
         self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
-    /// Runs `command` with its shards, and `more` beside them, entered; or delegates or queues it.
+    /// Runs `command` with its shards and `more` entered, or delegates or queues it.
     pub(crate) fn execute(
         &mut self,
         command: &'static Command,
@@ -160,7 +160,7 @@ impl Thread {
         }
     }
 
-    /// The same for a call that has not just one key, or needs more than that.
+    /// The same for a call that does not have just one key, or needs more shards than that key's.
     fn execute_otherwise(
         &mut self,
         command: &'static Command,
@@ -248,8 +248,8 @@ impl Thread {
         }
     }
 
-    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode, a heavy one
-    /// if it is awake.
+    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode; a
+    /// heavy command if that thread is awake.
     #[inline]
     pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
         let shared = self.host.shared;
@@ -307,8 +307,8 @@ impl Thread {
         self.leave_all();
     }
 
-    /// Enters all of `ids`, which ascend. False: one stayed taken, nothing is held, and a note was left there, so
-    /// that `client` hears when it is worth another try.
+    /// Enters all of `ids`, which ascend. False: one stayed taken and nothing is held. A note was left there, which
+    /// tells `client` when to try again.
     pub(crate) fn enter_all(&mut self, ids: &[ShardId], tries: u32, client: Client) -> bool {
         self.leave_all();
         let patience = self.host.shared.shards.patience();
@@ -359,7 +359,7 @@ impl Thread {
         }
     }
 
-    /// What follows a command that has no reply yet.
+    /// Handles a command that has no reply yet.
     #[cold]
     fn conclude(&mut self, command: &'static Command, args: &[&[u8]], outcome: Outcome, out: &mut Output) {
         match outcome {
@@ -389,7 +389,8 @@ impl Thread {
     }
 }
 
-/// Refuses a command that writes, if this server has become a replica since the command was admitted, while its shards were not held.
+/// Refuses a command that writes if this server has become a replica since the command was admitted, before its shards
+/// were entered.
 #[cold]
 fn refuses_by_now(
     host: &mut ThreadHost,
@@ -404,7 +405,7 @@ fn refuses_by_now(
     true
 }
 
-/// The same where there is something to be told, or to be recorded. A function of its own: most transactions have no news.
+/// The same where messages or records have to be published. Out of line, because most transactions have none.
 #[inline(never)]
 fn leave_with_news(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;

@@ -1,4 +1,4 @@
-//! An EXEC that waits for answers of other threads goes on.
+//! Continues an EXEC that waits for answers of other threads.
 //!
 //! Not here: what runs before it waits, and in which order (`commands/transactions.rs`).
 
@@ -9,7 +9,7 @@ use session::{Executing, Session};
 use crate::commands::transactions::run_rest;
 use crate::thread::Thread;
 
-/// The current client's EXEC, if it waits, replies later, and tells then of what it has seen by now.
+/// If the current client's EXEC waits, its later reply depends on what has been seen so far.
 pub(crate) fn note_seen(thread: &mut Thread) {
     if thread.host.session().state.executing().is_some() {
         thread.leave_all();
@@ -42,7 +42,7 @@ pub(crate) fn go_on_executing(
     thread.post_all();
 }
 
-/// The client is gone whose EXEC waits: the rest of its commands run all the same.
+/// The client whose EXEC waits is gone: the rest of its commands run all the same.
 pub(crate) fn run_unheard(
     thread: &mut Thread,
     session: Box<Session>,

@@ -1,7 +1,7 @@
-//! Asking all threads.
+//! Asks all threads.
 //!
-//! The asking client waits, without holding anything, until every thread has answered; then its reply is made of
-//! the parts.
+//! The client waits, without holding anything, until every thread has answered; then its reply is built from the
+//! answers.
 
 use command::Client;
 use session::{Finish, Question, Subject};
@@ -18,7 +18,7 @@ impl ThreadHost {
         );
     }
 
-    /// Sends all threads a message that they answer with a part.
+    /// Sends all threads a message that each answers with a part.
     pub(crate) fn gather(&mut self, message: impl Fn(Client) -> Message, finish: Finish) {
         let expected = self.shared.threads.len();
         let session = self.session();
@@ -28,7 +28,7 @@ impl ThreadHost {
         self.mailroom.send_all(|| message(asker));
     }
 
-    /// Has the current client wait until somebody sends its answer.
+    /// Makes the current client wait until its answer is sent.
     pub(crate) fn await_answer(&mut self, finish: Finish) -> Client {
         let session = self.session();
         session.state.gather(1, finish);

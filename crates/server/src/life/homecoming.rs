@@ -1,4 +1,4 @@
-//! What comes to a thread from elsewhere: replies of commands that ran on other threads, ended waits, messages.
+//! What arrives at a thread: replies of commands that ran on other threads, ended waits, messages.
 
 use std::io::ErrorKind;
 
@@ -23,7 +23,7 @@ use crate::thread::{Thread, ThreadHost};
 const POSTS_KEPT_MAX: usize = 256;
 
 impl Thread {
-    /// Takes one message.
+    /// Handles one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
             Message::Adopt(socket, entrance) => _ = self.host.adopt(socket, entrance),
@@ -68,7 +68,7 @@ impl Thread {
         }
     }
 
-    /// A task of one of our clients comes home.
+    /// A task of a client of this thread comes back.
     fn come_home(&mut self, node: Delegated<Task>) {
         let mut task = node.task;
         let conn = ConnId::from_bits(task.client.connection);
@@ -96,7 +96,7 @@ impl Thread {
         }
     }
 
-    /// The client of a task hung up meanwhile: what it popped goes back, a wait that it began must end.
+    /// The client of a task has hung up: what the task popped goes back, and a wait that it began ends.
     fn nobody_home(&mut self, task: Task) {
         self.put_back_unclaimed(task.client, task.restore);
         if let Outcome::Blocked(blocked) = task.outcome {
@@ -131,7 +131,7 @@ impl Thread {
         }
     }
 
-    /// What a command waited for to be tried again has come: its shard, or the next slice of a snapshot.
+    /// A command can be tried again: its shard is free, or the next slice of a snapshot is done.
     pub(crate) fn try_again(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         if let Some(retry) = session.state.take_retry() {
@@ -139,7 +139,7 @@ impl Thread {
         }
     }
 
-    /// What a client's `MIGRATE` sent has come through or not: the command goes on.
+    /// What a client's `MIGRATE` sent has arrived or failed: the command continues.
     fn take_returned(&mut self, returned: Returned) {
         let conn = ConnId::from_bits(returned.client.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
@@ -149,7 +149,7 @@ impl Thread {
         self.retry(conn, Retry { command, args, needs: Needs::Nothing, tries: 0 });
     }
 
-    /// Runs a command again that could not have its shards.
+    /// Runs a command again that could not get its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
         // What it waited for is no time that it takes.
         self.host.accounting.begin_lap(self.host.driver.clock());
@@ -178,8 +178,8 @@ impl Thread {
         self.post_all();
     }
 
-    /// Goes on with what a client sent while its command waited. One that also hears of what others do gets that first, as
-    /// far as it is here already: it may have sent the rest because it knows of it.
+    /// Continues with what a client sent while its command waited. Messages of other clients that have arrived for it
+    /// are delivered first: it may have sent the rest because it knows about them.
     pub(crate) fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
         if !self.host.mailroom.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
@@ -189,7 +189,7 @@ impl Thread {
         }
     }
 
-    /// Sends a reply that came from elsewhere and goes on with what the client sent meanwhile.
+    /// Sends a reply from elsewhere and continues with what the client sent meanwhile.
     pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let mode = session.reply_mode;
@@ -210,7 +210,7 @@ impl Thread {
         self.go_on(conn);
     }
 
-    /// Does something for a client as if its command ran: with its session current and its output at hand.
+    /// Does something for a client as if its command ran: its session is the current one, and its output is at hand.
     pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
         let Some((parser, mut session)) = self.host.connections.take(conn) else { return };
         // A command that is not read from the input cannot be put off, to be read again.
@@ -236,7 +236,7 @@ impl Thread {
         self.settle(conn);
     }
 
-    /// Sends the messages of the transactions that are over.
+    /// Sends the messages of completed transactions.
     pub(crate) fn post_all(&mut self) {
         while !self.tx.posts.is_empty() {
             let mut posts = std::mem::take(&mut self.tx.posts);
@@ -295,7 +295,7 @@ impl Thread {
         }
     }
 
-    /// Runs what a pause held up.
+    /// Runs the commands that a pause postponed.
     pub(crate) fn run_all_postponed(&mut self) {
         let postponed = |(conn, session): (ConnId, &mut Session)| {
             session.state.postponed().map(|postponed| (postponed.number, conn))
@@ -333,7 +333,7 @@ impl Thread {
         self.settle(conn);
     }
 
-    /// Closes a connection; what it waited for, watched or was subscribed to ends now.
+    /// Closes a connection, and ends its waits, watches and subscriptions.
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };

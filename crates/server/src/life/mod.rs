@@ -9,9 +9,9 @@
 //!      └─────────┴────── homecoming ◀───┘
 //! ```
 //!
-//! Every state of a command, every way from one to another and who causes it is in `session/state.rs`.
+//! Every state of a command, and every transition with its cause, is in `session/state.rs`.
 //!
-//! Not here: the commands themselves (crate `commands`, `commands/`), the loop that calls all of this (`thread.rs`).
+//! Not here: the commands themselves (crate `commands`, `commands/`), and the loop that calls all this (`thread.rs`).
 
 pub(crate) mod admit;
 mod answers;

@@ -1,10 +1,10 @@
 //! From a connection's input to commands, one after the other.
 //!
-//! Among many keys nearly every look-up waits for memory, several times in a row. So a pipeline is read a *window* ahead: the
-//! shards of some requests are entered together, their records are fetched, for all of which the processor waits at once,
-//! and then they run in their order. In a window are only commands that are quick and have one key, and scripts and functions, of
-//! which the first key is fetched, unless they run on another thread; a shard that is taken ends it. A script may take long: if there
-//! is one, the shards are left before any command runs.
+//! With many keys nearly every look-up waits for memory, several times in a row. So a pipeline is read a *window*
+//! ahead: the shards of some requests are entered together, their records are prefetched, so that the processor waits
+//! for all of them at once, and then the commands run in order. A window contains only quick commands with one key, and
+//! scripts and functions, whose first key is prefetched, unless they run on another thread. A taken shard ends it.
+//! Because a script may take long, a window with a script leaves the shards before any command runs.
 
 use command::{ArgSlices, Command, Located, Mode, Route};
 use proactor::{CloseMode, ConnId};
@@ -21,34 +21,34 @@ use crate::thread::{Thread, ThreadHost};
 
 /// Commands, or windows, of one connection that run before the others get their turn.
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
-/// Requests of a window.
+/// Requests in a window.
 const WINDOW_MAX: usize = 8;
-/// Where scripts and functions have the number of their keys, and the first of them.
+/// The index at which scripts and functions have the number of their keys; the keys follow.
 const KEY_COUNT_INDEX: usize = 2;
 const FIRST_KEY_INDEX: usize = 3;
 
 /// Whether a connection's input is read ahead.
 #[derive(Clone, Copy)]
 enum Ahead {
-    /// It may pay.
+    /// It may be worth it.
     Perhaps,
     Yes,
-    /// There was no window to be had.
+    /// No window could be formed.
     No,
 }
 
 /// A request in a window.
 struct Request<'i> {
     args: SmallVec<[&'i [u8]; 6]>,
-    /// Bytes that it takes in the input.
+    /// Its length in the input, in bytes.
     bytes: usize,
     command: &'static Command,
-    /// Where its key lies, or its first one.
+    /// Where its only or first key is.
     located: Located,
 }
 
 impl<'i> Request<'i> {
-    /// The request at the front of `input`, if it is there and may be in a window.
+    /// The request at the front of `input`, if it is complete and may be in a window.
     #[inline]
     fn read(
         parser: &RequestParser,
@@ -74,7 +74,7 @@ impl<'i> Request<'i> {
     }
 }
 
-/// The first key that the call of a script or function declares.
+/// The first key that a call of a script or function declares.
 fn first_key_of_script<'a, 'i>(command: &Command, args: &'a [&'i [u8]]) -> Option<&'a &'i [u8]> {
     let has_keys = matches!(command.entry.route, Route::Script(_)) && *args.get(KEY_COUNT_INDEX)? != b"0";
     args.get(FIRST_KEY_INDEX).filter(|_| has_keys)
@@ -150,7 +150,7 @@ impl Thread {
         }
     }
 
-    /// Runs the commands at the front of `input`; returns the bytes that they took.
+    /// Runs the commands at the front of `input`; returns their length in bytes.
     pub(crate) fn serve_input(
         &mut self,
         parser: &mut RequestParser,
@@ -195,7 +195,7 @@ impl Thread {
         consumed
     }
 
-    /// Runs the request at the front of `input`; returns the bytes that it took, or `None` if it is not all there.
+    /// Runs the request at the front of `input`; returns its length in bytes, or `None` if it is incomplete.
     #[inline]
     fn serve_request(
         &mut self,
@@ -225,7 +225,7 @@ impl Thread {
         Some(if self.host.session().state.is_put_off() { 0 } else { bytes })
     }
 
-    /// Whether it pays to read ahead, going by the shard of the command that ran last.
+    /// Whether reading ahead is worth it, judged by the shard of the last command.
     #[inline]
     fn has_many_keys(&mut self) -> bool {
         let db = self.host.session().client.db;
@@ -235,8 +235,8 @@ impl Thread {
             && self.runs_plainly()
     }
 
-    /// Runs requests at the front of `input` in a window; returns the bytes that they took. 0: they make none, because there are
-    /// fewer than two, or two for the same key; or the first of them was put off.
+    /// Runs requests at the front of `input` in a window; returns their length in bytes. 0: they form none, because
+    /// there are fewer than two, or two for the same key; or the first of them was put off.
     fn serve_window(
         &mut self,
         parser: &RequestParser,
@@ -304,8 +304,8 @@ impl Thread {
     }
 }
 
-/// Other clients come first: the rest of the current client's input, of which there may be some, is looked at after them,
-/// unless it has to wait for something else.
+/// Leaves the rest of the current client's input, if any, until the other clients were served, unless it has to wait
+/// for something else.
 pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
     let session = host.session();
     if session.state.is_between_commands() && !session.close_after_reply && !session.has_to_wait {

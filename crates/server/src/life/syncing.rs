@@ -1,13 +1,14 @@
-//! Clients that wait until what they wrote is durable, or has come to replicas: `WAITAOF` and `WAIT`.
+//! Clients that wait until what they wrote is durable or has reached replicas: `WAITAOF` and `WAIT`.
 //!
-//! Such a client waits for the last slice with something that it wrote itself, be it by a transaction or a script, or that was popped for it while
-//! it waited. One that wrote nothing does not wait for the disk. The log thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
-//! share one sync.
+//! Such a client waits for the last slice that contains a write of its own, also one of its transactions or scripts, or
+//! a pop that served it. A client that wrote nothing does not wait for the disk. The log thread is asked to write that
+//! slice now, and the disk thread to sync it, whatever `appendfsync` says. Clients that ask at the same time share one
+//! sync.
 //!
-//! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question. So they are where
-//! replies wait for them (`repl-sync-replicas`).
+//! Replicas are asked in the stream, behind that slice, how far they are. All clients that wait at that moment share
+//! the question. Replies that wait for replicas (`repl-sync-replicas`) work in the same way.
 //!
-//! Not here: replies that wait by themselves (`recording`, `turn.rs`), and the commands (`replication`).
+//! Not here: replies that wait by themselves (`recording`'s `turn.rs`), and the commands (`replication`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,21 +28,21 @@ use crate::thread::{Thread, ThreadHost};
 /// The clients of a thread that wait for slices.
 #[derive(Default)]
 pub(crate) struct Syncing {
-    /// Those that wait for the disk; also some whose wait has ended in another way.
+    /// Those that wait for the disk, and some whose wait has already ended.
     of_disk: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Those that wait for replicas; also such.
+    /// Those that wait for replicas, and some whose wait has already ended.
     of_replicas: Vec<OfReplicas>,
-    /// The number of acknowledgements, and where the stream ended, when they were looked at.
+    /// The number of acknowledgements and the end of the stream at the last check.
     looked_at: (u64, u64),
-    /// Replicas are to be asked.
+    /// Replicas have to be asked.
     asks: bool,
 }
 
-/// One that waits for replicas.
+/// A client that waits for replicas.
 #[derive(Clone, Copy)]
 struct OfReplicas {
     conn: ConnId,
-    /// They were asked since its slice was closed, or are about to be.
+    /// Replicas were asked since its slice was closed, or are about to be.
     has_asked: bool,
 }
 
@@ -52,18 +53,18 @@ impl Syncing {
         self.of_disk.is_empty() && self.of_replicas.is_empty()
     }
 
-    /// A client's wait has ended, and is counted no more in `stats`.
+    /// A client's wait has ended, and no longer counts in `stats`.
     pub(crate) fn note_end(wait: SyncWait, stats: &ThreadStats) {
         stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
         stats.blocked_clients.sub(1);
     }
 
-    /// The first slice of the journal that one of them waits for.
+    /// The first slice of the journal that a client waits for.
     pub(crate) fn first(&self) -> Option<u64> {
         self.of_disk.peek().map(|Reverse((slice, _))| *slice)
     }
 
-    /// One that waits for nothing of the journal behind slice `durable`.
+    /// A client that waits for no slice beyond `durable`.
     fn pop(&mut self, durable: u64) -> Option<ConnId> {
         if self.first()? > durable {
             return None;
@@ -71,8 +72,8 @@ impl Syncing {
         self.of_disk.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
     }
 
-    /// How long thread number `thread` may sleep until it is woken because of replicas, for which its output waits from slice `held` on; `None`:
-    /// as long as it likes.
+    /// How long thread number `thread` may sleep before it has to look after replicas, for which its output waits from
+    /// slice `held` on; `None`: as long as it likes.
     pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<u64>) -> Option<Duration> {
         if self.of_replicas.is_empty() && held.is_none() {
             return None;
@@ -101,7 +102,7 @@ pub(crate) fn held_for_replicas(host: &mut ThreadHost) -> Option<u64> {
     host.driver.held_for().filter(|held| *held > synced.slice())
 }
 
-/// Where what is awaited is by now.
+/// How far the disk, or the replicas, are.
 pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
     let journal = &shared.journal;
     let end = if awaited.written == 0 { Some(0) } else { journal.backlog.end_of(awaited.written) };
@@ -110,7 +111,7 @@ pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
     Reached { is_local: has_journal && journal.kept() >= awaited.kept, replicas: end.map_or(0, count) }
 }
 
-/// What `tx` has committed was done for the client of this session.
+/// What `tx` has committed belongs to the client of this session.
 pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     let written = std::mem::take(&mut tx.written);
     if written > 0
@@ -120,7 +121,7 @@ pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     }
 }
 
-/// The current client waits for that, or so many milliseconds; 0: for ever.
+/// The current client waits for this, for at most so many milliseconds; 0: forever.
 pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u64) {
     // This millisecond has begun already.
     let deadline_ms = (timeout_ms > 0).then(|| host.now_ms.saturating_add(timeout_ms).saturating_add(1));
@@ -145,7 +146,8 @@ pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u6
     }
 }
 
-/// Answers those who waited for what is durable by now, or has come to replicas; if there is no journal any more, all who waited for it.
+/// Replies to clients whose writes are durable now, or have reached replicas. If the journal has been closed, replies
+/// to all that waited for it.
 pub(crate) fn end_syncs(thread: &mut Thread) {
     let shared = thread.host.shared;
     if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
@@ -174,7 +176,7 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     }
 }
 
-/// Looks at all who wait for replicas.
+/// Checks all clients that wait for replicas.
 fn look_at_replicas(thread: &mut Thread) {
     for one in std::mem::take(&mut thread.host.syncing.of_replicas) {
         if end_if_met(thread, one.conn) {
@@ -195,7 +197,7 @@ fn awaited_by(thread: &mut Thread, conn: ConnId) -> Option<Awaited> {
     Some(thread.host.connections.session(conn)?.state.sync_wait()?.awaited)
 }
 
-/// Ends a client's wait if what it waits for is so.
+/// Ends a client's wait if its condition holds.
 fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
     // It may wait again, for more.
     let awaited = awaited_by(thread, conn);
@@ -203,7 +205,7 @@ fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
     is_met && end_sync(thread, conn, None)
 }
 
-/// Ends a client's wait: the reply says where what it wrote is, or is this error. False: it does not wait.
+/// Ends a client's wait: the reply says how many have what it wrote, or is this error. False: it does not wait.
 pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&CommandError>) -> bool {
     let Some(session) = thread.host.connections.session(conn) else { return false };
     let Some(wait) = session.state.take_sync_wait() else { return false };

@@ -6,8 +6,8 @@
 //!                                            ──▶ the client is gone: close (homecoming.rs)
 //! ```
 //!
-//! One claim word decides between serving and the rest. Its tickets, one in the shard of each key, are taken out when the
-//! wait is over; whoever served has taken out the one that it served.
+//! One claim word decides between serving and the other two. The wait has a ticket in the shard of each key. The
+//! tickets are removed when the wait is over; the one that was served has been removed by the server of the wait.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Thread {
         }
     }
 
-    /// A client that waits was served on another thread.
+    /// A waiting client was served by another thread.
     pub(crate) fn take_served(
         &mut self,
         waiter: Arc<Waiter<command::Wait>>,
@@ -81,7 +81,7 @@ impl Thread {
         self.tx.parcels.put_back(parcel);
     }
 
-    /// The client is gone that was to get a popped value: the value goes back where it was.
+    /// The client that was to get a popped value is gone: the value goes back where it was.
     pub(crate) fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
         let Some(Restore { db, args }) = restore else { return };
         let slices = args.slices();
@@ -92,7 +92,7 @@ impl Thread {
         self.send_task(id, Task::new(Work::Restore(command.id), id, client, args));
     }
 
-    /// Ends the waits whose time has come.
+    /// Ends the waits that are due.
     pub(crate) fn run_timers(&mut self) {
         if self.host.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.now_ms) {
             self.host.pausing.end();
@@ -145,8 +145,8 @@ impl Thread {
         self.host.accounting.count_failed_wait(command, error);
     }
 
-    /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
-    /// such a wait again.
+    /// Cleans up after a wait, before its client, if it is still there, gets its reply: its next command may wait in
+    /// the same way.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
         let stats = self.host.accounting.stats();
         stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
@@ -156,7 +156,7 @@ impl Thread {
         self.tx.idle_waits.put_back(wait.blocked);
     }
 
-    /// Takes the records of an ended wait out of the shards, in one visit of each.
+    /// Removes the records of an ended wait from the shards, in one visit to each.
     pub(crate) fn forget_tickets(&mut self, Blocked { waiter, tickets, .. }: &Blocked) {
         for tickets in tickets.chunk_by(|a, b| a.shard == b.shard) {
             let id = tickets[0].shard;

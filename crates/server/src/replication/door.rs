@@ -1,4 +1,4 @@
-//! What replication's commands need of the thread that runs them.
+//! What replication's commands need from the thread that runs them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The link to the own primary: what `replication`'s `Follower` needs of the first thread, which has it.
+//! The link to this server's primary: what `replication`'s `Follower` needs from the first thread, which owns it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -22,26 +22,26 @@ use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
 use crate::thread::{Thread, ThreadHost};
 
-/// What those who wait for others are told when nobody will come.
+/// The error for waiting clients when the role changes.
 const UNBLOCKED: CommandError = CommandError::fixed(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
 
-/// The commands that may stand in a stream.
+/// The commands that a stream may contain.
 static WORDS: LazyLock<(Table, Vec<Role>)> = LazyLock::new(|| {
     let table = crate::commands::table();
     let roles = crate::commands::roles(&table);
     (table, roles)
 });
 
-/// The thread, as following needs it.
+/// The thread, as the follower needs it.
 struct Host<'a> {
     thread: &'a mut Thread,
-    /// While the link is served: what is sent to the primary.
+    /// The output to the primary, while the link is served.
     out: Option<&'a mut Output>,
     /// Replies, which nobody reads.
     replies: Output,
-    /// For whom commands run, if this is not the thread of the link.
+    /// The client for whom commands run, if this is not the thread of the link.
     client: Option<Client>,
 }
 
@@ -56,7 +56,8 @@ fn with(
     thread.host.follower = follower;
 }
 
-/// Looks after the link: in each turn of the first thread whether the role has changed, and in each round (`is_round`) what is due.
+/// Looks after the link: in each turn of the first thread, whether the role has changed; in each round (`is_round`),
+/// what is due.
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let durable = shared.journal.progress.durable();
@@ -69,18 +70,18 @@ pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     }
 }
 
-/// Deals with what the primary has sent; all of it is taken.
+/// Handles what the primary has sent, all of which is consumed.
 pub(crate) fn serve_link(thread: &mut Thread, input: &[u8], out: &mut Output) -> usize {
     with(thread, Some(out), |follower, host| follower.received(input, host));
     input.len()
 }
 
-/// The connection of the primary, if it is this one, was closed.
+/// The connection was closed; it may be the primary's.
 pub(crate) fn note_closed(thread: &mut Thread, conn: ConnId) {
     with(thread, None, |follower, host| follower.closed(conn, host));
 }
 
-/// Takes news.
+/// Handles news.
 pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     match news {
         LinkNews::Dialed(attempt, _) if !thread.host.follower.awaits(attempt) => {}
@@ -113,7 +114,8 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Closes the connections of replicas that have come before the role had this version. What is held waits for those that come.
+/// Closes the connections of replicas that connected before this version of the role. Held output waits for those that
+/// connect now.
 fn drop_replicas(thread: &mut Thread, role: u64) {
     thread.host.driver.lose_nothing();
     for conn in thread.host.replicas.conns() {
@@ -124,7 +126,8 @@ fn drop_replicas(thread: &mut Thread, role: u64) {
     }
 }
 
-/// All threads hear that the role has changed, while all shards are held, and what is replied waits, or no longer waits, as that role has it.
+/// Tells all threads, while all shards are held, that the role has changed, and makes replies wait or not wait, as that
+/// role requires.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
     let former_end = (change == RoleChange::Demoted).then(|| shared.journal.log.slice().saturating_sub(1));
     shared.journal.synced.set_role(shared.following.role(), former_end);
@@ -340,7 +343,7 @@ impl FollowerAround<Loaded> for Host<'_> {
     }
 }
 
-/// The connection to the own primary, which it has made, is one of its connections.
+/// The connection that this server has made to its primary becomes one of its connections.
 fn adopt(host: &mut ThreadHost, socket: Socket) -> ConnId {
     host.shared.registry.knock();
     let codec = host.shared.tls.dialed(&host.shared.settings);

@@ -1,6 +1,7 @@
-//! Replicas of this server: their connections, and when a snapshot begins for them. What they are sent is `replication`'s.
+//! Replicas of this server: their connections, and when a snapshot begins for them. `replication` decides what they are
+//! sent.
 //!
-//! Not here: the stream (`journal/`), and the snapshot itself (`snapshot/spool.rs`).
+//! Not here: the stream (`recording`), and the snapshot itself (`snapshot/spool.rs`).
 
 mod door;
 mod follow;
@@ -18,7 +19,7 @@ use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
-/// Sends replicas what they can take.
+/// Sends replicas as much as they can take.
 #[cold]
 pub(crate) fn feed_replicas(thread: &mut Thread) {
     let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
@@ -55,7 +56,8 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
     }
 }
 
-/// Begins the snapshot that replicas wait for, if it is time to and nothing else is being saved; the first thread looks ten times a second.
+/// Begins the snapshot that replicas wait for, if it is due and nothing else is being saved. The first thread checks
+/// ten times a second.
 pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let shared = thread.host.shared;
     if shared.following.is_replica() && !shared.following.is_synced() {
@@ -81,18 +83,18 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
-    /// Whether this is a replica, which has what its primary has, however much it is.
+    /// Whether this is a replica, which keeps whatever its primary has, however much that is.
     pub(crate) fn leaves_room_to_primary(&self) -> bool {
         self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
     }
 
-    /// From now on commands that write wait on all threads, and nothing expires; or no longer. All shards are held.
+    /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
     pub(crate) fn hold_writes(&self, holds: bool) {
         self.shards.set_hides_due(holds || self.following.is_replica());
         self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
     }
 
-    /// Finds out whether enough replicas follow for commands that write, and for how many replies wait.
+    /// Determines whether enough replicas follow for commands that write, and how many of them replies wait for.
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
@@ -100,7 +102,7 @@ impl Shared {
         self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
     }
 
-    /// To be called with all shards entered, before something is recorded again: what was changed meanwhile is in no stream.
+    /// To be called with all shards entered, before recording begins again: changes since it ended are in no stream.
     pub(crate) fn break_history_if_unrecorded(&self, driver: &mut Driver) {
         if !self.journal.is_recording() {
             let mut entropy = driver.entropy().expect("the system has randomness");
@@ -109,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Begins it; all shards are entered.
+/// Begins the snapshot; all shards are entered.
 fn begin_sync(thread: &mut Thread, content: Content) {
     let shared = thread.host.shared;
     shared.break_history_if_unrecorded(&mut thread.host.driver);
@@ -124,7 +126,7 @@ fn begin_sync(thread: &mut Thread, content: Content) {
     }
 }
 
-/// What the first thread does each second for replicas.
+/// What the first thread does for replicas every second.
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;

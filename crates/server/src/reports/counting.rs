@@ -1,4 +1,4 @@
-//! Commands that ran, with the clients whose they were.
+//! Counts commands, with their clients.
 
 use command::{Blocked, Client, Command, Outcome};
 use observe::{Call, Caller};
@@ -9,7 +9,7 @@ use session::Session;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
-    /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on; not one that will run
+    /// Counts a command of `client` that began `started` ticks ago, with its reply from `mark` on, unless it will run
     /// again.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "all of it is at hand where a command ran")]
@@ -30,7 +30,7 @@ impl ThreadHost {
             .count(&call, outcome, self.driver.clock(), || session.map(caller).unwrap_or_default());
     }
 
-    /// Counts a command of the client at `conn` that waited and is over now.
+    /// Counts a command of the client at `conn` whose wait is over.
     pub(crate) fn note_unblocked(&mut self, conn: ConnId, blocked: &Blocked) {
         let ThreadHost { accounting, connections, driver, shared, .. } = self;
         let caller = || connections.session(conn).map(|session| caller(session));

@@ -1,4 +1,4 @@
-//! What the commands of `observe` get of the thread that runs them.
+//! What the commands of `observe` get from the thread that runs them.
 
 use observe::{Door, Facts, Observed};
 use proactor::ConnId;

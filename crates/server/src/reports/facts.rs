@@ -1,4 +1,4 @@
-//! The server's figures, as `INFO` and whatever else shows them want them: taken when somebody asks, without entering a shard.
+//! The server's figures for `INFO`, `/metrics` and others: collected when somebody asks, without entering a shard.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use upkeep::eviction::Exceeded;
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
-/// A server, and when it is asked.
+/// A server, and the time of the request.
 pub(super) struct Asked {
     pub(super) shared: &'static Shared,
     /// Since 1970.

@@ -1,4 +1,4 @@
-//! What the thread of HTTP gets of the server.
+//! What the HTTP thread gets from the server.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// A server as HTTP sees it.
 pub(crate) struct Served {
     shared: &'static Shared,
-    /// Counts the connections, so that each thread gets its turn.
+    /// Counts the connections, to deal them out to the threads in turn.
     turn: AtomicUsize,
 }
 

@@ -1,8 +1,8 @@
-//! What the server tells `observe`, and what it delivers for it.
+//! What the server reports to `observe`, and what it delivers for it.
 //!
-//! `counting.rs` tells whose commands ran; `monitors.rs` carries the lines of MONITOR; `facts.rs` takes the figures that
-//! INFO shows; `door.rs` is what the commands of
-//! `observe` get of their thread, `http.rs` what HTTP gets of the server.
+//! `counting.rs` reports which client's commands ran; `monitors.rs` sends the lines of MONITOR; `facts.rs` collects the
+//! figures that INFO shows; `door.rs` is what the commands of `observe` get from their thread, and `http.rs` what HTTP
+//! gets from the server.
 
 mod counting;
 mod door;

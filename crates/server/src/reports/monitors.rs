@@ -1,4 +1,4 @@
-//! Lines of MONITOR on their way: made for a command of the current client, sent to threads.
+//! Lines of MONITOR: built for a command of the current client, and sent to threads.
 
 use command::Command;
 use observe::Source;
@@ -8,8 +8,8 @@ use crate::message::Message;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
-    /// Shows a command of the current client to all monitors, if there are any and it is for their eyes. `now` is false
-    /// when its moment has gone, or has not come.
+    /// Shows a command of the current client to all monitors, if there are any and they may see it. `now` is false
+    /// before or after the moment at which it should be shown.
     #[inline]
     pub(crate) fn monitor(&mut self, command: &Command, args: &[&[u8]], now: bool) {
         if now && self.monitors.see(command) {

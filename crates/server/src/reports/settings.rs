@@ -1,9 +1,9 @@
-//! What the settings say of what is noted, taken from their table.
+//! The settings that say what is logged and counted.
 
 use ::settings::{LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
 use observe::Settings;
 
-/// What the settings say of what is noted.
+/// The settings that say what is logged and counted.
 pub(crate) fn observe_settings(settings: &::settings::Settings) -> Settings {
     Settings {
         slow_us: u64::try_from(settings.number(SLOWLOG_LOG_SLOWER_THAN)).ok(),

@@ -1,12 +1,14 @@
-//! Saving in the background: the cut, slices of work between the turns of clients, and clients that have to wait.
+//! Saves in the background: the cut, slices of work between the turns of clients, and clients that have to wait.
 //!
-//! The cut is taken while all shards are entered, so it comes between two transactions everywhere. From then on each
-//! thread goes over the shards at home there, in slices of [`SLICE_NS`], and records that change before their turn are taken by
-//! whoever changes them (see `keyspace`'s `cut.rs`). What was taken waits for the writer; when too much does, nobody takes more.
+//! The cut is made while all shards are entered, so that it falls between two transactions everywhere. From then on
+//! each thread visits its home shards in slices of [`SLICE_NS`]. A record that changes before its turn is captured by
+//! whoever changes it (see `keyspace`'s `cut.rs`). Captured records wait for the writer; when too many wait, nothing
+//! more is captured.
 //!
-//! A command that would change a large value, or anything while too much waits, is *held back*: it is kept as arguments, holds
-//! nothing, and is tried again in the order in which such commands came to their thread. Meanwhile that thread helps with the
-//! large value. Only what comes upon a key unannounced (a script with undeclared keys, say) takes all of it at once.
+//! A command that would change a large value, or anything while too much waits, is *held back*: it is kept as
+//! arguments, holds nothing, and is tried again in the order in which such commands came to their thread. Meanwhile
+//! that thread helps with the large value. Only a change of a key that was not declared (by a script, say) captures all
+//! of it at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,27 +29,27 @@ use super::Loaded;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
-/// A slice of work, during which a shard is held.
+/// The time for which a slice of work holds a shard.
 const SLICE_NS: u64 = 50_000;
-/// In a simulation threads come to the snapshot only in one of so many turns.
+/// In a simulation, threads work on the snapshot in one turn of this many.
 const SIMULATED_TURNS: u64 = 8;
 
-/// What a thread has to do with the snapshot that is being saved.
+/// A thread's share of the snapshot that is being saved.
 pub(crate) struct Share {
     clock: Clock,
-    /// Records of a slice of work.
+    /// Records in a slice of work.
     records_max: usize,
     saving: Option<Arc<Saving>>,
-    /// Shards at home here that may have records to be taken.
+    /// Home shards that may have records to be captured.
     shards: VecDeque<ShardId>,
     /// Clients whose commands are held back.
     held_back: VecDeque<ConnId>,
-    /// How far the journal is, which holds commands back, too.
+    /// How far the journal is, which also holds commands back.
     journal: Arc<Progress>,
 }
 
 impl Share {
-    /// None so far; slices go by this clock, and have so many records at most.
+    /// An empty share; slices are timed by this clock, and contain at most this many records.
     pub(crate) fn new(clock: Clock, records_max: usize, journal: Arc<Progress>) -> Share {
         let (shards, held_back) = (VecDeque::new(), VecDeque::new());
         Share { clock, records_max, saving: None, shards, held_back, journal }
@@ -57,24 +59,24 @@ impl Share {
         self.journal.is_full() || self.saving.as_ref().is_some_and(|saving| saving.is_full())
     }
 
-    /// Whether there is something that can be done now.
+    /// Whether something can be done now.
     pub(crate) fn is_busy(&self) -> bool {
         let waits = !self.shards.is_empty() || !self.held_back.is_empty();
         waits && !self.is_full()
     }
 
-    /// Whether there is nothing to be done, now or when there is room.
+    /// Whether nothing is left to be done, now or later.
     #[inline]
     fn is_idle(&self) -> bool {
         self.saving.is_none() && self.held_back.is_empty()
     }
 
-    /// Whether flushed databases can be looked at now.
+    /// Whether flushed databases can be captured now.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_full()
     }
 
-    /// Takes note of a snapshot that begins, with shards that are at home here, or is over.
+    /// Notes that a snapshot has begun, with the home shards of this thread, or has ended.
     pub(crate) fn look(&mut self, current: Option<Arc<Saving>>, at_home: impl Iterator<Item = ShardId>) {
         let is_known = match (&self.saving, &current) {
             (Some(known), Some(current)) => Arc::ptr_eq(known, current),
@@ -86,7 +88,7 @@ impl Share {
         }
     }
 
-    /// What says whether a slice that begins now may go on.
+    /// The function that says whether a slice that begins now may continue.
     pub(crate) fn slice(&self) -> impl FnMut() -> bool + use<> {
         let (clock, saving) = (self.clock.clone(), self.saving.clone());
         let end_ns = clock.monotonic_ns() + SLICE_NS;
@@ -98,15 +100,15 @@ impl Share {
         }
     }
 
-    /// A command of this client, which is ready, waits for the snapshot to come further.
+    /// A command of this client, which is ready, waits until the snapshot has come further.
     pub(crate) fn hold_back(&mut self, session: &mut Session, retry: Retry, stats: &ThreadStats) {
         session.state.hold_back(retry);
         stats.held_back.add(1);
         self.held_back.push_back(ConnId::from_bits(session.client.connection));
     }
 
-    /// Whether a command must not run yet because it would change a key that the snapshot cannot take at once, or
-    /// because too much waits for the journal. Helps with the snapshot.
+    /// Whether a command must not run yet, because it would change a key that the snapshot cannot capture at once, or
+    /// because too much waits for the journal. If so, this helps with the snapshot.
     pub(crate) fn stops(&self, tx: &mut Tx<'_>, command: &Command, args: &[&[u8]], db: u32) -> bool {
         let writes = command.is_write()
             || command.has(Flag::MayReplicate)
@@ -157,7 +159,7 @@ impl Share {
     }
 }
 
-/// Goes on with the cuts of a shard's databases; true if all of them are done.
+/// Continues the cuts of a shard's databases; true if all of them are done.
 fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
     dbs.iter_mut().all(|db| {
         while !db.continue_cut(has_time) {
@@ -170,14 +172,14 @@ fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
 }
 
 impl Thread {
-    /// Takes note of a snapshot that begins or is over.
+    /// Notes that a snapshot has begun or ended.
     pub(crate) fn look_at_snapshot(&mut self) {
         let (shared, own) = (self.host.shared, self.host.id);
         let at_home = shared.shards.ids().filter(|id| shared.shards.home(*id) == own);
         self.host.snapshot.look(shared.snapshots.current(), at_home);
     }
 
-    /// A slice of the snapshot, if one is being saved, and what waits for it.
+    /// A slice of work for the snapshot, if one is being saved, and for the commands that wait for it.
     pub(crate) fn save_slice(&mut self) {
         if self.host.snapshot.is_idle() {
             return;
@@ -211,7 +213,7 @@ impl Thread {
         }
     }
 
-    /// Whether a command whose shards are entered must wait for the snapshot; then that is seen to.
+    /// Whether a command whose shards are entered must wait for the snapshot; if so, it is held back.
     #[cold]
     pub(crate) fn hold_back(&mut self, command: &'static Command, args: &[&[u8]]) -> bool {
         let ThreadHost { snapshot, current, accounting, .. } = &mut self.host;
@@ -231,7 +233,7 @@ impl Thread {
         must_wait
     }
 
-    /// Enters all shards, unless some are taken for long.
+    /// Enters all shards, unless some stay taken.
     pub(crate) fn enters_all(&mut self) -> bool {
         self.leave_all();
         let shared = self.host.shared;
@@ -245,8 +247,8 @@ impl Thread {
         has_all
     }
 
-    /// Begins to save in the background if it is time to, unless shards are taken for long; the first thread looks ten
-    /// times a second.
+    /// Begins to save in the background if that is due, unless shards stay taken. The first thread checks ten times a
+    /// second.
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
@@ -284,7 +286,7 @@ impl Thread {
         self.leave_all();
     }
 
-    /// Puts what was read at the start in its place, and serves all commands from now on.
+    /// Puts the data loaded at the start in place, and serves all commands from now on.
     pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
         let shared = self.host.shared;
         if !self.enters_all() {

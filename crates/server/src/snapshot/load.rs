@@ -1,7 +1,7 @@
-//! Loading what is on the disk, at the start or for `DEBUG RELOAD`, and putting it in its place.
+//! Loads the files on the disk, at the start or for `DEBUG RELOAD`, and puts the data in place.
 //!
-//! `persistence` reads all of it into databases of their own, which take their place in the shards when the end was reached: nothing is
-//! ever half loaded. While a server that starts reads, its threads serve already, but only commands that need no data.
+//! `persistence` reads everything into separate databases, which replace those in the shards at the end: nothing is
+//! ever half loaded. While a starting server reads, its threads already serve commands that need no data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ use crate::message::Message;
 use crate::shared::Shared;
 use crate::tuning::Tuning;
 
-/// No argument that Redis takes by default is longer: files may have such, whatever is configured here.
+/// The longest argument that Redis accepts by default: files may contain such arguments, whatever is configured here.
 const ARGUMENT_BYTES_MAX: i64 = 512 << 20;
-/// How long it waits for the thread that puts data in their place before it looks whether the server was stopped.
+/// How long it waits for the thread that puts data in place before it checks whether the server was stopped.
 const STOP_LOOK_MS: u64 = 1000;
 
-/// How far the loading at the start is, in words.
+/// The progress of loading at the start, in words.
 pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
     let figures = snapshots.progress.figures(clock.now_ms());
     figures.map_or_else(String::new, |figures| {
@@ -42,7 +42,7 @@ pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
     })
 }
 
-/// What loading needs of a server.
+/// What loading needs from a server.
 pub(crate) struct Loader<'s> {
     names: Names,
     settings: &'s Settings,
@@ -53,16 +53,16 @@ pub(crate) struct Loader<'s> {
     clock: &'s Clock,
     scripts: &'s Scripts,
     snapshots: &'s Snapshots,
-    /// Whether the server was stopped meanwhile.
+    /// Whether the server was stopped.
     is_stopped: &'s AtomicBool,
-    /// Whether steps of a simulation do what threads do.
+    /// Whether the threads are steps of a simulation.
     is_simulated: bool,
     tuning: Tuning,
-    /// The journal that is wanted.
+    /// The journal that the settings ask for.
     opening: Option<Opening>,
-    /// The id of a new one.
+    /// The id of a new journal.
     journal_id: u64,
-    /// By which id the stream is known, and whether it is another server's.
+    /// The id of the stream, and whether it is another server's.
     primary: &'s Primary,
     following: &'s Following,
 }
@@ -90,7 +90,8 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on. A journal of an empty server is on.
+    /// Prepares for loading the choice: if there is anything to load, the server is loading from now on. The journal of
+    /// an empty server is opened at once.
     pub(crate) fn begin(&mut self, choice: &Choice, journal: &Journal) -> Result<(), Error> {
         if self.settings.is_on(APPENDONLY) {
             self.opening = Some(Opening::new(self.settings, self.names.disk(), self.tuning.journal)?);
@@ -114,8 +115,8 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
-    /// Loads what was chosen while `threads` serve; the first of them puts it in its place. False: the server was stopped
-    /// meanwhile, and holds nothing.
+    /// Loads the choice while `threads` serve; the first of them puts it in place. False: the server was stopped, and
+    /// holds nothing.
     pub(crate) fn load_for(&self, threads: &[Remote], choice: &Choice) -> Result<bool, Error> {
         if !choice.has_data() {
             return Ok(true);
@@ -140,7 +141,7 @@ impl<'s> Loader<'s> {
         Ok(true)
     }
 
-    /// The same in a simulation: it is read at once, and `first` puts it in its place when it comes to it.
+    /// The same in a simulation: it is read at once, and `first` puts it in place in one of its turns.
     pub(crate) fn load_simulated(&self, first: &Remote, choice: &Choice) -> Result<(), Error> {
         if let Some((_, loaded)) = self.read(choice, 0)? {
             first.send(Message::Loaded(Box::new(loaded)));
@@ -148,7 +149,7 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
-    /// The snapshot, to take the place of what a server that serves has; `None` if there is none.
+    /// The snapshot, to replace the data of a running server; `None` if there is none.
     pub(crate) fn read_snapshot(&self, now: UnixMs) -> Result<Option<Loaded>, Error> {
         let mut found = self.found();
         let data = self.load(0).snapshot(&self.names.name_to_load(), now, &mut found)?;
@@ -156,7 +157,7 @@ impl<'s> Loader<'s> {
         Ok(data.map(|data| Loaded { data, libraries, is_imported: false, journal: None, installed: None }))
     }
 
-    /// What stands in the file `name`, with which a stream begins.
+    /// The content of the file `name`, with which a primary's stream begins.
     pub(crate) fn read_beginning(&self, name: &str) -> Result<Loaded, Error> {
         let (mut found, progress) = (self.found(), Progress::default());
         // What is there stays until it is read, and longer if it does not fit.
@@ -172,7 +173,7 @@ impl<'s> Loader<'s> {
         Ok(Loaded { data, libraries, is_imported: false, journal: None, installed: None })
     }
 
-    /// What was chosen, and its name; `None` if there is nothing, or if the server was stopped meanwhile.
+    /// The choice and its name; `None` if there is nothing, or if the server was stopped.
     fn read(&self, choice: &Choice, loader_count: usize) -> Result<Option<(String, Loaded)>, Error> {
         let (load, mut found) = (self.load(loader_count), self.found());
         let mut journal = None;
@@ -230,7 +231,7 @@ impl<'s> Loader<'s> {
         Ok(Some((name, Loaded { data, libraries: found.libraries, is_imported, journal, installed: None })))
     }
 
-    /// What the journal holds that is on, to take the place of what a server that serves has. All of it is durable.
+    /// The content of the open journal, to replace the data of a running server. All of it is durable.
     pub(crate) fn read_journal(&self, opening: &Opening) -> Result<Option<Loaded>, Error> {
         let mut found = self.found();
         let (data, slices) = self.recover(opening, self.load(0), &mut found)?;
@@ -243,7 +244,7 @@ impl<'s> Loader<'s> {
         Names::new(opening.folder.disk(), &opening.folder.path().display().to_string(), "base")
     }
 
-    /// What the journal holds, and what has read it to its end; no data if the server was stopped meanwhile.
+    /// The content of the journal, and the reader at its end; no data if the server was stopped.
     fn recover(
         &self,
         opening: &Opening,
@@ -269,7 +270,7 @@ impl<'s> Loader<'s> {
         Ok((data, slices))
     }
 
-    /// What a load is told that begins now.
+    /// The parameters of a load that begins now.
     fn load(&self, thread_count: usize) -> Load<'_> {
         Load {
             names: &self.names,
@@ -287,7 +288,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Where libraries go that are found.
+    /// Where loaded libraries are put.
     fn found(&self) -> Found<'_> {
         Found::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
     }

@@ -1,4 +1,4 @@
-//! What was loaded, on its way to the thread that puts it in its place.
+//! Loaded data on their way to the thread that puts them in place.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,30 +13,30 @@ use script::LibrarySet;
 use scripting::Scripts;
 use shard::{Ready, ShardId};
 
-/// What was loaded.
+/// Loaded data.
 pub(crate) struct Loaded {
     pub(super) data: persistence::Loaded,
     pub(super) libraries: LibrarySet,
-    /// No snapshot has it yet.
+    /// They came from elsewhere, and are not in a snapshot of this server yet.
     pub(super) is_imported: bool,
-    /// The journal that goes on from it.
+    /// The journal that continues from them.
     pub(super) journal: Option<(Arc<LockedFolder>, Opened)>,
-    /// Told when it is in its place.
+    /// Is sent a message when they are in place.
     pub(super) installed: Option<Sender<()>>,
 }
 
 impl Loaded {
-    /// The database that is selected in the stream that goes on from it, if it says so.
+    /// The database that is selected in the stream that continues from them, if known.
     pub(crate) fn stream_db(&self) -> Option<u32> {
         self.data.stream_db
     }
 
-    /// Which stream goes on from it, at which offset, and which of so many databases is selected in it, if it says so.
+    /// The stream that continues from them, its offset, and the database selected in it, if known and one of so many.
     pub(super) fn stream(&self, databases: u32) -> Option<((StreamId, u64), u32)> {
         self.data.stream.zip(self.data.stream_db.filter(|db| *db < databases))
     }
 
-    /// Puts it in the place of everything on the shards, all of which are entered. What is there then is as on the disk.
+    /// Replaces everything on the shards, all of which are entered. The data are then the same as on the disk.
     pub(crate) fn put_in_place(self, tx: &mut Tx, scripts: &Scripts, snapshots: &Snapshots) {
         let (data, shards) = (self.data, tx.hold.shards());
         assert_eq!(data.dbs.len(), shards.len(), "it was read for these shards");
@@ -52,8 +52,8 @@ impl Loaded {
     }
 }
 
-/// Puts `new` in the place of database `db` on shard `id`. Whoever watches a key of either is told, and whoever waits for a
-/// key that is there now is to be served.
+/// Replaces database `db` on shard `id` by `new`. Tells clients that watch a key of either, and serves those that wait
+/// for a key that exists now.
 fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);

@@ -1,4 +1,5 @@
-//! Saving the snapshot of a server, all at once, and what every snapshot says of it. (How: `persistence`.)
+//! Saves a snapshot at once, while all shards are held; also what every snapshot contains beside the data. (How:
+//! `persistence`.)
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
 
 impl Shared {
-    /// Saves a snapshot; all shards are entered. One that is being saved in the background is given up: it is older.
+    /// Saves a snapshot; all shards are entered. A background save that is running is cancelled, because it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         let saved = self.content(hold, Purpose::Snapshot).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();
@@ -43,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
+    /// Begins to save the current data; all shards are entered, and no other save is running. The error is for the log.
     pub(crate) fn save_in_background(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,
@@ -59,7 +60,7 @@ impl Shared {
         Ok(())
     }
 
-    /// From now on what is there is saved before it changes; all shards are entered.
+    /// Makes the cut: from now on data are captured before they change; all shards are entered.
     pub(super) fn cut(&'static self, hold: &mut Hold<'_, Task, Wait>, saving: &Arc<Saving>) {
         for id in self.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
@@ -70,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// All that is to be saved is known: the threads begin with it.
+    /// The snapshot's content is fixed: the threads begin to capture it.
     pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
         self.snapshots.began(saving);
         self.broadcast(|| Message::Snapshot);
@@ -78,7 +79,8 @@ impl Shared {
         tracing::info!("Background {} started", saving.purpose.activity());
     }
 
-    /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.
+    /// All keys are gone from the shards, all of which are entered: if save points are set, saves that to the disk,
+    /// too.
     pub(crate) fn save_nothing(&'static self, hold: &Hold<'_, Task, Wait>) {
         if self.settings.has_save_points() {
             // If it fails, it has said so.
@@ -86,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// What a snapshot holds that is saved now; all shards are entered.
+    /// The content of a snapshot that is saved now; all shards are entered.
     pub(super) fn content<'a>(
         &self,
         hold: &'a Hold<'_, Task, Wait>,
@@ -111,7 +113,7 @@ impl Shared {
         })
     }
 
-    /// What comes before the databases.
+    /// Writes what comes before the databases.
     fn write_about<W: io::Write>(
         &self,
         encoder: &mut Encoder<W>,
@@ -143,7 +145,7 @@ impl Shared {
     }
 }
 
-/// What is to be saved of how much keys are used.
+/// What the snapshot records about the use of keys.
 fn usage(settings: &Settings, now: UnixMs) -> Usage {
     let rank = settings.policy().map(|policy| policy.rank);
     Usage { is_idle_wanted: rank == Some(Rank::Idle), lfu: settings.data_config().lfu, now }

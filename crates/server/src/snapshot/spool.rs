@@ -1,10 +1,12 @@
-//! The snapshot that replicas begin with: what they read while it is written (`persistence`'s `spool.rs`), and when it may begin.
+//! The snapshot that replicas begin with, which they read while it is written (`persistence`'s `spool.rs`), and when it
+//! may begin.
 //!
-//! It is saved like any other, so there is one of them all at a time. Who wants one asks whether it [may begin](Shared::may_begin_spool); if not, the
-//! message `Snapshot`, which all threads get when a save ends, is a good time to ask again. As in Redis, `SAVE` and `BGSAVE` are refused
-//! meanwhile, also with `SCHEDULE`; save points, checkpoints and what was scheduled before wait for its end.
+//! It is saved like any other snapshot, so only one snapshot of any kind runs at a time. Before one begins, the caller
+//! asks whether it [may begin](Shared::may_begin_spool). If not, the message `Snapshot`, which all threads get when a
+//! save ends, is a good time to ask again. As in Redis, `SAVE` and `BGSAVE` (also with `SCHEDULE`) are refused
+//! meanwhile; save points, checkpoints and saves that were scheduled before wait for its end.
 //!
-//! Whatever becomes of it, no command is refused because of it.
+//! No command is ever refused because it fails.
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +20,14 @@ use crate::shared::Shared;
 use process::processors;
 
 impl Shared {
-    /// Whether nothing is being saved or loaded. Who holds all shards knows that it stays so.
+    /// Whether nothing is being saved or loaded. While the caller holds all shards, this cannot change.
     pub(crate) fn may_begin_spool(&self) -> bool {
         !self.snapshots.progress.is_loading() && self.snapshots.current().is_none()
     }
 
-    /// Begins what replicas read, from what is there now; all shards are entered, and it [may begin](Self::may_begin_spool). It is written as long as somebody
-    /// has it. What goes wrong with its file comes later, as the state of the spool, and is in the log.
+    /// Begins a snapshot of the current data for replicas; all shards are entered, and it [may
+    /// begin](Self::may_begin_spool). It is written as long as somebody holds it. Later errors of its file are in the
+    /// spool's state and in the log.
     pub(crate) fn begin_spool(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,

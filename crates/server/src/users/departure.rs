@@ -1,8 +1,8 @@
-//! What a change of users means for clients that do nothing just now.
+//! What a change of users means for clients that are idle or waiting.
 //!
-//! A client is disconnected if its user is gone, or if it is subscribed to what its user may not be subscribed to any
-//! more. One that waits with a command that its user may not run any more gets the error at once, and what it was served
-//! with meanwhile goes back.
+//! A client is disconnected if its user is gone, or if it has a subscription that its user may no longer have. A client
+//! that waits with a command that its user may no longer run gets the error at once; if it was just served, what it was
+//! served with goes back.
 
 use acl::{Context, Lack, Latest};
 use command::CommandError;
@@ -12,12 +12,12 @@ use crate::connections::Connections;
 use crate::thread::Thread;
 use crate::users::permission::follow;
 
-/// The clients of a thread to whom a change of users means something at once.
+/// The clients of a thread that a change of users affects at once.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Concerned {
-    /// They are to be disconnected.
+    /// Clients to be disconnected.
     gone: Vec<ConnId>,
-    /// They wait with a command, of which it is still to be asked whether they may run it.
+    /// Clients that wait, for which it has yet to be checked whether they may run their commands.
     waiting: Vec<ConnId>,
 }
 
@@ -37,7 +37,7 @@ impl Concerned {
 }
 
 impl Thread {
-    /// Looks after the clients of this thread.
+    /// Checks the clients of this thread.
     pub(crate) fn follow_users(&mut self) {
         let latest = self.host.shared.users.latest();
         let Concerned { gone, waiting } = Concerned::of(&mut self.host.connections, &latest);
@@ -52,7 +52,7 @@ impl Thread {
         }
     }
 
-    /// The error of a waiting client whose user may not run its command any more.
+    /// The error of a waiting client whose user may no longer run its command.
     pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
         let session = self.host.connections.session(conn)?;
         let wait = session.state.wait()?;

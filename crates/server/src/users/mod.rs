@@ -1,4 +1,4 @@
-//! The users of the server: what `acl` needs of settings, disk and threads, and what it means for clients.
+//! The users of the server: what `acl` needs from settings, disk and threads, and what users mean for clients.
 //!
 //! ```text
 //!   ACL SETUSER ─▶ acl::Users has changed ─┬─▶ next command of a client: it has missed a change, looks its account
@@ -7,7 +7,7 @@
 //!                                              not have (`departure.rs`)
 //! ```
 //!
-//! Not here: rules, users, what they allow, their file, the log of what was denied, and the commands on them (crate
+//! Not here: rules, users, their permissions, their file, the log of denied commands, and the commands on them (crate
 //! `acl`).
 
 mod departure;
@@ -57,17 +57,17 @@ impl Door for ThreadHost {
     }
 }
 
-/// What rules are understood by.
+/// What is needed to parse rules.
 fn grammar<'t>(settings: &Settings, table: &'t Table) -> Grammar<'t> {
     Grammar { table, all_channels: settings.is_on(ACL_PUBSUB_DEFAULT) }
 }
 
-/// The default user alone, that nobody has changed.
+/// The default user alone, unchanged.
 pub(crate) fn default_users(settings: &Settings, table: &Table) -> Users {
     Users::new(grammar(settings, table), settings.password().as_deref().map(str::as_bytes))
 }
 
-/// The users that the configuration declares, or those of the file that it names.
+/// The users that the configuration declares, or those of the ACL file that it names.
 pub(crate) fn users_at_start(
     table: &Table,
     settings: &Settings,
@@ -93,8 +93,8 @@ pub(crate) fn users_at_start(
     Ok(users)
 }
 
-/// The users as the configuration file declares them; none if they have a file of their own, or if there is only the one
-/// that is made of the other settings.
+/// The users as lines of the configuration file; none if they have a file of their own, or if there is only the default
+/// user, which follows from other settings.
 pub(crate) fn user_lines(shared: &Shared) -> Vec<Vec<u8>> {
     let settings = &shared.settings;
     if !settings.text(ACLFILE).is_empty() {

@@ -1,4 +1,4 @@
-//! Whether commands of the current client may run, and what it is told if not.
+//! Whether the current client may run a command, and what it is told if not.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl ThreadHost {
         }
     }
 
-    /// Whether the current client may run a command that it sent. A client that may do everything is not asked
+    /// Whether the current client may run a command that it sent. Not called for a client that may do everything
     /// ([`Access::needs_check`](acl::Access::needs_check)).
     #[inline(never)]
     pub(crate) fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
@@ -63,7 +63,7 @@ impl ThreadHost {
         permitted
     }
 
-    /// Turns a command away for what the current client lacks; whose user is gone gets no answer.
+    /// Refuses a command because of what the current client lacks; a client whose user is gone gets no answer.
     #[cold]
     pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
         let error = match lack {
@@ -74,7 +74,7 @@ impl ThreadHost {
         self.turn_away(Some(command), &error, out);
     }
 
-    /// Whether the current client may run a command that it sent, or that comes from elsewhere. What it lacks is logged.
+    /// Whether the current client may run a command that it sent, or that comes from elsewhere. A denial is logged.
     pub(crate) fn permit_in(
         &mut self,
         context: Context,
@@ -104,7 +104,7 @@ impl ThreadHost {
         Ok(())
     }
 
-    /// Counts and logs something that the current client, whose command is `args`, was not allowed to do.
+    /// Counts and logs that the current client, whose command is `args`, was denied something.
     fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
         let what = match denial.reason {
             Reason::Auth => observe::Denial::Auth,
@@ -120,13 +120,13 @@ impl ThreadHost {
     }
 }
 
-/// Where its command that runs now comes from.
+/// Where the running command of a session comes from.
 fn context(session: &Session) -> Context {
     if session.multi.is_some() { Context::Multi } else { Context::TopLevel }
 }
 
-/// Acts as what its user is now; false if it is to be disconnected: its user is gone, or may not be subscribed any
-/// more to what it is.
+/// Acts as its user is defined now; false if it has to be disconnected: its user is gone, or may no longer have its
+/// subscriptions.
 pub(super) fn follow(session: &mut Session, latest: &Latest) -> bool {
     let Some(before) = session.access.follow(latest) else { return false };
     // Of a client without limits nobody looks at it again.

@@ -208,15 +208,15 @@ settings! {
     };
 }
 
-/// `appendfsync`: nobody asks the disk.
+/// `appendfsync`: never waits for the disk.
 pub const SYNC_NEVER: i64 = 0;
-/// `appendfsync`: once a second.
+/// `appendfsync`: waits for the disk once a second.
 pub const SYNC_EACH_SECOND: i64 = 1;
-/// `appendfsync`: before anybody sees a reply.
+/// `appendfsync`: waits for the disk before each reply.
 pub const SYNC_ALWAYS: i64 = 2;
-/// `import-aof`: refuse to start with an append-only file that nobody has said anything about.
+/// `import-aof`: refuse to start if there is an append-only file.
 pub const IMPORT_ASK: i64 = 0;
-/// `import-aof`: load it.
+/// `import-aof`: load the append-only file.
 pub const IMPORT_YES: i64 = 1;
-/// `import-aof`: leave it aside.
+/// `import-aof`: ignore the append-only file.
 pub const IMPORT_NO: i64 = 2;

@@ -177,5 +177,5 @@ settings! {
     };
 }
 
-/// `repl-sync-ack`: what counts is what is on the disks of replicas.
+/// `repl-sync-ack`: a replica counts when the write is on its disk.
 pub const SYNC_ACK_DURABLE: i64 = 1;

@@ -1,4 +1,4 @@
-//! Settings about who may do what, and how often somebody may try.
+//! Settings about permissions, and about limits for single users and addresses.
 
 use config::{Change, Id, SettingKind};
 

@@ -63,7 +63,7 @@ pub(super) const CLIENT_KILL: Entry = Entry {
     ..SUBCOMMAND
 };
 
-/// The clients that the arguments mean.
+/// The clients that the arguments select.
 fn filter(ctx: &mut Ctx) -> Result<Filter, CommandError> {
     let asker = ctx.store.client.id;
     let users = ctx.host.server().users;

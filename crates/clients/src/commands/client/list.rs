@@ -96,10 +96,10 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The bytes that Redis' fixed reply buffer takes: what exceeds it is counted as a list of blocks.
+/// The size of Redis' fixed reply buffer. Output beyond it is counted as a list of blocks.
 const REPLY_BUFFER_BYTES: usize = 16 * 1024;
 
-/// What `CLIENT LIST` says of a client.
+/// The line of `CLIENT LIST` about a client.
 pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, table: &Table) -> String {
     let age_seconds = now_ms.saturating_sub(session.created_ms) / 1000;
     let idle_seconds = now_ms.saturating_sub(session.active_ms) / 1000;

@@ -1,5 +1,5 @@
-//! CLIENT: what a connection says of itself. The subcommands that concern other connections, which live on all
-//! threads, have files of their own beside this one.
+//! CLIENT: what a connection says about itself. The subcommands about other connections, which live on all threads,
+//! have files of their own beside this one.
 
 mod kill;
 mod list;
@@ -45,7 +45,7 @@ pub(super) const CLIENT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     complexity: "O(1)",
     group: Group::Connection,
@@ -108,7 +108,7 @@ fn client_setname(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A name without spaces and control characters.
+/// Checks that a name has no spaces and control characters.
 pub(super) fn valid_name(name: &[u8]) -> Result<&[u8], CommandError> {
     if !name.iter().all(u8::is_ascii_graphic) {
         return Err(CommandError::new(

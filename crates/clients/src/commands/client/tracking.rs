@@ -1,7 +1,7 @@
-//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO: what a client that caches keys is told of their changes.
+//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO: invalidation of keys that a client caches.
 //!
-//! Here are the entries, and what ties the client's session to its shards. What may be asked for, and what follows from it, is
-//! in `pubsub::ClientTracking`.
+//! Here are the entries, and what connects the client's session with its shards. `pubsub::ClientTracking` has the
+//! options and what they mean.
 
 use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};

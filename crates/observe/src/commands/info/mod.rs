@@ -1,7 +1,7 @@
 //! INFO: what the server knows about itself, with the field names of Redis 7.2 that clients and exporters read.
 //!
-//! No shard is entered: what shards and threads count is read while they go on. Fields about things that are not here (replicas, cluster,
-//! append-only file, modules) are answered as Redis answers them when they are off; exporters expect them.
+//! No shard is entered: the figures of shards and threads are read while they change. Fields about features that do not
+//! exist here (cluster, modules) have the values that Redis reports when these are off, because exporters expect them.
 
 mod queues;
 mod sections;
@@ -17,7 +17,7 @@ use crate::door::{Ctx, Entry, Run};
 use crate::facts::{Facts, Server};
 use crate::stats::{Counter, ThreadStats};
 
-/// The family of INFO.
+/// INFO.
 pub(super) const INFO: Entry = Entry {
     name: "info",
     summary: "Returns information and statistics about the server.",
@@ -34,16 +34,16 @@ pub(super) const INFO: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// When a section is shown without being named.
+/// When a section is shown if it is not named.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// By INFO without arguments.
+    /// With `INFO` without arguments.
     ByDefault,
-    /// By `all` and `everything`.
+    /// With `all` and `everything`.
     InAll,
 }
 
-/// A section: its title, when it is shown, and what writes it.
+/// A section: its title, when it is shown, and the function that writes it.
 type Section = (&'static str, Shown, fn(&mut Report));
 
 const SECTIONS: &[Section] = &[
@@ -76,7 +76,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The sections that are wanted.
+/// The text of the wanted sections.
 fn text(facts: &dyn Facts, wanted: impl Fn(&str, Shown) -> bool) -> String {
     let mut text = String::new();
     let server = facts.server();
@@ -90,7 +90,7 @@ fn text(facts: &dyn Facts, wanted: impl Fn(&str, Shown) -> bool) -> String {
     text
 }
 
-/// Tells `to` the fields of the sections with these titles, for those who show a server's figures otherwise than INFO.
+/// Passes the fields of these sections to `to`, for other views of the figures than INFO.
 pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, Value<'_>)) {
     let server = facts.server();
     for (_, _, tell) in SECTIONS.iter().filter(|(title, ..)| titles.contains(title)) {
@@ -103,15 +103,15 @@ pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, Valu
 pub enum Value<'a> {
     /// A whole number.
     Number(i128),
-    /// A number of bytes, which is shown again as people like to read it.
+    /// A number of bytes. INFO shows it a second time with a unit.
     Bytes(u64),
-    /// With two digits.
+    /// A number with two decimals.
     Ratio(f64),
-    /// The same, and a sign.
+    /// A percentage with two decimals.
     Percent(f64),
-    /// With six digits.
+    /// Seconds with six decimals.
     Seconds(f64),
-    /// A word, or several figures in one.
+    /// A word, or several figures in one text.
     Text(&'a str),
 }
 
@@ -129,7 +129,7 @@ impl Value<'_> {
     }
 }
 
-/// Figures of a server on their way to whom they are told, field by field.
+/// Passes figures field by field to whoever shows them.
 struct Report<'a> {
     facts: &'a dyn Facts,
     server: &'a Server,
@@ -157,7 +157,7 @@ impl Report<'_> {
         self.field(name, Value::Bytes(bytes));
     }
 
-    /// Fields about things that are not here.
+    /// Fields about things that Darter does not have.
     fn zeros(&mut self, names: &[&str]) {
         names.iter().for_each(|name| self.number(name, 0));
     }
@@ -173,7 +173,7 @@ impl Report<'_> {
     }
 }
 
-/// Bytes with a unit, as Redis writes them.
+/// Bytes with a unit, as Redis formats them.
 struct Human(u64);
 
 impl std::fmt::Display for Human {

@@ -1,16 +1,16 @@
-//! INFO queues: the queues that the server understands, as QUEUE LIST has them of one database.
+//! INFO queues: the queues of all databases, as QUEUE LIST shows those of one.
 //!
-//! It is shown only to those who ask for it, and by `all`: what reads the default sections sees nothing new. Names are
-//! percent-encoded, so that none of them ends its field or its line.
+//! Only `INFO queues` and `INFO all` show it, so programs that read the default sections see nothing new. Names are
+//! percent-encoded, so that they cannot end a field or a line.
 
 use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::Report;
 
-/// Queues that are shown.
+/// The most queues that are shown.
 pub(super) const QUEUES_SHOWN_MAX: usize = 200;
-/// What is encoded in names besides bytes that are not ASCII.
+/// The ASCII characters that are encoded in names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
 
 pub(super) fn queues(report: &mut Report) {

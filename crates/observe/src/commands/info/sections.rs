@@ -143,7 +143,7 @@ pub(super) fn persistence(report: &mut Report) {
     }
 }
 
-/// What Redis says of its append-only file is said of the journal.
+/// Fields that describe the append-only file in Redis describe the journal here.
 fn journal(report: &mut Report, known: &Persistence) {
     let (journal, checkpoints) = (known.journal, known.checkpoints);
     report.number("aof_enabled", u8::from(known.has_journal));
@@ -228,7 +228,7 @@ pub(super) fn stats(report: &mut Report) {
     denials(report);
 }
 
-/// How many of the keys with an expiry that were looked at lately had expired already.
+/// How many of the keys that background expiry looked at lately had expired, in percent.
 fn stale_percent(observed: &Observed) -> f64 {
     let sum = |figure: fn(&ThreadStats) -> &Counter| -> f64 {
         observed.threads().iter().map(|stats| figure(stats).get_f64()).sum()
@@ -247,7 +247,7 @@ fn defragmentation(report: &mut Report) {
     report.number("current_active_defrag_time", current_ms);
 }
 
-/// What users were not allowed to do.
+/// Commands and accesses that were denied.
 fn denials(report: &mut Report) {
     for (name, denial) in [
         ("acl_access_denied_auth", Denial::Auth),
@@ -267,7 +267,7 @@ fn evictions(report: &mut Report) {
     report.number("current_eviction_exceeded_time", current_ms);
 }
 
-/// What a replica says of its primary.
+/// The fields of a replica about its primary.
 fn followed(report: &mut Report, followed: &Followed) {
     let (is_up, silent_seconds) = (followed.is_up, followed.silent_seconds as i64);
     report.text("role", "slave");
@@ -391,7 +391,7 @@ pub(super) fn keyspace(report: &mut Report) {
     }
 }
 
-/// How commands came to their shards; not in Redis.
+/// How commands entered their shards. Redis does not have this section.
 pub(super) fn transaction(report: &mut Report) {
     for (name, entry_type) in EntryType::NAMED {
         let count = report.sum(|stats| &stats.entries[entry_type as usize]);

@@ -213,6 +213,15 @@ fn write_table(
     reply: &mut Reply<'_>,
     errors: &mut Errors,
 ) -> Result<Option<Level>, Failure> {
+    let array = |stack: &Stack<'_>, reply: &mut Reply<'_>| Level {
+        table: stack.top(),
+        mark: reply.deferred(),
+        count: 0,
+        shape: Shape::Array,
+    };
+    if !stack.has_fields(-1) {
+        return Ok(Some(array(stack, reply)));
+    }
     type Scalar = fn(&Stack<'_>, &mut Reply<'_>);
     const SCALARS: [(&str, LuaKind, Scalar); 4] = [
         ("err", LuaKind::String, |stack, reply| write_line(reply, b'-', stack.bytes(-1).unwrap_or_default())),
@@ -254,7 +263,7 @@ fn write_table(
         }
         stack.pop(1);
     }
-    Ok(Some(Level { table: stack.top(), mark: reply.deferred(), count: 0, shape: Shape::Array }))
+    Ok(Some(array(stack, reply)))
 }
 
 /// Writes the verbatim string described by the table on top, if it is one.

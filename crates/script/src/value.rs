@@ -21,11 +21,16 @@ use crate::raw::{Failure, LuaKind, Stack};
 /// Commands nest their replies a few levels deep.
 const NESTING_MAX: usize = 64;
 
-/// Pushes the reply in `bytes`, in a function with the words for a status ([`Stack::push_status`]); true when it is an error.
-pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<bool, Failure> {
+/// Whether the reply in `bytes` is an error.
+#[inline]
+pub(crate) fn is_error(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'-')
+}
+
+/// Pushes the reply in `bytes`, in a function with the words for a status ([`Stack::push_status`]).
+pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<(), Failure> {
     let mut reader = Reader { rest: bytes };
-    push_value(stack, &mut reader, 0)?;
-    Ok(bytes.first() == Some(&b'-'))
+    push_value(stack, &mut reader, 0)
 }
 
 struct Reader<'a> {

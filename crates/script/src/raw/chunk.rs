@@ -11,20 +11,57 @@
 const HEADER_BYTES: usize = 12;
 /// Two line numbers, and four bytes of numbers.
 const FUNCTION_HEAD_BYTES: usize = 12;
-const OPCODE_MASK: u8 = 0x3F;
-const OP_SETGLOBAL: u8 = 7;
+const OPCODE_MASK: u32 = 0x3F;
+const OP_GETGLOBAL: u32 = 5;
+const OP_GETTABLE: u32 = 6;
+const OP_SETGLOBAL: u32 = 7;
 /// Functions within functions, more deeply than Lua's parser nests them.
 const DEPTH_MAX: usize = 250;
 
-/// Whether a dumped function, or one within it, may assign a global; also true of what is not understood.
-pub(super) fn may_set_globals(dump: &[u8]) -> bool {
-    let mut reader = Reader { rest: dump };
-    reader.take(HEADER_BYTES).and_then(|_| reader.function(0)).unwrap_or(true)
+/// What the functions of a script do with globals.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Uses {
+    /// They only read them, and of the libraries only fields, as in `redis.call`: no library as such is ever in a variable, passed on or
+    /// written to.
+    Fields,
+    /// They only read them.
+    Values,
+    /// They may assign them.
+    Assigned,
+}
+
+/// What a dumped function and those within it do with globals, of which these are libraries; the most of what is possible where the dump
+/// is not understood.
+pub(super) fn uses(dump: &[u8], libraries: &[&str]) -> Uses {
+    let mut reader = Reader { rest: dump, libraries };
+    reader.take(HEADER_BYTES).and_then(|_| reader.function(0)).unwrap_or(Uses::Assigned)
+}
+
+/// Where an instruction's first register is, its second, and the number of its constant: bits 6 to 13, 23 to 31, and 14 to 31.
+fn first(instruction: u32) -> u32 {
+    instruction >> 6 & 0xFF
+}
+
+fn second(instruction: u32) -> u32 {
+    instruction >> 23
+}
+
+fn constant(instruction: u32) -> usize {
+    (instruction >> 14) as usize
+}
+
+/// Whether the value that an instruction puts into a register is replaced by a field of it at once, so that nothing else sees it.
+fn is_replaced_by_field(instruction: u32, next: Option<u32>) -> bool {
+    next.is_some_and(|next| {
+        let register = first(instruction);
+        next & OPCODE_MASK == OP_GETTABLE && first(next) == register && second(next) == register
+    })
 }
 
 /// What is left of a dump. A method answers `None` where it ends too early.
 struct Reader<'a> {
     rest: &'a [u8],
+    libraries: &'a [&'a str],
 }
 
 impl<'a> Reader<'a> {
@@ -39,42 +76,58 @@ impl<'a> Reader<'a> {
         usize::try_from(i32::from_le_bytes(*bytes)).ok()
     }
 
-    fn skip_string(&mut self) -> Option<()> {
+    /// A string with its final zero, or nothing.
+    fn string(&mut self) -> Option<&'a [u8]> {
         let length = u64::from_le_bytes(*self.take(8)?.first_chunk()?);
-        self.take(usize::try_from(length).ok()?).map(drop)
+        self.take(usize::try_from(length).ok()?)
     }
 
-    /// Skips a function; whether it may assign a global.
-    fn function(&mut self, depth: usize) -> Option<bool> {
+    /// Skips a function, and says what it does.
+    fn function(&mut self, depth: usize) -> Option<Uses> {
         if depth > DEPTH_MAX {
             return None;
         }
-        self.skip_string()?;
+        self.string()?;
         self.take(FUNCTION_HEAD_BYTES)?;
         let count = self.count()?;
-        let mut instructions = self.take(count.checked_mul(4)?)?.chunks_exact(4);
-        let mut found = instructions.any(|instruction| instruction[0] & OPCODE_MASK == OP_SETGLOBAL);
+        let (code, _) = self.take(count.checked_mul(4)?)?.as_chunks::<4>();
+        let mut is_library = Vec::new();
         for _ in 0..self.count()? {
-            match self.take(1)?[0] {
+            let text = match self.take(1)?[0] {
                 // nil, a truth value, a number, a string
-                0 => {}
-                1 => drop(self.take(1)?),
-                3 => drop(self.take(8)?),
-                4 => self.skip_string()?,
+                0 => None,
+                1 => self.take(1).map(|_| None)?,
+                3 => self.take(8).map(|_| None)?,
+                4 => self.string()?.split_last().map(|(_, text)| text),
                 _ => return None,
-            }
+            };
+            let is_name = |text: &[u8]| self.libraries.iter().any(|name| name.as_bytes() == text);
+            is_library.push(text.is_some_and(is_name));
+        }
+        let mut found = Uses::Fields;
+        for (index, instruction) in code.iter().enumerate() {
+            let instruction = u32::from_le_bytes(*instruction);
+            let next = code.get(index + 1).map(|next| u32::from_le_bytes(*next));
+            let here = match instruction & OPCODE_MASK {
+                OP_SETGLOBAL => Uses::Assigned,
+                OP_GETGLOBAL if !*is_library.get(constant(instruction))? => Uses::Fields,
+                OP_GETGLOBAL if is_replaced_by_field(instruction, next) => Uses::Fields,
+                OP_GETGLOBAL => Uses::Values,
+                _ => Uses::Fields,
+            };
+            found = found.max(here);
         }
         for _ in 0..self.count()? {
-            found |= self.function(depth + 1)?;
+            found = found.max(self.function(depth + 1)?);
         }
         let lines = self.count()?;
         self.take(lines.checked_mul(4)?)?;
         for _ in 0..self.count()? {
-            self.skip_string()?;
+            self.string()?;
             self.take(8)?;
         }
         for _ in 0..self.count()? {
-            self.skip_string()?;
+            self.string()?;
         }
         Some(found)
     }
@@ -95,6 +148,34 @@ mod tests {
         dump
     }
 
+    const LIBRARIES: &[&str] = &["redis", "cjson"];
+
+    #[test]
+    fn fields_of_libraries_are_told_from_libraries() {
+        for source in [
+            "return redis.call('get', KEYS[1])",
+            "local call = redis.call local f = function() return cjson.decode(call('get', _G)) end return f()",
+            "return redis.sha1hex(redis['sha1hex']('x')), tostring(cjson.null), other, other.x",
+            "local x = redis x = x.call",
+            "for i = 1, 2 do if cjson.encode then redis.log(redis.LOG_DEBUG, 'redis') end end return 'cjson'",
+        ] {
+            assert_eq!(uses(&dump(source), LIBRARIES), Uses::Fields, "{source}");
+        }
+        for source in [
+            "return redis",
+            "local r = redis return r.call('get', KEYS[1])",
+            "redis.x = 1",
+            "return redis == nil",
+            "return #cjson",
+            "return cjson:encode()",
+            "for k in pairs(redis) do end",
+            "local a a = redis.call return function() return {cjson} end",
+            "return 1, cjson",
+        ] {
+            assert_eq!(uses(&dump(source), LIBRARIES), Uses::Values, "{source}");
+        }
+    }
+
     #[test]
     fn assignments_are_found_at_any_depth() {
         for source in [
@@ -104,7 +185,7 @@ mod tests {
             "function f() end",
             "for i = 1, 2 do local s = 'a\\0b' if s then y = nil end end",
         ] {
-            assert!(may_set_globals(&dump(source)), "{source}");
+            assert_eq!(uses(&dump(source), LIBRARIES), Uses::Assigned, "{source}");
         }
     }
 
@@ -116,7 +197,7 @@ mod tests {
             "local x = 1 x = 2 return function() x = y return {x, nil, true, 1.5, 'text'} end",
             "local t = {} t.x = 1 _G.x = 2",
         ] {
-            assert!(!may_set_globals(&dump(source)), "{source}");
+            assert_ne!(uses(&dump(source), LIBRARIES), Uses::Assigned, "{source}");
         }
     }
 
@@ -124,8 +205,8 @@ mod tests {
     fn what_is_cut_short_may_do_anything() {
         let whole = dump("local x = 'text' return function() return x, 1.5, y end");
         for length in 0..whole.len() {
-            assert!(may_set_globals(&whole[..length]), "{length}");
+            assert_eq!(uses(&whole[..length], LIBRARIES), Uses::Assigned, "{length}");
         }
-        assert!(may_set_globals(&[0xFF; 200]));
+        assert_eq!(uses(&[0xFF; 200], LIBRARIES), Uses::Assigned);
     }
 }

@@ -8,17 +8,17 @@ use std::ffi::c_int;
 
 use mlua::ffi;
 use resp::Output;
-use smallvec::SmallVec;
 
 use super::context::{Context, Exchange, Running};
+use super::layout::{self, Value};
 use super::lua::{self, Lua, lua_State};
 use super::stack::{self, Failure, Stack};
 use crate::host::Interrupt;
 use crate::steps::{STEP_COUNT, Steps};
 use crate::{TICK_INSTRUCTION_COUNT, error, value};
 
-/// Arguments up to here need no allocation.
-const ARGS_INLINE: usize = 24;
+/// So many arguments need no allocation.
+const FEW_ARGS_MAX: usize = 16;
 /// So many instructions run between two calls of the hook, and where values are large. The host is asked at every fourth of the former, and
 /// at each of the latter: a single instruction that reads a number from a hundred megabytes of digits takes a tenth of a second.
 pub(super) const HOOK_INSTRUCTION_COUNT: i32 = TICK_INSTRUCTION_COUNT / 4;
@@ -34,8 +34,6 @@ const SMALL_VALUES_BYTES: usize = 1024 * 1024;
 /// Behind the text of each number.
 const NUMBER_END: u8 = b' ';
 
-type Args<'a> = SmallVec<[&'a [u8]; ARGS_INLINE]>;
-
 pub(super) unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     run(Lua(state), true)
 }
@@ -50,11 +48,10 @@ pub(super) unsafe extern "C-unwind" fn check_permission(state: *mut lua_State) -
     let exit = stack::enter(lua, |stack| {
         let context = Context::of(lua);
         let mut exchange = context.exchange.borrow_mut();
-        let mut args = Args::new();
-        if !gather(lua, stack, &mut exchange.numbers, &mut args)? {
-            return Err(Failure::Raise);
-        }
-        match context.ask_host(|host| host.is_allowed(&args)).flatten() {
+        let answer = with_args(lua, stack, &mut exchange.numbers, |args| {
+            context.ask_host(|host| host.is_allowed(args)).flatten()
+        })?;
+        match answer.ok_or(Failure::Raise)? {
             Some(is_allowed) => stack.push_boolean(is_allowed)?,
             None => {
                 error::push(stack, b"ERR Invalid command passed to redis.acl_check_cmd()")?;
@@ -78,15 +75,17 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
     }
     let mut exchange = context.exchange.borrow_mut();
     let Exchange { output, joined, numbers } = &mut *exchange;
-    let mut args = Args::new();
-    if !gather(lua, stack, numbers, &mut args)? {
-        return if raises { Err(Failure::Raise) } else { Ok(1) };
-    }
     let is_resp3 = context.is_resp3.get();
     if !output.is_empty() {
         output.clear();
     }
-    match context.ask_host(|host| host.call(&args, is_resp3, output)) {
+    let answer = with_args(lua, stack, numbers, |args| {
+        context.ask_host(|host| host.call(args, is_resp3, &mut *output))
+    })?;
+    let Some(answer) = answer else {
+        return if raises { Err(Failure::Raise) } else { Ok(1) };
+    };
+    match answer {
         Some(Ok(())) => {}
         Some(Err(interrupt)) => {
             context.interrupt.set(Some(interrupt));
@@ -94,14 +93,22 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
         }
         None => return Err(Failure::message("no command can run here")),
     }
-    drop(args);
     let bytes = in_one_piece(output, joined);
-    let is_error = value::push(stack, bytes)?;
+    let is_error = value::is_error(bytes);
+    // Scripts drop most replies, and a table would be made for each status. An error is raised all the same.
+    let is_dropped = layout::drops_results(lua.0) && !(is_error && raises);
+    if !is_dropped {
+        value::push(stack, bytes)?;
+    }
     output.clear();
     if joined.capacity() > KEPT_BYTES_MAX {
         *joined = Vec::new();
     }
-    if is_error && raises { Err(Failure::Raise) } else { Ok(1) }
+    match (is_error && raises, is_dropped) {
+        (true, _) => Err(Failure::Raise),
+        (false, true) => Ok(0),
+        (false, false) => Ok(1),
+    }
 }
 
 /// What waits in `output`; copied to `joined` when it lies in several chunks.
@@ -116,48 +123,72 @@ fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined
 }
 
-/// Gathers the arguments of a call in `args`; false, with the error pushed, if they are none.
+/// Has `body` use the arguments of a call; `None`, with the error pushed, if they are none. Nothing was pushed yet.
 #[inline]
-fn gather<'a>(
+fn with_args<R>(
     lua: Lua,
     stack: &mut Stack<'_>,
-    numbers: &'a mut Vec<u8>,
-    args: &mut Args<'a>,
-) -> Result<bool, Failure> {
-    let count = stack.arg_count();
-    if count == 0 {
-        error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;
-        return Ok(false);
+    numbers: &mut Vec<u8>,
+    body: impl FnOnce(&[&[u8]]) -> R,
+) -> Result<Option<R>, Failure> {
+    let values = layout::values(lua.0);
+    let mut few: [&[u8]; FEW_ARGS_MAX] = [b""; FEW_ARGS_MAX];
+    let mut many;
+    let args: &mut [&[u8]] = match few.get_mut(..values.len()) {
+        Some(args) => args,
+        None => {
+            many = vec![b"" as &[u8]; values.len()];
+            &mut many
+        }
+    };
+    match gather(values, numbers, args) {
+        Ok(()) => Ok(Some(body(args))),
+        Err(text) => {
+            error::push(stack, text)?;
+            Ok(None)
+        }
     }
-    args.reserve(count as usize);
-    numbers.clear();
-    // Numbers are text in a buffer that may still move: first only where in it each one begins.
+}
+
+/// Sets `args` to the texts of `values`, numbers among them by way of `numbers`; the error says why there are none.
+#[inline]
+fn gather<'a>(
+    values: &[Value],
+    numbers: &'a mut Vec<u8>,
+    args: &mut [&'a [u8]],
+) -> Result<(), &'static [u8]> {
+    if values.is_empty() {
+        return Err(b"ERR Please specify at least one argument for this redis lib call");
+    }
     let mut has_numbers = false;
-    for index in 1..=count {
-        match lua.kind(index) {
-            ffi::LUA_TSTRING => args.push(lua.bytes(index).expect("a string has bytes")),
-            ffi::LUA_TNUMBER => {
-                has_numbers = true;
-                // Adding zero turns -0 into 0, as a conversion to an integer would.
-                resp::format_double(lua.to_number(index) + 0.0, numbers);
-                numbers.push(NUMBER_END);
-                args.push(b"");
-            }
-            _ => {
-                error::push(stack, b"ERR Lua redis lib command arguments must be strings or integers")?;
-                return Ok(false);
-            }
+    for (arg, value) in args.iter_mut().zip(values) {
+        if let Some(bytes) = value.bytes() {
+            *arg = bytes;
+        } else if value.number().is_some() {
+            has_numbers = true;
+        } else {
+            return Err(b"ERR Lua redis lib command arguments must be strings or integers");
         }
     }
     if has_numbers {
-        let mut texts = numbers.split(|byte| *byte == NUMBER_END);
-        for (arg, index) in args.iter_mut().zip(1..) {
-            if lua.kind(index) == ffi::LUA_TNUMBER {
-                *arg = texts.next().expect("each number has a text");
-            }
-        }
+        write_numbers(values, numbers, args);
     }
-    Ok(true)
+    Ok(())
+}
+
+/// Sets those of `args` that are numbers.
+fn write_numbers<'a>(values: &[Value], numbers: &'a mut Vec<u8>, args: &mut [&'a [u8]]) {
+    numbers.clear();
+    for number in values.iter().filter_map(|value| value.number()) {
+        // Adding zero turns -0 into 0, as a conversion to an integer would.
+        resp::format_double(number + 0.0, numbers);
+        numbers.push(NUMBER_END);
+    }
+    // The buffer moves no more.
+    let mut texts = numbers.split(|byte| *byte == NUMBER_END);
+    for (arg, _) in args.iter_mut().zip(values).filter(|(_, value)| value.number().is_some()) {
+        *arg = texts.next().expect("each number has a text");
+    }
 }
 
 /// Pushes what a script sees of its end, if it gets to see anything.

@@ -5,7 +5,8 @@
 //! too, and costs one call.
 
 use std::cell::{Cell, RefCell};
-use std::ptr::NonNull;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null};
 
 use super::heap::Heap;
 use super::lua::Lua;
@@ -50,6 +51,8 @@ pub(super) struct Context {
     pub(super) is_resp3: Cell<bool>,
     /// Whether a script has said something to the garbage collector.
     pub(super) collector_was_set: Cell<bool>,
+    /// Where the fields of tables that never had any lie ([`fields`](super::layout::fields)).
+    pub(super) no_fields: Cell<*const c_void>,
     pub(super) random: Random,
     pub(super) exchange: RefCell<Exchange>,
     /// Steps of native functions until the host is asked again.
@@ -70,6 +73,7 @@ impl Context {
             interrupt: Cell::new(None),
             is_resp3: Cell::new(false),
             collector_was_set: Cell::new(false),
+            no_fields: Cell::new(null()),
             random: Random::default(),
             exchange: RefCell::default(),
             steps_left: Cell::new(STEP_COUNT),

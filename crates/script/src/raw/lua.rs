@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 use mlua::ffi;
 pub(super) use mlua::ffi::lua_State;
 
-use super::heap;
+use super::{heap, layout};
 
 /// A function that Lua can call.
 pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
@@ -67,18 +67,14 @@ impl Lua {
     /// The pointer that was given to [`Lua::open`].
     #[inline]
     pub(super) fn heap(self) -> *const heap::Heap {
-        let mut account: *mut c_void = null_mut();
-        // SAFETY: rules above; the second argument is a place for a pointer.
-        unsafe { ffi::lua_getallocf(self.0, &mut account) };
-        account.cast()
+        layout::heap(self.0).cast()
     }
 
     // The stack.
 
     #[inline]
     pub(super) fn top(self) -> c_int {
-        // SAFETY: rules above.
-        unsafe { ffi::lua_gettop(self.0) }
+        layout::top(self.0)
     }
 
     #[inline]
@@ -123,6 +119,9 @@ impl Lua {
 
     #[inline]
     pub(super) fn kind(self, index: c_int) -> c_int {
+        if index > REGISTRY {
+            return layout::value(self.0, index).map_or(ffi::LUA_TNONE, layout::Value::kind);
+        }
         // SAFETY: rules above; any index is allowed.
         unsafe { ffi::lua_type(self.0, index) }
     }
@@ -154,12 +153,18 @@ impl Lua {
 
     #[inline]
     pub(super) fn to_number(self, index: c_int) -> f64 {
+        if let Some(number) = slot(self, index).and_then(layout::Value::number) {
+            return number;
+        }
         // SAFETY: rules above.
         unsafe { ffi::lua_tonumber(self.0, index) }
     }
 
     #[inline]
     pub(super) fn to_boolean(self, index: c_int) -> bool {
+        if let Some(boolean) = slot(self, index).and_then(layout::Value::boolean) {
+            return boolean;
+        }
         // SAFETY: rules above.
         unsafe { ffi::lua_toboolean(self.0, index) != 0 }
     }
@@ -168,6 +173,9 @@ impl Lua {
     /// holds them.
     #[inline]
     pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
+        if let Some(bytes) = slot(self, index).and_then(layout::Value::bytes) {
+            return Some(bytes);
+        }
         let mut length = 0;
         // SAFETY: rules above; the third argument is a place for a size.
         let start = unsafe { ffi::lua_tolstring(self.0, index, &mut length) };
@@ -458,6 +466,12 @@ impl Lua {
         // SAFETY: rules above.
         unsafe { ffi::lua_pushstring_(self.0, text) }
     }
+}
+
+/// The value in a slot of the stack; `None` above the top, and for pseudo-indices.
+#[inline]
+fn slot(lua: Lua, index: c_int) -> Option<layout::Value> {
+    if index > REGISTRY { layout::value(lua.0, index) } else { None }
 }
 
 // What few files need of the interface.

@@ -1,6 +1,6 @@
 //! Lua behind an interface that cannot jump: all of the crate's `unsafe` is in this folder.
 //!
-//! `lua` binds the C functions, `heap` counts and limits memory, `context` is what callbacks find of ours,
+//! `lua` binds the C functions, `layout` reads Lua's structures, `heap` counts and limits memory, `context` is what callbacks find of ours,
 //! `guard` makes tables read-only, `base` replaces some of Lua's own functions, `command` is `redis.call`,
 //! `patterns` and `tables` are Lua's functions
 //! that can take long.
@@ -13,6 +13,7 @@ mod command;
 mod context;
 mod guard;
 mod heap;
+mod layout;
 mod lua;
 mod patterns;
 mod stack;

@@ -12,6 +12,7 @@ use mlua::ffi;
 
 use super::command;
 use super::context::{Context, Running};
+use super::layout;
 use super::lua::{Function, Lua, lua_State};
 use crate::host::Host;
 use crate::random::Random;
@@ -408,6 +409,13 @@ impl<'a> Stack<'a> {
     pub(crate) fn table_length(&self, table: c_int) -> usize {
         self.check_table(table);
         self.lua.length(table)
+    }
+
+    /// Whether there may be anything in a table that is not an item of its array.
+    #[inline]
+    pub(crate) fn has_fields(&self, table: c_int) -> bool {
+        self.check_table(table);
+        layout::fields(self.lua, table) != self.context.no_fields.get()
     }
 
     /// Pushes the item at `position`.

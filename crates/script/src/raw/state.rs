@@ -1,17 +1,21 @@
 //! One Lua state: set up once, then compiling and running scripts, or loading libraries and running their functions.
 //!
 //! A script finds the world that it found the last time: everything it can reach between runs is read-only,
-//! and `KEYS` and `ARGV` are set anew.
+//! and `KEYS` and `ARGV` are set anew. Nothing of a script is left when it has ended, so nobody can still have the tables that
+//! were `KEYS` and `ARGV`: they are filled again for a later run with as many items, if the script left them as they were made
+//! ([`ItemTables`]).
 
-use std::ffi::{CStr, c_int};
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
 
 use mlua::ffi;
 
 use super::base;
-use super::chunk;
+use super::chunk::{self, Uses};
 use super::command;
 use super::context::{Context, Running};
 use super::guard;
+use super::layout::{self, Value};
 use super::lua::{CFunction, Function, Lua, REGISTRY, lua_State};
 use super::patterns;
 use super::stack::{self, LuaKind, Stack};
@@ -42,12 +46,19 @@ pub(crate) enum Ending {
     Raised,
 }
 
-/// What stays at the bottom of the stack, because every run needs it: the error handler, the hidden table of globals, and names in it.
+/// What stays at the bottom of the stack, because every run needs it: the error handler, the hidden table of globals, names in it, and
+/// the tables that these globals have had, by their lengths, and a second table of globals in which libraries are not guarded.
 const HANDLER: c_int = 1;
 const HIDDEN_GLOBALS: c_int = 2;
 const KEYS_NAME: c_int = 3;
 const ARGV_NAME: c_int = 4;
-const FIXED_COUNT: c_int = 4;
+const KEYS_TABLES: c_int = 5;
+const ARGV_TABLES: c_int = 6;
+const OPEN_GLOBALS: c_int = 7;
+const FIXED_COUNT: c_int = 7;
+/// The longest `KEYS` and `ARGV` that are kept, and the longest of their items that are kept while others are the globals.
+const KEPT_ITEMS_MAX: usize = 32;
+const KEPT_ITEM_BYTES_MAX: usize = 128;
 
 /// A Lua state and what belongs to it.
 pub(crate) struct State {
@@ -56,6 +67,8 @@ pub(crate) struct State {
     context: Box<Context>,
     /// Registry reference of the hidden table of globals.
     globals: c_int,
+    keys: ItemTables,
+    argv: ItemTables,
     /// The same of what stands in the place of the globals while a library is loaded; `None` in a state for scripts.
     load_globals: Option<c_int>,
 }
@@ -98,7 +111,10 @@ impl State {
     ) -> State {
         let context = Box::new(Context::new(memory_bytes_max));
         let lua = Lua::open(&context.heap).expect("a heap that trusts has memory");
+        layout::check(lua);
         open_libraries(lua);
+        lua.push_table(0, 64);
+        let open_globals = lua.top();
         lua.push_table(0, 64);
         base::copy_base(lua);
         copy_libraries(lua);
@@ -107,20 +123,32 @@ impl State {
         install_commands(lua);
         for name in LIBRARY_NAMES.iter().chain(&OWN_NAMES) {
             lua.raw_get_field(-1, name);
+            lua.push_value(-1);
+            lua.raw_set_field(open_globals, name);
             guard::guard(lua);
             lua.raw_set_field(-2, name);
         }
         let load_globals = make_load_globals(lua, &context);
         let globals = guard::install_globals(lua);
+        add_others(lua, globals);
+        guard::refuse_unknown(lua);
+        let open_globals = lua.keep();
         lua.set_top(0);
         lua.push_function(handle_error, 0);
         lua.raw_get_item(REGISTRY, globals);
         lua.push_bytes(b"KEYS");
         lua.push_bytes(b"ARGV");
+        lua.push_table(KEPT_ITEMS_MAX as c_int + 1, 0);
+        lua.push_table(KEPT_ITEMS_MAX as c_int + 1, 0);
+        let no_fields = layout::fields(lua, ARGV_TABLES);
+        context.no_fields.set(no_fields);
+        lua.raw_get_item(REGISTRY, open_globals);
+        let keys = ItemTables { name: KEYS_NAME, tables: KEYS_TABLES, no_fields, shown: Cell::default() };
+        let argv = ItemTables { name: ARGV_NAME, tables: ARGV_TABLES, no_fields, shown: Cell::default() };
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
         lua.reset_collector();
         context.heap.set_crowded_from_here();
-        State { lua, context, globals, load_globals }
+        State { lua, context, globals, keys, argv, load_globals }
     }
 
     /// Compiles a script.
@@ -151,11 +179,17 @@ impl State {
 
     /// Lets the compiled script on top read globals from the hidden table, as long as it has no instruction that assigns one: scripts have
     /// no function that gives them the table of globals of another function, so nothing in it, and nothing that it makes, can write there.
+    /// If it also does nothing with libraries but use their functions by name, it reads these from the tables behind the guarded ones,
+    /// which it has no way to hold.
     fn unguard_reads(&self) {
-        if !chunk::may_set_globals(&self.lua.dump()) {
-            self.lua.push_value(HIDDEN_GLOBALS);
-            self.lua.set_environment(-2);
-        }
+        let libraries: Vec<&str> = LIBRARY_NAMES.iter().chain(&OWN_NAMES).copied().collect();
+        let globals = match chunk::uses(&self.lua.dump(), &libraries) {
+            Uses::Fields => OPEN_GLOBALS,
+            Uses::Values => HIDDEN_GLOBALS,
+            Uses::Assigned => return,
+        };
+        self.lua.push_value(globals);
+        self.lua.set_environment(-2);
     }
 
     /// Lets go of a compiled script.
@@ -180,11 +214,8 @@ impl State {
             push_array(lua, args);
             (Running::Function, 2)
         } else {
-            for (name, items) in [(KEYS_NAME, keys), (ARGV_NAME, args)] {
-                lua.push_value(name);
-                push_array(lua, items);
-                lua.raw_set(HIDDEN_GLOBALS);
-            }
+            self.keys.show(lua, keys);
+            self.argv.show(lua, args);
             lua.raw_get_item(REGISTRY, function.0);
             (Running::Script, 0)
         };
@@ -282,6 +313,90 @@ impl State {
     }
 }
 
+/// The tables that one of the globals `KEYS` and `ARGV` has had.
+struct ItemTables {
+    /// Where its name is.
+    name: c_int,
+    /// Where the tables are, each behind its length.
+    tables: c_int,
+    /// See [`layout::fields`].
+    no_fields: *const c_void,
+    /// The length of the one that the global is, if that is among them.
+    shown: Cell<Option<usize>>,
+}
+
+impl ItemTables {
+    /// Makes the global a table of these items and no others, as if it were new.
+    fn show(&self, lua: Lua, items: &[&[u8]]) {
+        let length = items.len();
+        if let Some(shown) = self.shown.get()
+            && shown != length
+        {
+            self.put_away(lua, shown);
+        }
+        if length > KEPT_ITEMS_MAX {
+            self.shown.set(None);
+            push_array(lua, items);
+        } else if let Some(present) = self.push(lua, length) {
+            for ((position, item), there) in (1..).zip(items).zip(present) {
+                // Keys are often those of the last call.
+                if there.get().bytes() != Some(item) {
+                    lua.push_bytes(item);
+                    lua.raw_set_item(-2, position);
+                }
+            }
+            if self.shown.replace(Some(length)) == Some(length) {
+                return lua.pop(1);
+            }
+        } else {
+            push_array(lua, items);
+            lua.push_value(-1);
+            lua.raw_set_item(self.tables, place(length));
+            self.shown.set(Some(length));
+        }
+        for globals in [HIDDEN_GLOBALS, OPEN_GLOBALS] {
+            lua.push_value(self.name);
+            lua.push_value(-2);
+            lua.raw_set(globals);
+        }
+        lua.pop(1);
+    }
+
+    /// Pushes the table of this length; `None`, and nothing is pushed, if there is none that is as it was made.
+    fn push<'a>(&self, lua: Lua, length: usize) -> Option<&'a [Cell<Value>]> {
+        lua.raw_get_item(self.tables, place(length));
+        if lua.is(-1, ffi::LUA_TTABLE)
+            && let Some(items) = layout::items(lua, -1, length, self.no_fields)
+        {
+            return Some(items);
+        }
+        lua.pop(1);
+        None
+    }
+
+    /// Keeps what is short of the table of this length, as long as another one is the global: all in all a few hundred kilobytes. A
+    /// table that a script has changed goes, because nobody knows how much it holds.
+    fn put_away(&self, lua: Lua, length: usize) {
+        match self.push(lua, length) {
+            Some(items) => {
+                for item in items {
+                    if item.get().bytes().is_none_or(|bytes| bytes.len() > KEPT_ITEM_BYTES_MAX) {
+                        item.set(Value::NIL);
+                    }
+                }
+            }
+            None => lua.push_nil(),
+        }
+        // The table itself, or nil.
+        lua.raw_set_item(self.tables, place(length));
+    }
+}
+
+/// Where the table of a length is: Lua counts from one.
+fn place(length: usize) -> c_int {
+    length as c_int + 1
+}
+
 /// Pushes an array of strings.
 fn push_array(lua: Lua, items: &[&[u8]]) {
     let length = c_int::try_from(items.len()).expect("a request has fewer than 2^31 arguments");
@@ -298,6 +413,24 @@ fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
         return error::until_zero(stack.text(-1).unwrap_or(b"ERR unknown error")).to_vec();
     }
     [b"ERR ", error::until_zero(stack.text(-1).unwrap_or(b"unknown error"))].concat()
+}
+
+/// Adds to the table on top what it does not have of the one with this registry reference.
+fn add_others(lua: Lua, reference: c_int) {
+    let to = lua.top();
+    lua.raw_get_item(REGISTRY, reference);
+    lua.push_nil();
+    while lua.next(to + 1) {
+        lua.push_value(-2);
+        lua.raw_get(to);
+        if lua.is(-1, ffi::LUA_TNIL) {
+            lua.push_value(-3);
+            lua.push_value(-3);
+            lua.raw_set(to);
+        }
+        lua.pop(2);
+    }
+    lua.pop(1);
 }
 
 /// Opens Lua's libraries into the first table of globals, which no script sees.

@@ -555,3 +555,88 @@ fn compiled_scripts_do_not_pile_up() {
     assert!(bench.engine.compiled_count() <= 2000);
     assert!(bench.engine.memory_bytes() < 4 * 1024 * 1024, "{}", bench.engine.memory_bytes());
 }
+
+/// The tables are filled again for later runs; whatever a script did to them must not show.
+#[test]
+fn keys_and_arguments_begin_anew() {
+    const SHOW: &[u8] = b"local out = {} for _, t in ipairs({KEYS, ARGV}) do table.insert(out, #t) for k, v in pairs(t) do \
+        table.insert(out, tostring(k) .. '=' .. v) end table.insert(out, tostring(getmetatable(t))) end return table.concat(out, ' ')";
+    let changes: [&[u8]; 9] = [
+        b"KEYS[1] = 'x' ARGV[2] = 'x'",
+        b"KEYS[1] = nil ARGV[1] = nil ARGV[2] = nil",
+        b"KEYS.field = 'x' ARGV.field = 'x'",
+        b"KEYS.field = 'x' KEYS.field = nil ARGV[3] = 'x' ARGV[3] = nil",
+        b"KEYS[2] = 'x' KEYS[3] = 'x' ARGV[4] = 'x'",
+        b"setmetatable(KEYS, {__index = ARGV}) setmetatable(ARGV, {})",
+        b"table.remove(KEYS) table.insert(ARGV, 1, 'x') table.sort(ARGV)",
+        b"for i = 1, 100 do KEYS[i] = i ARGV[-i] = i end",
+        b"local ok = pcall(function() KEYS[1] = nil error('x') end) collectgarbage()",
+    ];
+    let mut bench = Bench::new();
+    for change in changes {
+        for (keys, args, shown) in [
+            (&[b"k" as &[u8]] as &[&[u8]], &[b"a" as &[u8], b"b"] as &[&[u8]], "1 1=k nil 2 1=a 2=b nil"),
+            (&[b"k"], &[], "1 1=k nil 0 nil"),
+            (&[], &[b"c", b"d"], "0 nil 2 1=c 2=d nil"),
+            (&[b"l"], &[b"c", b"d"], "1 1=l nil 2 1=c 2=d nil"),
+        ] {
+            bench.run(change, keys, args);
+            let (reply, _) = bench.run(SHOW, keys, args);
+            let reply = String::from_utf8_lossy(&reply).into_owned();
+            assert_eq!(
+                reply,
+                format!("${}\r\n{shown}\r\n", shown.len()),
+                "{}",
+                String::from_utf8_lossy(change)
+            );
+        }
+    }
+    let many: Vec<&[u8]> = vec![b"x"; 1000];
+    for _ in 0..2 {
+        assert_eq!(bench.run(b"return {#KEYS, #ARGV}", &many, &many[..33]).0, b"*2\r\n:1000\r\n:33\r\n");
+        assert_eq!(bench.run(b"return {#KEYS, #ARGV}", &many[..1], &many[..32]).0, b"*2\r\n:1\r\n:32\r\n");
+    }
+}
+
+/// A reply that nobody uses is not turned into a value; an error is raised all the same.
+#[test]
+fn replies_may_be_dropped() {
+    check("redis.call('ping') return 1", ":1\r\n");
+    check("redis.pcall('nosuch') return 1", ":1\r\n");
+    check(
+        "local t = setmetatable({}, {__newindex = function(t, k) return redis.call(k) end}) t.ping = 1 return 1",
+        ":1\r\n",
+    );
+    check("return select('#', redis.call('ping'))", ":1\r\n");
+    check("local ok, reply = pcall(redis.call, 'ping') return reply.ok", "$4\r\nPONG\r\n");
+    check(
+        "local a, b, c = redis.call('ping') return {a.ok, tostring(b), tostring(c)}",
+        "*3\r\n$4\r\nPONG\r\n$3\r\nnil\r\n$3\r\nnil\r\n",
+    );
+    let reply = Bench::new().eval("redis.call('nosuch') return 1");
+    assert!(reply.starts_with("-ERR "), "{reply}");
+    check("local ok, why = pcall(function() redis.call('nosuch') end) return ok and 1 or 2", ":2\r\n");
+}
+
+/// A script that only uses fields of libraries reads them past the guard; it must not notice.
+#[test]
+fn libraries_are_guarded_whatever_a_script_does_with_them() {
+    for (source, expected) in [
+        ("return redis.nosuch == nil and _G.redis.call == redis.call", ":1\r\n"),
+        ("return not pcall(loadstring('redis.x = 1')) and redis.x == nil", ":1\r\n"),
+        ("return not pcall(function() _G.string.rep = 1 end) and string.rep('x', 3)", "$3\r\nxxx\r\n"),
+        ("return not pcall(rawset, _G.table, 'x', 1) and table.x == nil", ":1\r\n"),
+        ("return type(cjson.null) .. type(_G.KEYS) .. math.floor(1.5)", "$14\r\nuserdatatable1\r\n"),
+        ("return ARGV == _G.ARGV and KEYS == _G.KEYS and string.len(redis.sha1hex('')) == 40", ":1\r\n"),
+        (
+            "return select(2, pcall(function() return redis.x.y end))",
+            "$55\r\nuser_script:1: attempt to index field 'x' (a nil value)\r\n",
+        ),
+        (
+            "return select(2, pcall(function() return nosuch.x end))",
+            "$78\r\nuser_script:1: Script attempted to access nonexistent global variable 'nosuch'\r\n",
+        ),
+    ] {
+        check(source, expected);
+    }
+}

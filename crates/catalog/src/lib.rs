@@ -1,4 +1,4 @@
-//! The documentation of commands: COMMAND for clients, [`page`] for readers. All of it is derived from the entries of
+//! The documentation of commands: COMMAND for clients, [`page()`] for readers. All of it is derived from the entries of
 //! the table of commands.
 //!
 //! These commands need nothing from the thread that runs them, so there is no door here.

@@ -9,7 +9,7 @@ pub trait Door {
     /// Takes the state of the client's MIGRATE, if it has sent something.
     fn take_migration(&mut self) -> Option<Box<Migration>>;
 
-    /// Sends a round to `target` ([`Migrations::send`]); the client waits. After that the command runs again, with the
-    /// new state.
+    /// Sends a round to `target` with [`Migrations::send`](crate::Migrations::send); the client waits. After that the
+    /// command runs again, with the new state.
     fn send(&mut self, target: Target, returned: Box<Returned>) -> Result<(), CommandError>;
 }

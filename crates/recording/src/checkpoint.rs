@@ -14,7 +14,7 @@ use crate::journal::{Checkpoint, Files, Journal, locked};
 use crate::keeper::Keeper;
 
 impl Journal {
-    /// Whether it has grown by so much over its base that it is to get another one.
+    /// Whether the journal has grown so much beyond its base that it needs a new one.
     fn has_grown(&self, settings: &Settings) -> bool {
         let files = locked(&self.files);
         let Some(Files { base_bytes, base_position, .. }) = *files else { return false };
@@ -26,12 +26,12 @@ impl Journal {
             && log_bytes * 100 / base_bytes.max(1) >= percentage
     }
 
-    /// When the checkpoint that is under way began.
+    /// When the current checkpoint began.
     pub fn checkpoint_started_ms(&self) -> Option<u64> {
         locked(&self.files).as_ref()?.checkpoint.as_ref().map(|checkpoint| checkpoint.started_ms)
     }
 
-    /// The name of the next base, and where it goes.
+    /// The folder and the name of the next base.
     fn next_base(&self) -> Option<(std::path::PathBuf, String)> {
         let id = locked(&self.files).as_ref()?.id;
         let folder = locked(&self.folder).as_ref()?.path().to_owned();
@@ -40,7 +40,7 @@ impl Journal {
 }
 
 impl Keeper {
-    /// Whether a checkpoint is to be begun.
+    /// Whether a checkpoint should begin.
     pub fn wants_checkpoint(&self, now_seconds: u64) -> bool {
         let snapshots = self.snapshots;
         let is_loading = snapshots.progress.is_loading() && !self.journal.awaits_first_base();
@@ -54,7 +54,7 @@ impl Keeper {
         self.journal.is_scheduled.load(Ordering::Relaxed) || may_try && is_due()
     }
 
-    /// Begins one; all shards are entered, and nothing is being saved.
+    /// Begins a checkpoint. All shards are entered, and no other save is running.
     pub fn begin_checkpoint(
         self,
         save: impl FnOnce(persistence::Settings) -> io::Result<()>,
@@ -79,7 +79,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// If a checkpoint has ended, the journal begins with it.
+    /// If the checkpoint has ended, makes it the base of the journal.
     pub fn end_checkpoint(self) {
         let mut files = locked(&self.journal.files);
         let Some(Files { checkpoint: under_way, .. }) = files.as_mut() else { return };
@@ -101,7 +101,7 @@ impl Keeper {
         self.journal.disk.set_base(base, backlog_bytes, Box::new(then));
     }
 
-    /// The journal begins with this checkpoint, which ends at `position` of the stream, or cannot.
+    /// Called when the checkpoint has become the base, which ends at `position` of the stream, or has failed to.
     fn note_base(&self, saved: &Saved, position: u64, outcome: Result<(), Trouble>) {
         let mut files = locked(&self.journal.files);
         let is_its = |files: &&mut Files| files.checkpoint.as_ref().is_some_and(|own| own.name == saved.name);

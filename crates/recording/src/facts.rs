@@ -9,7 +9,7 @@ use crate::journal::{Files, Journal, locked};
 use crate::keeper::Keeper;
 
 impl Journal {
-    /// Its figures, if it is on.
+    /// The journal's statistics, if it is on.
     pub fn facts(&self) -> Option<observe::Journal> {
         let files = locked(&self.files);
         let Files { base_bytes, base_position, .. } = files.as_ref()?;
@@ -33,7 +33,8 @@ impl Journal {
 }
 
 impl Keeper {
-    /// Ten times a second: says if the disk is late, and what took long since the last time, by the event of the latency monitor.
+    /// Called ten times a second: logs if the disk is late, and passes slow events since the last call to `note`, by
+    /// their names in the latency monitor.
     pub fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
         let progress = &self.journal.progress;
         let stall_ms = self.settings.number(JOURNAL_STALL_MS) as u64;
@@ -61,7 +62,7 @@ impl Keeper {
         }
     }
 
-    /// What a crash at this moment would lose, and, if commands that write are refused, since when and why.
+    /// What a crash now would lose; and if commands that write are refused, since when and why.
     pub fn at_risk(&self, changes: u64) -> String {
         let lost = self.lost_by_crash(changes);
         let progress = &self.journal.progress;

@@ -20,64 +20,64 @@ use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, REPL_SYNC_REPLICAS, SYNC_ALWAYS
 
 use crate::switch::{Ended, Making};
 
-/// An open journal, and what writes into it.
+/// An open journal and its writer.
 pub type Opened = Box<(journal::Journal, Writer)>;
 
-/// What all threads know of the journal.
+/// State of the journal that all threads share.
 pub struct Journal {
-    /// How far it is.
+    /// The progress of writing.
     pub progress: Arc<Progress>,
-    /// What threads commit while it, or the stream for replicas, is on.
+    /// The log of commits. It is on while the journal is on or replicas read the stream.
     pub log: Arc<Log>,
     pub(crate) is_on: AtomicBool,
-    /// What replicas read, while that is on.
+    /// The stream for replicas, while they read it.
     pub backlog: Arc<Backlog>,
     pub(crate) is_streaming: AtomicBool,
-    /// How far replicas have it for which replies wait.
+    /// How much of the stream is on the replicas for which replies wait.
     pub synced: Synced,
-    /// What records for each thread, until that thread takes it.
+    /// The recorder for each thread, until that thread takes it.
     pub(crate) recorders: Mutex<Vec<Recorder>>,
     pub(crate) orders: Sender<Order>,
     pub(crate) disk: DiskOrders,
-    /// What writes, until it runs.
+    /// The two threads that write, until they run.
     pub(crate) idle: Mutex<Option<(LogThread, DiskThread)>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
-    /// The folder that no other server may use, as long as it is needed.
+    /// The locked folder, as long as it is needed. No other server may use it.
     pub(crate) folder: Mutex<Option<Arc<LockedFolder>>>,
     pub(crate) files: Mutex<Option<Files>>,
     pub(crate) making: Mutex<Making>,
     pub(crate) ended: Mutex<Option<Ended>>,
-    /// Of the journal that is made next.
+    /// The id of the next new journal.
     pub(crate) next_id: AtomicU64,
-    /// When one could not be made, in seconds since 1970.
+    /// When creating a journal last failed, in seconds since 1970.
     pub(crate) failed_seconds: AtomicU64,
-    /// What of it the log has told: a [`Refusal`].
+    /// The last [`Refusal`] that was logged.
     pub(crate) told: AtomicU8,
-    /// Since when that is so, in milliseconds since 1970.
+    /// When that began, in milliseconds since 1970.
     pub(crate) told_ms: AtomicU64,
-    /// Somebody wants a checkpoint as soon as possible.
+    /// A checkpoint is to begin as soon as possible.
     pub is_scheduled: AtomicBool,
-    /// What was loaded counts as loaded when the journal has its base.
+    /// Loading is complete only when the journal has its first base.
     pub(crate) is_first_base: AtomicBool,
     /// In a simulation: the process has ended because the journal cannot be written.
     pub(crate) has_ended: Arc<AtomicBool>,
 }
 
-/// The journal that is open.
+/// The open journal.
 pub(crate) struct Files {
     pub(crate) journal: journal::Journal,
     pub(crate) id: u64,
-    /// The checkpoint that is under way, until its file is the base.
+    /// The current checkpoint, until its file is the base.
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Bytes of the base, and where the stream was when it was made.
+    /// The size of the base, and the position in the stream when it was made.
     pub(crate) base_bytes: u64,
     pub(crate) base_position: u64,
 }
 
-/// A checkpoint that is under way.
+/// A checkpoint in progress.
 pub(crate) struct Checkpoint {
     pub(crate) cut: Cut,
-    /// Its file.
+    /// The name of its file.
     pub(crate) name: String,
     pub(crate) started_ms: u64,
 }
@@ -86,7 +86,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `appendfsync` says.
+/// The policy of `appendfsync`.
 pub fn policy(settings: &Settings) -> Policy {
     match settings.number(APPENDFSYNC) {
         SYNC_ALWAYS => Policy::Always,
@@ -157,18 +157,18 @@ impl Journal {
         journal
     }
 
-    /// What records for thread number `thread`, which asks once.
+    /// Takes the recorder of thread number `thread`. Each thread does so once.
     pub fn take_recorder(&self, thread: u16) -> Recorder {
         std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
     }
 
-    /// Whether replies wait until what they tell of is durable, or replicas have it.
+    /// Whether replies wait until the changes that they report are durable, or on replicas.
     #[inline]
     pub fn holds_replies(&self) -> bool {
         self.holds_for_disk() || self.synced.holds_replies()
     }
 
-    /// Replies wait for so many replicas from now on.
+    /// From now on replies wait for `wanted` replicas.
     pub fn wait_for_replicas(&self, wanted: u64) {
         if wanted != self.synced.wanted() {
             self.synced.set_wanted(wanted, self.log.slice());
@@ -180,31 +180,31 @@ impl Journal {
         self.is_on() && self.progress.policy() == Policy::Always
     }
 
-    /// Whether what is committed goes into it.
+    /// Whether the journal is on.
     #[inline]
     pub fn is_on(&self) -> bool {
         // Relaxed: whoever has changed it held the shards that are held now.
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Its files, if it is on.
+    /// The journal, if it is on.
     pub fn open(&self) -> Option<journal::Journal> {
         Some(locked(&self.files).as_ref()?.journal.clone())
     }
 
-    /// Whether what is committed goes into the backlog.
+    /// Whether commits go into the backlog.
     pub fn is_streaming(&self) -> bool {
         self.is_streaming.load(Ordering::Relaxed)
     }
 
-    /// Where the stream ends, as far as it has been written anywhere.
+    /// The end of the stream, as far as it was written to the journal or the backlog.
     pub fn position(&self) -> u64 {
         let written =
             if self.is_streaming() { 0 } else { self.progress.counts.position.load(Ordering::Relaxed) };
         written.max(self.backlog.end())
     }
 
-    /// Tells what writes what the settings say by now.
+    /// Passes changed settings on to the thread that writes.
     pub fn obey_settings(&self, settings: &Settings) {
         self.order(Order::PendingMax(settings.number(JOURNAL_PENDING_MAX) as u64));
         self.order(Order::Policy(policy(settings)));
@@ -216,7 +216,7 @@ impl Journal {
         self.progress.wake_log_thread();
     }
 
-    /// From now on everything that is committed goes into this journal. All shards are held, or nobody serves yet.
+    /// Turns the journal on: all commits go into it from now on. All shards are held, or no clients are served yet.
     pub fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
@@ -239,7 +239,7 @@ impl Journal {
         self.order(Order::Begin(last, opened));
     }
 
-    /// From now on nothing goes into it. All shards are held, or nobody serves any more. Returns its last slice.
+    /// Turns the journal off. All shards are held, or clients are no longer served. Returns the journal's last slice.
     pub(crate) fn end(&self) -> u64 {
         let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_on.store(false, Ordering::Relaxed);
@@ -251,7 +251,7 @@ impl Journal {
         last
     }
 
-    /// From now on what is committed goes into the backlog, too. All shards are held.
+    /// From now on commits go into the backlog too. All shards are held.
     fn begin_stream(&self) {
         let last =
             if self.log.is_on() { self.log.cut().slice() } else { self.log.turn_on(self.log.slice() + 1) };
@@ -259,29 +259,30 @@ impl Journal {
         self.order(Order::Stream(last, true));
     }
 
-    /// From now on nothing goes into the backlog. All shards are held, or nobody serves any more.
+    /// From now on commits do not go into the backlog. All shards are held, or clients are no longer served.
     pub fn end_stream(&self) {
         let last = if self.is_on() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_streaming.store(false, Ordering::Relaxed);
         self.order(Order::Stream(last, false));
     }
 
-    /// From now on the log is a copy of another stream, or has what threads do; all shards are held, or nobody serves yet. Where it ended before,
-    /// if it was on.
+    /// From now on the log holds a copy of another stream, or effects of threads. All shards are held, or no clients
+    /// are served yet. Returns the end of the log's former content, if it was on.
     pub fn set_copying(&self, copies: bool) -> Option<Cut> {
         let cut = self.log.set_copying(copies);
         self.progress.wake_log_thread();
         cut
     }
 
-    /// The role with which the server starts: nobody serves yet.
+    /// Sets the role with which the server starts. No clients are served yet.
     pub fn begin_role(&self, following: &Following) {
         self.set_copying(following.is_replica());
         self.synced.begin_role(following.role());
     }
 
-    /// The copy begins anew at `position`, and so does what replicas read; all shards are held. A journal ends here, because what comes does not
-    /// continue it: it is made anew, with a base of its own, and until that is there a start goes on with the old one.
+    /// Begins a new copy of a stream at `position`, and the backlog with it. All shards are held. The journal ends,
+    /// because the copy does not continue it. A new one with its own base will be created; until then a start uses the
+    /// old one.
     pub fn begin_copy(&self, position: u64) {
         if self.is_on() {
             self.end();
@@ -295,7 +296,7 @@ impl Journal {
         self.order(Order::Copy(last, first, position));
     }
 
-    /// The stream is known by this id from now on; all shards are held.
+    /// Gives the stream this id. All shards are held.
     pub fn name_stream(&self, id: StreamId) {
         if self.is_on() {
             let last = self.log.cut().slice();
@@ -303,19 +304,20 @@ impl Journal {
         }
     }
 
-    /// The copy goes on where the log is, and replicas read it; all shards are held.
+    /// Continues the copy at the end of the log; the copy goes into the backlog too. All shards are held.
     pub fn go_on_copying(&self) {
         if !self.is_streaming() {
             self.begin_stream();
         }
     }
 
-    /// Whether what is committed is recorded, for whomever.
+    /// Whether commits are recorded, for the journal or for replicas.
     pub fn is_recording(&self) -> bool {
         self.log.is_on()
     }
 
-    /// The place in the stream where replicas begin with what there is now. All shards are held.
+    /// The position in the stream that belongs to the present data, for a replica that gets that data. All shards are
+    /// held.
     pub fn cut_for_replicas(&self) -> Cut {
         if !self.is_streaming() {
             self.begin_stream();
@@ -325,12 +327,12 @@ impl Journal {
         cut
     }
 
-    /// Whether what was loaded is still to become the base.
+    /// Whether loaded data still has to become the journal's first base.
     pub fn awaits_first_base(&self) -> bool {
         self.is_first_base.load(Ordering::Relaxed)
     }
 
-    /// Gives what writes threads of their own.
+    /// Starts the two threads that write.
     pub fn run(&self) -> std::io::Result<()> {
         let Some((log_thread, disk_thread)) = locked(&self.idle).take() else { return Ok(()) };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -342,7 +344,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The same for a simulation, which runs them step by step.
+    /// Takes the two writers for a simulation, which runs them step by step.
     pub fn take_machines(&self) -> Option<(LogThread, DiskThread)> {
         locked(&self.idle).take()
     }
@@ -352,12 +354,12 @@ impl Journal {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Has the log thread of a simulation sleep until somebody nudges it; false: there is something to do already.
+    /// In a simulation: lets the log thread sleep until it is woken. False: it has work to do.
     pub fn fall_asleep(&self) -> bool {
         self.progress.fall_asleep(|| self.log.has_pending())
     }
 
-    /// Writes what there is, makes it durable, and ends. Nobody commits any more.
+    /// Writes everything, makes it durable, and ends. There are no more commits.
     pub fn stop(&self) {
         if self.is_on() {
             self.end();
@@ -379,7 +381,8 @@ impl Journal {
     }
 }
 
-/// A write or a sync has failed: whether the process ends. Whoever was promised that replies are durable gets no more of them.
+/// Handles a failed write or sync; returns whether the process ends. If replies are promised to be durable, no more of
+/// them are sent.
 fn note_failure(progress: &Progress, trouble: &Trouble) -> bool {
     tracing::error!("the journal cannot be written: {trouble}");
     let ends = progress.policy() == Policy::Always;

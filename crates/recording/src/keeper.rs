@@ -13,16 +13,16 @@ use crate::journal::Journal;
 pub struct Keeper {
     /// The journal.
     pub journal: &'static Journal,
-    /// What is wanted of it.
+    /// The current settings.
     pub settings: &'static Settings,
-    /// Its bases are snapshots.
+    /// The state of snapshots. Bases of the journal are snapshots.
     pub snapshots: &'static Snapshots,
-    /// Where its files are.
+    /// The disk with the journal's files.
     pub disk: &'static Disk,
-    /// The time.
+    /// The clock.
     pub clock: &'static Clock,
-    /// How its files are cut.
+    /// The sizes of the journal's files.
     pub tuning: journal::Tuning,
-    /// Whether the threads are none, but steps of a simulation.
+    /// Whether a simulation runs the threads step by step.
     pub is_simulated: bool,
 }

@@ -15,19 +15,19 @@ use settings::{APPENDDIRNAME, DIR, Settings};
 use crate::journal::{Opened, locked, policy};
 use crate::keeper::Keeper;
 
-/// How often it is looked whether the last slice is durable.
+/// How often to check whether the last slice is durable.
 const SETTLE_LOOK: Duration = Duration::from_millis(1);
 
-/// The folder of a journal, which is this server's now.
+/// The locked folder of a journal.
 pub struct Opening {
-    /// Where it is.
+    /// The folder.
     pub folder: Arc<LockedFolder>,
-    /// The journal that is there.
+    /// The journal in it, if there is one.
     pub manifest: Option<Manifest>,
     tuning: Tuning,
 }
 
-/// Where the journal is.
+/// The path of the journal's folder.
 pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
     let directory = settings.text(DIR);
     let directory = if directory.is_empty() { "." } else { &*directory };
@@ -35,7 +35,7 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
 }
 
 impl Opening {
-    /// Takes the folder.
+    /// Locks the folder.
     pub fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
         // What is not ours is not touched, not even for the lock.
@@ -43,7 +43,7 @@ impl Opening {
         Opening::again(Arc::new(folder.lock()?), tuning)
     }
 
-    /// Looks once more what there is in a folder that was taken.
+    /// Reads the manifest again in a folder that is already locked.
     pub fn again(folder: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
         let manifest = match folder.contents()? {
             Contents::Journal(manifest) => Some(manifest),
@@ -52,20 +52,21 @@ impl Opening {
         Ok(Opening { folder, manifest, tuning })
     }
 
-    /// About how many bytes of slices the journal that is there has behind its base, and hardly more: the last segment is not full.
+    /// About how many bytes of slices follow the base of the existing journal. The last segment counts in full, though
+    /// it may not be full.
     pub fn slice_bytes(&self) -> u64 {
         let Some(manifest) = &self.manifest else { return 0 };
         let last = manifest.segments.last().map_or(0, |last| last.place.position);
         last.saturating_sub(manifest.base.position) + self.tuning.segment_bytes
     }
 
-    /// The slices of the journal that is there.
+    /// The slices of the existing journal.
     pub fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
         Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })
     }
 
-    /// Goes on with the journal that is there, behind its end, where the stream has `stream_db` selected: with the stream that this server copies if it
-    /// follows a primary, and otherwise with one of its own.
+    /// Continues the existing journal at its end, where the stream has selected database `stream_db`. If the server is
+    /// a replica, the stream is a copy of its primary's, otherwise its own.
     pub fn resume(
         &self,
         settings: &Settings,
@@ -93,8 +94,9 @@ impl Opening {
         Ok(Box::new(opened))
     }
 
-    /// Makes a new one, with a random id, whose slices are applied to `data`. It begins where the log is when it is turned on. If replicas know its stream
-    /// by another id by then, none is to be given here: they would lack what was not recorded.
+    /// Creates a journal with a random id, whose slices will be applied to `data`. It begins at the end of the log when
+    /// it is turned on. If replicas will know its stream by another id by then, it must not be given an id here: they
+    /// would lack changes that were not recorded.
     pub fn create(
         &self,
         settings: &Settings,
@@ -111,7 +113,7 @@ impl Opening {
 }
 
 impl Keeper {
-    /// The journal that is on, to be read while all wait: all shards are entered, and everything that was committed is durable in it.
+    /// Waits until all commits are durable, and opens the journal that is on for reading. All shards are entered.
     pub fn settled_journal(&self) -> Result<Opening, String> {
         let (journal, progress) = (self.journal, &self.journal.progress);
         let failed = |why: &str| Err(format!("cannot load the journal: {why}"));
@@ -134,7 +136,7 @@ impl Keeper {
     }
 }
 
-/// Reads slices, for recovery.
+/// Reads slices for recovery.
 pub struct Slices {
     scan: Scan,
     folder: Arc<LockedFolder>,
@@ -142,7 +144,7 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// The next one.
+    /// The next slice.
     pub fn next_slice(&mut self) -> Result<Option<FoundSlice>, String> {
         let found = self.scan.next_slice().map_err(|error| error.to_string())?;
         Ok(found.map(|Scanned { slice, segment, unix_ms, .. }| {
@@ -151,7 +153,7 @@ impl Slices {
         }))
     }
 
-    /// How they end.
+    /// The end of the slices.
     pub fn end(self) -> Result<End, journal::Error> {
         self.scan.end()
     }

@@ -26,53 +26,53 @@ use crate::journal::{Journal, Opened, locked};
 use crate::keeper::Keeper;
 use crate::opening::Opening;
 
-/// After a failure it is tried again after so many seconds.
+/// After so many seconds a failed attempt is repeated.
 const RETRY_SECONDS: u64 = 5;
 
-/// How far a new journal is.
+/// The state of a new journal.
 #[derive(Default)]
 pub(crate) enum Making {
     #[default]
     No,
-    /// The disk thread makes its files.
+    /// The disk thread is creating its files.
     UnderWay,
-    /// They are made, or cannot be.
+    /// Its files exist, or creating them has failed.
     Made(Result<Opened, journal::Error>),
 }
 
-/// A journal that has ended, while its files are there.
+/// A journal that was turned off, until its files are removed.
 pub(crate) struct Ended {
-    /// Its last slice.
+    /// The journal's last slice.
     last: u64,
-    /// How many snapshots must have been saved until one of them has all that it has.
+    /// A snapshot contains all of its changes when more saves than this have succeeded since the start.
     saves: u64,
 }
 
-/// What is to be done next, with all shards held.
+/// The next step, which needs all shards.
 pub enum Step {
-    /// A journal goes on from here.
+    /// Turn on this journal.
     Begin(Opened),
-    /// The journal ends here.
+    /// Turn off the journal.
     End,
-    /// The journal is to have a new base.
+    /// Begin a checkpoint.
     Checkpoint,
 }
 
 impl Journal {
-    /// Whether one is on, of which no write has failed that is to be tried in new files.
+    /// Whether the journal is on, and no write has failed in a way that calls for new files.
     fn is_in_order(&self) -> bool {
         let is_lost = self.progress.refusal() == Refusal::Failed && self.progress.policy() != Policy::Always;
         self.is_on() && (!is_lost || self.awaits_first_base())
     }
 
-    /// The id of the next one that is made.
+    /// The id of the next new journal.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 impl Keeper {
-    /// Looks whether the journal can be turned on or off as `appendonly` says by now: whether its folder can be used.
+    /// Checks whether the journal can be turned on or off as `appendonly` asks: whether its folder can be used.
     pub fn prepare_journal(&self) -> Result<(), journal::Error> {
         if self.settings.is_on(APPENDONLY) && !self.journal.is_on() {
             self.take_folder()?;
@@ -80,7 +80,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The folder of the journal, which is this server's from now on.
+    /// Locks the journal's folder.
     fn take_folder(&self) -> Result<Arc<LockedFolder>, journal::Error> {
         let mut own = locked(&self.journal.folder);
         let path = crate::opening::path(self.settings);
@@ -91,7 +91,7 @@ impl Keeper {
         Ok(own.insert(folder).clone())
     }
 
-    /// The next step to be taken, if there is one; sees to what needs no shards.
+    /// Does what needs no shards; returns the next step that does, if there is one.
     pub fn next_step(self, now_seconds: u64) -> Option<Step> {
         self.end_checkpoint();
         let journal = &self.journal;
@@ -132,7 +132,7 @@ impl Keeper {
         None
     }
 
-    /// Has the disk thread make the files of a new journal.
+    /// Lets the disk thread create the files of a new journal.
     fn make_journal(self, now_seconds: u64) {
         let journal = &self.journal;
         let opening = self.take_folder().and_then(|folder| Opening::again(folder, self.tuning));
@@ -156,7 +156,7 @@ impl Keeper {
         self.snapshots.checkpoints.note_failure(&error.to_string());
     }
 
-    /// Takes a step; all shards are entered, and what is being saved is what was when the step was named.
+    /// Takes a step. All shards are entered. Saves in progress are the same as when the step was returned.
     pub fn take_step(self, step: Step, save: impl FnOnce(persistence::Settings) -> io::Result<()>) {
         match step {
             Step::Begin(opened) => {
@@ -175,7 +175,7 @@ impl Keeper {
         }
     }
 
-    /// A step could not be taken now: it comes again.
+    /// To be called if a step cannot be taken now: it will be returned again.
     pub fn put_off(&self, step: Step) {
         if let Step::Begin(opened) = step {
             *locked(&self.journal.making) = Making::Made(Ok(opened));
@@ -201,7 +201,7 @@ impl Keeper {
         }
     }
 
-    /// The files of a journal that has ended go when a snapshot has all that it has.
+    /// Removes the files of a journal that was turned off, once a snapshot contains all of its changes.
     fn retire_journal(self) {
         let save_count = self.snapshots.save_count.load(Ordering::Relaxed);
         let mut ended = locked(&self.journal.ended);

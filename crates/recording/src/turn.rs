@@ -14,7 +14,8 @@ use resp::{Mark, Output};
 use crate::journal::Journal;
 
 impl Journal {
-    /// Has what was written to `out` since `mark` wait until everything that it tells of, which `tx` has seen, is durable.
+    /// Holds what was written to `out` since `mark` until all changes that it reports, which `tx` has seen, are
+    /// durable.
     #[inline]
     pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen > 0 {
@@ -25,8 +26,8 @@ impl Journal {
         }
     }
 
-    /// Has thread number `thread`, which waits for slice `awaited` itself, send what waited for slices that are durable by now. False: even
-    /// more is by now, so it must not sleep.
+    /// Lets thread number `thread` send replies whose slices are durable. `awaited`: the slice that the thread itself
+    /// waits for. False: more has become durable meanwhile, so the thread must not sleep.
     #[inline]
     pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
         (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
@@ -50,7 +51,8 @@ impl Journal {
         }
     }
 
-    /// The last slice of which replies may tell that wait for so many replicas: it is durable, and these have it, as far as either is waited for.
+    /// Replies may report changes up to this slice if they wait for `wanted` replicas: it is durable and on these
+    /// replicas, as far as either is required.
     #[inline]
     fn released(&self, wanted: u64) -> u64 {
         let durable = self.progress.durable();
@@ -63,17 +65,19 @@ impl Journal {
         }
     }
 
-    /// Somebody waits until `slice` is durable. If it is written already, the sync comes with the one behind it, which is written for that.
+    /// Called when somebody waits until `slice` is durable. If it has been written already, the sync comes with the
+    /// slice after it, which is written for this purpose.
     pub fn ask_for(&self, slice: u64) {
         self.progress.ask_for(slice.max(self.log.slice()));
     }
 
-    /// The last slice that a crash leaves, with all before it. As long as a journal has no base it leaves none.
+    /// The last slice that survives a crash together with all before it. A journal without a base keeps nothing.
     pub fn kept(&self) -> u64 {
         if self.awaits_first_base() { 0 } else { self.progress.durable() }
     }
 
-    /// The last slice that a crash leaves, and where in the stream that ends (0: that is not known); `None`: what comes is not kept, or not soon.
+    /// The last slice that survives a crash, and its end in the stream (0: unknown). `None`: changes from now on are
+    /// not kept, or not soon.
     pub fn durable_end(&self) -> Option<(u64, u64)> {
         let (policy, refusal) = (self.progress.policy(), self.progress.refusal());
         let is_asked = policy != journal::Policy::No && refusal == journal::Refusal::None;
@@ -81,7 +85,7 @@ impl Journal {
         slice.map(|slice| (slice, self.backlog.known_end_of(slice).unwrap_or(0)))
     }
 
-    /// The last slice with something that was committed before; 0: all of it is durable.
+    /// The last slice with earlier changes; 0: all of them are durable.
     pub fn newest(&self) -> u64 {
         // In this order: what is no longer pending by now is in a slice before the one that is open then.
         let is_pending = self.log.has_pending();
@@ -94,8 +98,8 @@ impl Journal {
         newest
     }
 
-    /// The slice for which a client has to wait that wants what it wrote, at last in slice `written`, to be durable; `None`: it is. A
-    /// journal that is still to begin, or that has no base, keeps nothing of what was there before.
+    /// The slice that a client must wait for until its changes are durable, the last of which are in slice `written`;
+    /// `None`: they are. A journal that has not begun or has no base keeps no earlier changes.
     pub fn unkept(&self, written: u64) -> Option<u64> {
         if !self.is_on() || self.awaits_first_base() {
             return Some(self.log.slice().max(self.progress.durable() + 1));

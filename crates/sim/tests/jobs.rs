@@ -281,6 +281,20 @@ fn ids(world: &mut World, observer: &mut Client, request: &Request) -> BTreeSet<
     }
 }
 
+/// Nobody who is still there waits for a queue that has jobs, or for a reply that is due.
+fn check_waits(world: &mut World, observer: &mut Client, actors: &[Actor]) {
+    for actor in actors.iter().filter(|actor| !actor.client.has_ended) {
+        let Some(waits_for) = actor.sent.get(actor.answered) else { continue };
+        let Meaning::Take { queues, is_forever: true } = waits_for else {
+            panic!("no reply to {waits_for:?}");
+        };
+        for number in queues {
+            let len = world.call(observer, &request("LLEN", [queue(*number)]));
+            assert_eq!(len, Value::Int(0), "somebody waits for {}", queue(*number));
+        }
+    }
+}
+
 fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, u64>) {
     let mut setup = Setup::any(&mut entropy);
     setup.net.cut_one_in = if entropy.one_in(3) { 60 } else { 0 };
@@ -304,17 +318,7 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
     }
     world.settle(|world| act(world, &mut actors, &mut load));
     let mut observer = world.connect();
-    for actor in actors.iter().filter(|actor| !actor.client.has_ended) {
-        let Some(waits_for) = actor.sent.get(actor.answered) else { continue };
-        let Meaning::Take { queues, is_forever: true } = waits_for else {
-            panic!("no reply to {waits_for:?}");
-        };
-        for number in queues {
-            let len = world.call(&mut observer, &request("LLEN", [queue(*number)]));
-            // One whose last attempt another worker's lease ended is not there.
-            assert_eq!(len, Value::Int(0), "somebody waits for {}", queue(*number));
-        }
-    }
+    check_waits(&mut world, &mut observer, &actors);
     for mut actor in actors {
         actor.client.depart(Departure::Close);
         load.gone.push(actor);

@@ -162,7 +162,8 @@ impl<'t> Tx<'t> {
                 Post::Published(_) if mutant::is_on(Mutant::PublishedAtOnce) => {}
                 Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
                 Post::Published(published) => published.held_for = published.held_for.max(self.seen),
-                Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Due(_) => {}
+                Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
+                Post::Due(_) | Post::Promote(_) => {}
                 Post::Flushed | Post::ServeLater { .. } => {}
             }
         }

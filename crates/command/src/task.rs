@@ -434,6 +434,8 @@ pub enum Post {
     Free(Garbage),
     /// Something is to happen with the jobs of a queue, soon.
     Due(JobsDue),
+    /// Jobs in a sorted set are to join their queues, soon.
+    Promote(JobsDue),
 }
 
 /// When something is to happen with the jobs of a queue.
@@ -445,6 +447,6 @@ pub struct JobsDue {
     pub shard: ShardId,
     /// Its database.
     pub db: u32,
-    /// Its key.
+    /// Its key, or that of the sorted set.
     pub queue: Box<[u8]>,
 }

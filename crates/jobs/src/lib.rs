@@ -21,6 +21,7 @@
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
 //! | `timers` | which shards a thread has to visit when |
+//! | `promote` | jobs of Sidekiq's that join their queues when they are due |
 //! | `commands/` | the commands |
 //!
 //! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`).
@@ -32,10 +33,12 @@ mod cron;
 mod due;
 mod job;
 mod names;
+mod promote;
 mod record;
 #[cfg(test)]
 mod tests;
 mod timers;
 
 pub use crate::commands::ENTRIES;
+pub use crate::promote::Promotions;
 pub use crate::timers::JobTimers;

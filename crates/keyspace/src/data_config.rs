@@ -36,6 +36,8 @@ pub struct Config {
     pub rdb_compression: bool,
     /// How accesses are counted if `maxmemory-policy` is an LFU policy; otherwise records store the time of access.
     pub lfu: Option<Lfu>,
+    /// `promote`: jobs that are due join their queues by themselves.
+    pub promotes: bool,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
             lfu: None,
+            promotes: false,
             notify: 0,
         }
     }

@@ -36,8 +36,8 @@ pub(crate) fn has_id(payload: &[u8], id: &[u8]) -> bool {
 
 /// The id that a payload has in it; `None` if it has none. If there are several, that of `jid` counts first, then `id`.
 pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let top = TOP.iter().find_map(|name| member(payload, name));
-    let nested = || NESTED.iter().find_map(|(outer, inner)| member(member(payload, outer)?, inner));
+    let top = TOP.iter().find_map(|name| json_member(payload, name));
+    let nested = || NESTED.iter().find_map(|(outer, inner)| json_member(json_member(payload, outer)?, inner));
     let value = top.or_else(nested)?;
     match string(value) {
         Some((text, _)) => text_of(text),
@@ -45,8 +45,14 @@ pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// The value of the first member of this name.
-fn member<'a>(payload: &'a [u8], name: &str) -> Option<&'a [u8]> {
+/// The text of a JSON string, if this is one and nothing else.
+pub fn json_text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let (written, rest) = string(value)?;
+    if rest.is_empty() { text_of(written) } else { None }
+}
+
+/// The value of the first member of this name at the top of a JSON object, as it is written; see the head of this file.
+pub fn json_member<'a>(payload: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut found = None;
     any_member(payload, |key, value| {
         let is_it = is_text(key, name.as_bytes());

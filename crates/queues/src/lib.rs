@@ -26,7 +26,7 @@ mod sweep;
 
 pub use crate::commands::ENTRIES;
 pub use crate::ends::{opposite, popping_end};
-pub use crate::id::own_id;
+pub use crate::id::{json_member, json_text, own_id};
 pub use crate::slices::Progress;
 pub use ds::queue::WAIT_BOUNDS_MS;
 pub use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};

@@ -64,6 +64,8 @@ pub(crate) struct ThreadHost {
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     /// When leases end and delays are over.
     pub(crate) jobs: jobs::JobTimers,
+    /// When jobs of Sidekiq's join their queues.
+    pub(crate) promotions: jobs::Promotions,
     /// Clients had sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -140,6 +142,24 @@ impl Visits for Thread {
         self.leave_all();
         Some(result)
     }
+
+    fn visit_all<R>(
+        &mut self,
+        ids: &[ShardId],
+        is_patient: bool,
+        work: impl FnOnce(&mut Tx) -> R,
+    ) -> Option<R> {
+        let patience = self.host.shared.shards.patience();
+        let is_patient = is_patient && patience.try_take();
+        let has_all = self.tx.hold.try_enter_all(ids, is_patient).is_ok();
+        if is_patient {
+            patience.put_back();
+        }
+        let result = has_all.then(|| work(&mut self.tx));
+        self.tx.finish(&mut self.host);
+        self.leave_all();
+        result
+    }
 }
 
 impl ThreadHost {
@@ -185,6 +205,7 @@ impl Thread {
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
+                promotions: jobs::Promotions::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -317,7 +338,8 @@ impl Thread {
         let held = held_for_replicas(&mut self.host);
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let of_jobs = self.host.jobs.wait(self.host.driver.clock().now_ms() as i64);
+        let wall_ms = self.host.driver.clock().now_ms() as i64;
+        let (of_jobs, of_promotions) = (self.host.jobs.wait(wall_ms), self.host.promotions.wait(wall_ms));
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),
@@ -328,7 +350,7 @@ impl Thread {
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
+        [timeout, until_due, of_jobs, of_promotions, of_replicas, of_acks].into_iter().flatten().min()
     }
 
     /// Reads the clock and the settings. Commands from here on run at this time and with these settings.

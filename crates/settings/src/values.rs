@@ -155,6 +155,7 @@ impl Settings {
                 log_factor: self.number(LFU_LOG_FACTOR) as u64,
                 decay_minutes: self.number(LFU_DECAY_TIME) as u64,
             }),
+            promotes: self.is_on(PROMOTE),
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
     }

@@ -26,6 +26,8 @@ pub struct Figures {
     pub expired_fields: Figure,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: Figure,
+    /// Jobs of Sidekiq's that joined their queues when they were due.
+    pub promoted_jobs: Figure,
     /// Records of waiting clients, one for each key that a client waits for.
     pub waiters: Figure,
     /// Keys that somebody waits for.
@@ -46,8 +48,8 @@ pub struct Figures {
 
 impl Figures {
     /// The figures that `CONFIG RESETSTAT` resets, always in the same order.
-    pub fn counters(&self) -> [&Figure; 5] {
+    pub fn counters(&self) -> [&Figure; 6] {
         let Figures { keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, .. } = self;
-        [keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys]
+        [keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, &self.promoted_jobs]
     }
 }

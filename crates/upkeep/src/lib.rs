@@ -1,7 +1,7 @@
 //! Background work of threads: expiry, eviction, defragmentation, freeing large values, and when each of them is due.
 //!
 //! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It enters
-//! shards through [`Visits`], one at a time and by trying, so it never waits and can be tested on a store without a
+//! shards through [`Visits`], by trying, so it never waits and can be tested on a store without a
 //! server.
 //!
 //! Not here: what a thread does in which order (`server`), and snapshots, which have their own slices.
@@ -19,10 +19,19 @@ pub mod garbage;
 pub mod queues;
 pub mod timers;
 
-/// How upkeep gets into shards: one at a time, by trying, and holding no other.
+/// How upkeep gets into shards: by trying, and holding no other.
 pub trait Visits {
     /// Calls `work` with shard `id` entered, and leaves the shard with all that entails; `None` if it is taken.
     fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R>;
+
+    /// The same with several shards, which ascend, entered together: what `work` does there is one transaction. One that
+    /// `is_patient` waits longer for each, if no other does.
+    fn visit_all<R>(
+        &mut self,
+        ids: &[ShardId],
+        is_patient: bool,
+        work: impl FnOnce(&mut Tx) -> R,
+    ) -> Option<R>;
 }
 
 #[cfg(test)]
@@ -59,6 +68,15 @@ mod tests {
         fn visit<R>(&mut self, _id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R> {
             let client = Client::internal(0, Proto::Resp2);
             (!self.is_taken).then(|| self.local.with_store(client, |store| work(store.tx)))
+        }
+
+        fn visit_all<R>(
+            &mut self,
+            ids: &[ShardId],
+            _is_patient: bool,
+            work: impl FnOnce(&mut Tx) -> R,
+        ) -> Option<R> {
+            self.visit(*ids.first()?, work)
         }
     }
 }

@@ -70,6 +70,9 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
         page.single(name, Kind::Counter, help, count as f64);
     }
     let waiters = observed.over_shards(facts.shards(), |figures| &figures.waiters);
+    let promoted = observed.over_shards(facts.shards(), |figures| &figures.promoted_jobs);
+    let help = "Jobs of Sidekiq's that joined their queues by themselves (setting promote).";
+    page.single("darter_promoted_jobs_total", Kind::Counter, help, promoted as f64);
     page.single(
         "darter_waiters",
         Kind::Gauge,

@@ -1,11 +1,17 @@
 //! Paused queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
 
 use ds::list::List;
+use ds::zset::ZSet;
 use keyspace::Type;
+use keyspace::queue::Class;
 
 use super::Store;
 use crate::change::Change;
 use crate::error::CommandError;
+use crate::task::{JobsDue, Post};
+
+/// What is due within this time is said to the thread; what is later it finds itself.
+const SOON_MS: i64 = 1500;
 
 /// The limit of known queues is reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
@@ -50,4 +56,21 @@ pub fn take_from<'s, T: Type>(store: &'s mut Store, key: &[u8]) -> Result<Option
         return store.peek_as::<T>(key).map(|_| None);
     }
     store.write_as::<T>(key)
+}
+
+/// Something was added to the sorted set `key`: if it has jobs that join their queues by themselves, and the first is due soon, the thread hears of it.
+#[cold]
+pub fn note_promoted(store: &mut Store, key: &[u8]) {
+    let (shard, hash) = store.locate(key);
+    let Some(figures) = store.db(shard).queues().figures(hash, key) else { return };
+    let class = Class::of_number(figures.class);
+    if !class.is_promoted() {
+        return;
+    }
+    let Ok(Some(set)) = store.peek_as::<ZSet>(key) else { return };
+    let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
+    if time_ms < store.now() + SOON_MS {
+        let due = JobsDue { time_ms, shard, db: store.client.db, queue: key.into() };
+        store.tx.posts.push(Post::Promote(due));
+    }
 }

@@ -7,7 +7,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double,
-    integer, key, keyword_is, oneof, parse_f64, string, token,
+    integer, key, keyword_is, note_promoted, oneof, parse_f64, string, token,
 };
 use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
@@ -212,6 +212,9 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
             _ => {
                 ctx.changed(key, Change::new(Class::ZSet, "zadd").times(added + updated));
             }
+        }
+        if ctx.store.config().promotes {
+            note_promoted(&mut ctx.store, key);
         }
     }
     match last {

@@ -33,7 +33,7 @@ pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, is_timed, tells};
+use recognize::{Learnt, Tells, tells};
 
 /// The queues of a database.
 pub struct Queues {
@@ -189,7 +189,9 @@ impl Queues {
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
         }
-        if kind == Kind::ZSet && is_timed(record.lend().key()) {
+        if kind == Kind::ZSet
+            && self.patterns.class_of(record.lend().key(), kind).is_some_and(Class::is_timed)
+        {
             self.timed.insert(record.lend().key().into());
         }
         let figures = self.find_or_add(hash, record.lend().key(), kind);
@@ -308,12 +310,13 @@ impl Queues {
 
     /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
     pub(crate) fn first_times(&mut self, table: &CompactTable<Record>, visit: &mut dyn FnMut(&[u8], i64)) {
-        let Queues { timed, seed, .. } = self;
+        let Queues { timed, seed, patterns, .. } = self;
         timed.retain(|key| {
             let record = table.find(hashing::hash(seed, key), |record| record.key() == &**key);
             let Some(ValueRef::ZSet(set)) = record.map(|record| record.value()) else { return false };
-            if let Some((_, time_ms)) = set.at(0) {
-                visit(key, time_ms as i64);
+            let Some(class) = patterns.class_of(key, Kind::ZSet) else { return false };
+            if let Some(score) = set.score_at(0) {
+                visit(key, i64::try_from(class.time_ms(score)).unwrap_or(i64::MAX));
             }
             true
         });

@@ -183,6 +183,19 @@ impl Class {
         }
     }
 
+    /// Whether this server does something at the times that such a sorted set has.
+    pub(super) fn is_timed(self) -> bool {
+        match self.system {
+            System::Jobs => matches!(self.state, State::Active | State::Scheduled),
+            _ => self.is_promoted(),
+        }
+    }
+
+    /// Whether these are jobs of Sidekiq's that join their queues at a time.
+    pub fn is_promoted(self) -> bool {
+        self.system == System::Sidekiq && matches!(self.state, State::Scheduled | State::Retry)
+    }
+
     /// The time that a score expresses, in milliseconds since 1970; 0 if it does not express one.
     pub fn time_ms(self, score: f64) -> u64 {
         let ms = match self.scores {
@@ -480,12 +493,6 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
 
 /// What stands between the name of a queue and what is said of its jobs.
 const JOBS: &[u8] = b":jobs:";
-
-/// Whether something is to happen at the times that this sorted set has.
-pub(super) fn is_timed(key: &[u8]) -> bool {
-    let class = if key.first() == Some(&b'{') { jobs(key, Kind::ZSet) } else { None };
-    class.is_some_and(|class| matches!(class.state, State::Active | State::Scheduled))
-}
 
 #[cfg(test)]
 mod tests {

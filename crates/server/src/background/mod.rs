@@ -76,6 +76,7 @@ impl Thread {
         }
         let due = self.host.cron.begin_turn(now_ms);
         look_after_jobs(self, due.is_second);
+        promote_jobs(self, due.is_second);
         if is_first {
             look_after_link(self, due.is_round);
         }
@@ -259,6 +260,27 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     }
     jobs.fire(now_ms, is_at_home, thread);
     thread.host.jobs = jobs;
+    thread.post_all();
+}
+
+/// The same for jobs of Sidekiq's that join their queues at a time.
+fn promote_jobs(thread: &mut Thread, is_second: bool) {
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
+    if !is_second && !thread.host.promotions.is_due(now_ms) {
+        return;
+    }
+    if !thread.tx.config.promotes || shared.following.is_replica() || thread.host.pausing.is_on() {
+        thread.host.promotions.clear();
+        return;
+    }
+    let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
+    // They are on loan, since shards are visited meanwhile.
+    let mut promotions = std::mem::take(&mut thread.host.promotions);
+    if is_second {
+        promotions.look(now_ms, shared.shards.ids().filter(is_at_home), thread);
+    }
+    promotions.fire(now_ms, thread);
+    thread.host.promotions = promotions;
     thread.post_all();
 }
 

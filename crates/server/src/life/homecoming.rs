@@ -259,6 +259,7 @@ impl Thread {
                     Post::Flushed => {}
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
                     Post::Due(due) => self.host.jobs.add(due),
+                    Post::Promote(due) => self.host.promotions.add(due),
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
@@ -275,7 +276,8 @@ impl Thread {
             | Post::Broadcast { .. }
             | Post::Event { .. }
             | Post::Flushed
-            | Post::Due(_) => {
+            | Post::Due(_)
+            | Post::Promote(_) => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),

@@ -30,4 +30,12 @@ settings! {
         doc: "Time after which an empty queue is forgotten, unless a client waits for it or it is paused",
         ..Setting::of(group::WATCHING)
     };
+    PROMOTE = Setting {
+        name: "promote",
+        kind: SettingKind::Choice(&[("no", 0), ("sidekiq", 1)]),
+        default: "no",
+        effect: Some(Consequence::Data),
+        doc: "sidekiq: jobs in Sidekiq's sets schedule and retry join their queues when they are due, without waiting for Sidekiq's poller; client middleware does not run then",
+        ..Setting::of(group::DATA)
+    };
 }

@@ -1,0 +1,141 @@
+//! Jobs that are due move as Sidekiq's poller would move them, and what is none of them stays.
+
+use command::{CommandResult, Ctx, Entry, KeySpec, Local, Run};
+
+use super::*;
+use crate::tests::{Taken, World};
+
+/// `promote set queues queue …`: moves what is due, and replies how many jobs had to be left.
+const PROMOTE: Entry = Entry {
+    name: "promote",
+    arity: -3,
+    keys: &[KeySpec::range(1, -1, 1, &[])],
+    run: Run::Function(promote_in),
+    ..Entry::DEFAULT
+};
+
+fn promote_in(ctx: &mut Ctx) -> CommandResult {
+    let shard = ctx.store.locate(ctx.args[1]).0;
+    let due = JobsDue { time_ms: 0, shard, db: 0, queue: ctx.args[1].into() };
+    let plan = plan(ctx.store.tx, &due);
+    let left_count = promote(ctx.store.tx, &due, &plan.jobs) + plan.left_count;
+    ctx.reply.int(left_count as i64);
+    Ok(())
+}
+
+fn world() -> World {
+    let mut local = Local::new(&[commands::FAMILIES, &[&[PROMOTE]]].concat());
+    local.record_effects();
+    local.now = 1_700_000_000_123;
+    World(local)
+}
+
+fn job(jid: &str, more: &str) -> String {
+    format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"mail"{more}}}"#)
+}
+
+#[test]
+fn a_due_job_joins_its_queue_in_one_step() {
+    let mut world = world();
+    let (now, later) = (job("a", r#","created_at":1699999990.5"#), job("b", ""));
+    world.check(&format!("ZADD schedule 1700000000.123 {now} 1700000000.1231 {later}"), ":2");
+    world.effects();
+    world.check("promote schedule queues queue:mail", ":0");
+    let pushed = job("a", r#","created_at":1699999990.5,"enqueued_at":1700000000.123"#);
+    let effects: Vec<String> = world
+        .effects()
+        .iter()
+        .map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned())
+        .collect();
+    let expected =
+        [format!("ZREM schedule {now}"), "SADD queues mail".to_owned(), format!("LPUSH queue:mail {pushed}")];
+    assert_eq!(effects, expected);
+    world.check("ZCARD schedule", ":1");
+    world.0.now += 1;
+    world.check("promote schedule queues queue:mail", ":0");
+    world.check("LLEN queue:mail", ":2");
+    world.check("EXISTS schedule", ":0");
+    let last = job("b", r#","enqueued_at":1700000000.124"#);
+    world.check("LPOP queue:mail", &format!("${} {last}", last.len()));
+}
+
+#[test]
+fn the_time_is_written_as_each_sidekiq_does() {
+    let stamped = |more: &str| {
+        let job = job("a", more);
+        let payload = Payload::parse(job.as_bytes()).expect("it is a job");
+        String::from_utf8(payload.stamped(job.as_bytes(), 1_700_000_000_007)).expect("it is text")
+    };
+    for (before, after) in [
+        ("", r#","enqueued_at":1700000000.007"#),
+        (r#","enqueued_at":1.5,"retry":true"#, r#","enqueued_at":1700000000.007,"retry":true"#),
+        (r#","created_at":1699999999000"#, r#","created_at":1699999999000,"enqueued_at":1700000000007"#),
+        (
+            r#","enqueued_at":5,"created_at":1699999999000"#,
+            r#","enqueued_at":1700000000007,"created_at":1699999999000"#,
+        ),
+    ] {
+        assert_eq!(stamped(before), job("a", after), "{before}");
+    }
+}
+
+#[test]
+fn namespaces_are_kept_and_what_is_no_job_is_left() {
+    let mut world = world();
+    world.check("SADD app:queues other", ":1");
+    world.check(&format!("ZADD app:retry 1 {}", job("a", "")), ":1");
+    world.check("promote app:retry app:queues app:queue:mail", ":0");
+    world.check("LLEN app:queue:mail", ":1");
+    world.check("SCARD app:queues", ":2");
+    for text in [
+        "text",
+        "{}",
+        r#"{"class":"A","args":[],"jid":"a"}"#,
+        r#"{"class":"A","args":[],"queue":"mail"}"#,
+        r#"{"class":"A","args":[],"jid":"a","queue":""}"#,
+        r#"{"class":"A","args":[],"jid":"a","queue":5}"#,
+        r#"{"class":"A","args":[],"jid":"a","queue":"mail""#,
+        &job("a", r#","at":5"#),
+    ] {
+        world.check(&format!("ZADD schedule 1 {text}"), ":1");
+        world.check("promote schedule queues queue:mail", ":1");
+        world.check(&format!("ZREM schedule {text}"), ":1");
+    }
+    world.say("SET queue:mail text");
+    world.say(&format!("ZADD schedule 1 {}", job("a", "")));
+    world.check("promote schedule queues queue:mail", ":1");
+    world.check("ZCARD schedule", ":1");
+}
+
+#[test]
+fn what_is_due_soon_moves_then() {
+    let mut world = world();
+    let start = world.0.now;
+    for (number, ms) in [(0, 0), (1, 0), (2, 700)] {
+        let score = format!("{}.{:03}", (start + ms) / 1000, (start + ms) % 1000);
+        world.say(&format!("ZADD schedule {score} {}", job(&number.to_string(), "")));
+    }
+    world.say("ZADD retry 1 bad");
+    for number in 10..110 {
+        world.say(&format!("ZADD retry 2 {}", job(&number.to_string(), "")));
+    }
+    let client = Client::internal(0, Proto::Resp2);
+    let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
+    let (mut taken, mut promotions) = (Taken { world, is_taken: true }, Promotions::default());
+    promotions.look(start, shards.iter().copied(), &mut taken);
+    assert_eq!(promotions.wait(start), None, "they were taken");
+    taken.is_taken = false;
+    promotions.look(start, shards.into_iter(), &mut taken);
+    taken.is_taken = true;
+    promotions.fire(start, &mut taken);
+    assert_eq!(promotions.wait(start), Some(Duration::from_millis(1)), "they are tried again");
+    (taken.is_taken, taken.world.0.now) = (false, start + 1);
+    promotions.fire(start + 1, &mut taken);
+    taken.world.check("LLEN queue:mail", ":102");
+    taken.world.check("ZCARD retry", ":1");
+    assert_eq!(promotions.wait(start + 1), Some(Duration::from_millis(699)));
+    taken.world.0.now = start + 700;
+    promotions.fire(start + 700, &mut taken);
+    taken.world.check("LLEN queue:mail", ":103");
+    assert_eq!(promotions.wait(start + 700), None);
+}

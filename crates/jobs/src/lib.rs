@@ -19,6 +19,8 @@
 //! | `record` | what is kept of a job: payload, attempts, options, as text |
 //! | `job` | the ways from one state to another |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `limit` | how many may be active |
+//! | `order` | from which of several queues a job is taken first |
 //! | `timers` | which shards a thread has to visit when |
 //! | `commands/` | the commands |
 //!
@@ -29,7 +31,9 @@
 mod commands;
 mod due;
 mod job;
+mod limit;
 mod names;
+mod order;
 mod record;
 #[cfg(test)]
 mod tests;

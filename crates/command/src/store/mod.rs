@@ -5,6 +5,7 @@
 //! | `lookup` | where a key lies, and what it holds, for commands that read, look or change |
 //! | `storing` | what is put under a key, taken away, and until when it lives |
 //! | `changes` | saying what changed: to watchers, to whoever wants events, as an effect |
+//! | `limits` | how many elements may be taken from a queue |
 //! | `queues` | which queues are paused |
 //! | `marks` | what clients of memcached's protocol attach to an item |
 //!
@@ -12,6 +13,7 @@
 //! own. On a replica it stays until the primary says that it goes, and is hidden from all who look. See [`Due`].
 
 mod changes;
+pub(crate) mod limits;
 mod lookup;
 mod marks;
 pub(crate) mod queues;

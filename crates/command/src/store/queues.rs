@@ -1,9 +1,10 @@
-//! Queues that are paused: whoever takes from them finds them empty. What a primary or a journal says happens anyway.
+//! Queues that are paused or limited: whoever takes from them finds them empty. What a primary or a journal says happens anyway.
 
 use ds::list::List;
 use keyspace::Type;
 
 use super::Store;
+use super::limits::{self, Room};
 use crate::change::Change;
 use crate::error::CommandError;
 
@@ -33,13 +34,27 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
-/// The list of `key`, to take from it: there is none if it is a queue that is paused. It says so itself, so that other lists are not looked for
-/// among the queues.
+/// Whether who takes from the list at `key` finds it empty, because it is paused or its rate is reached.
+pub fn is_closed(store: &Store, key: &[u8]) -> bool {
+    is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)
+}
+
+/// The list of `key`, to take from it as many elements as there is room for, and then to say how many ([`took`](limits::took)): there is none
+/// if it is a queue that is paused, or its rate is reached. It says itself whether it is paused, so that other lists are not looked for among
+/// the queues.
 #[inline(always)]
-pub fn take_from_list<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s mut List>, CommandError> {
+pub fn take_from_list<'s>(
+    store: &'s mut Store,
+    key: &[u8],
+) -> Result<Option<(&'s mut List, Room)>, CommandError> {
+    let room = limits::room(store, key)?;
+    if room.is_none() {
+        return store.peek_as::<List>(key).map(|_| None);
+    }
     let heeds_pauses = !store.tx.keeps_due;
     let list = store.write_as::<List>(key)?;
-    Ok(list.filter(|list| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses)))
+    let is_open = |list: &&mut List| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses);
+    Ok(list.filter(is_open).map(|list| (list, room)))
 }
 
 /// The value of `key` as a `T`, to take from it: there is none if it is a queue that is paused.

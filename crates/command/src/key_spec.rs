@@ -48,6 +48,9 @@ impl KeyFlag {
     }
 }
 
+/// Values of an option that has as many as stand before the word which is looked for; none of them reads like that.
+pub const UP_TO_WORD: usize = usize::MAX;
+
 /// Where the search for keys begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begin {
@@ -57,7 +60,7 @@ pub enum Begin {
     Keyword(&'static str, i32),
     /// After this option, which clients are told to search for from an argument on, as with [`Begin::Keyword`]. The
     /// server starts where the options begin and skips the options listed here, with the number of their values,
-    /// because a value may read like an option.
+    /// because a value may read like an option; [`UP_TO_WORD`] skips all values up to the word.
     Option(&'static str, i32, usize, &'static [(&'static str, usize)]),
     /// A key spec cannot say it.
     Unknown,
@@ -207,7 +210,14 @@ impl KeySpec {
                 while !args.get(at)?.eq_ignore_ascii_case(word.as_bytes()) {
                     let is_named =
                         |(name, _): &&(&str, usize)| args[at].eq_ignore_ascii_case(name.as_bytes());
-                    at += 1 + options.iter().find(is_named)?.1;
+                    at += match options.iter().find(is_named)?.1 {
+                        UP_TO_WORD => {
+                            1 + args[at + 1..]
+                                .iter()
+                                .position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))?
+                        }
+                        value_count => 1 + value_count,
+                    };
                 }
                 Some(at + 1)
             }

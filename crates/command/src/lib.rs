@@ -41,7 +41,7 @@ pub use ctx::{CommandFn, Ctx, Entry, Host, HostFn, OwnCall};
 pub use entry::{Acl, Callee, Channels, Flag, Group, KeyFlagsOf, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};
 pub use garbage::Garbage;
-pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
+pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec, UP_TO_WORD};
 pub use key_use::KeyUse;
 pub use keyspace::Class;
 pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
@@ -51,11 +51,12 @@ pub use route::{Cursor, Needs};
 pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
-pub use store::queues::{is_paused, note_promoted, pause, take_from, take_from_list};
+pub use store::limits::{Limit, Rate, Room, SOON_MS, open, room, took};
+pub use store::queues::{is_closed, is_paused, note_promoted, pause, take_from, take_from_list};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
-    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels, Post,
-    Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels,
+    Post, Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use keyspace::Kind;
 use resp::{Output, Reply};
 use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
 
@@ -12,6 +13,7 @@ use crate::entry::{Flag, Group, Route, Run};
 use crate::error::CommandError;
 use crate::mutant::{self, Mutant};
 use crate::store::Store;
+use crate::store::queues::{is_closed, is_paused};
 use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
 use crate::tx::{Telling, Tx};
@@ -237,24 +239,30 @@ impl<'t> Tx<'t> {
     /// Serves the waiters of a key, first come, first served, as long as the key has something for them.
     pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
         let (db, key) = (ready.db, &*ready.key);
-        let mut from = 0;
+        // A waiter who looks beside the value found nothing, so nobody else who does will.
+        let (mut from, mut is_passed) = (0, false);
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
             from = ticket + 1;
             // As whoever serves looks it up: what is found here is found there.
             let store = Store::new(self, waiter.wait.client);
-            let (value, is_paused) =
-                (store.peek(key).map(|record| record.value()), crate::store::queues::is_paused(&store, key));
+            let value = store.peek(key).map(|record| record.value());
             let is_served = match (waiter.wait.when, value) {
-                (When::Holds(_), Some(_)) if is_paused => return,
-                (When::Is(_), Some(_)) if is_paused && waiter.heeds_loss => false,
+                (When::Holds(Kind::List) | When::Finds(_), _) if is_closed(&store, key) => return,
+                (When::Holds(_), Some(_)) if is_paused(&store, key) => return,
+                (When::Is(_), Some(_)) if is_paused(&store, key) && waiter.heeds_loss => false,
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
                 // Nothing is left for all who come after it, unless they wait for just that.
-                (When::Holds(_), None) if !ready.was_lost => return,
+                (When::Holds(_), None) if !ready.was_lost && !ready.has_more => return,
                 (When::Holds(_), None) => false,
+                (When::Finds(finds), _) if !is_passed && finds(&store, key) => true,
+                // What it did not find nobody else will, but somebody may look for the value alone.
+                (When::Finds(_), None) if !ready.was_lost => return,
+                (When::Finds(_), _) => false,
                 (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
             };
             if !is_served {
+                is_passed |= matches!(waiter.wait.when, When::Finds(_));
                 continue;
             }
             if let Some(also) = waiter.wait.also

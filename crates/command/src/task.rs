@@ -11,6 +11,7 @@ use crate::args::OwnedArgs;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::garbage::Garbage;
+use crate::store::Store;
 use crate::table::CommandId;
 
 /// Idle records that a thread keeps.
@@ -166,6 +167,9 @@ pub type Serve = fn(&mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
 /// Whether a waiter can be served, given the value of the key (if it still exists), the waiter's arguments and the key.
 pub type IsServed = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool;
 
+/// Whether there is something for a waiter of `key`.
+pub type Finds = fn(&Store, key: &[u8]) -> bool;
+
 /// The condition under which a waiter is served.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
@@ -173,6 +177,8 @@ pub enum When {
     Holds(Kind),
     /// This function says so.
     Is(IsServed),
+    /// What this finds in the store, at the key and beside it.
+    Finds(Finds),
 }
 
 /// What a blocking command waits for.

@@ -40,10 +40,11 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
         }
     }
     jobs.forget_workers(store)?;
+    let opens_ms = command::open(store, queue)?;
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
         Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
     };
-    Ok([first(active)?, first(delayed)?, first(&jobs.names.cron)?].into_iter().flatten().min())
+    Ok([first(active)?, first(delayed)?, first(&jobs.names.cron)?, opens_ms].into_iter().flatten().min())
 }
 
 fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, CommandError> {

@@ -1,8 +1,8 @@
 //! The ways of a job from one state to another. Each leaves list, sets and hash in step, and states effects that do.
 
 use command::{
-    Change, Class, CommandError, JobsDue, Post, Store, pop_command, pop_event, push_command, push_event,
-    take_from_list,
+    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, pop_command, pop_event, push_command,
+    push_event, take_from_list, took,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -17,8 +17,6 @@ use crate::record::{Record, State};
 pub(crate) const ID_BYTES_MAX: usize = 512;
 /// Attempts of a job of which nothing else was said.
 const ATTEMPTS_MAX: u64 = 25;
-/// What is due within this time is said to the thread; the sorted sets are looked at more often.
-pub(crate) const SOON_MS: i64 = 1500;
 /// Dead jobs that are kept; the oldest go.
 const DEAD_MAX: usize = 10_000;
 /// Jobs that came too late and are passed over by one command.
@@ -196,7 +194,7 @@ impl<'q> Jobs<'q> {
     pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
         for _ in 0..PASSED_OVER_MAX {
             let end = popping_end(store, self.queue);
-            let Some(list) = take_from_list(store, self.queue)? else { return Ok(None) };
+            let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
             let Some(element) = list.pop(end) else { return Ok(None) };
             store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
                 store.effect(&[pop_command(end), self.queue]);
@@ -207,6 +205,7 @@ impl<'q> Jobs<'q> {
                 self.forget(store, &id, record.lock.as_deref())?;
                 continue;
             }
+            took(store, self.queue, room, 1)?;
             record.state = State::Active;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
@@ -281,7 +280,7 @@ impl<'q> Jobs<'q> {
 
     /// A worker has done a job; false if it has no lease any more.
     pub(crate) fn done(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
-        if !Self::take_out(store, &self.names.active, id)? {
+        if !self.end_lease(store, id)? {
             return Ok(false);
         }
         let lock = self.record(store, id)?.and_then(|record| record.lock);
@@ -297,7 +296,7 @@ impl<'q> Jobs<'q> {
         due_ms: Option<i64>,
         why: &[u8],
     ) -> Result<Option<State>, CommandError> {
-        if !Self::take_out(store, &self.names.active, id)? {
+        if !self.end_lease(store, id)? {
             return Ok(None);
         }
         let Some(mut record) = self.record(store, id)? else { return Ok(None) };
@@ -317,7 +316,7 @@ impl<'q> Jobs<'q> {
 
     /// A worker gives a job back that it has not begun; false if it has no lease any more.
     pub(crate) fn release(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
-        if !Self::take_out(store, &self.names.active, id)? {
+        if !self.end_lease(store, id)? {
             return Ok(false);
         }
         let Some(mut record) = self.record(store, id)? else { return Ok(false) };
@@ -342,7 +341,10 @@ impl<'q> Jobs<'q> {
     }
 
     fn drop_from(&self, store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
-        let was_there = Self::take_out(store, key, id)?;
+        let was_there = match key == self.names.active {
+            true => self.end_lease(store, id)?,
+            false => Self::take_out(store, key, id)?,
+        };
         if was_there {
             let lock = self.record(store, id)?.and_then(|record| record.lock);
             self.forget(store, id, lock.as_deref())?;

@@ -20,6 +20,8 @@
 //! | `job` | the ways from one state to another |
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `limit` | how many may be active |
+//! | `order` | from which of several queues a job is taken first |
 //! | `timers` | which shards a thread has to visit when |
 //! | `promote` | jobs of Sidekiq's that join their queues when they are due |
 //! | `commands/` | the commands |
@@ -32,7 +34,9 @@ mod commands;
 mod cron;
 mod due;
 mod job;
+mod limit;
 mod names;
+mod order;
 mod promote;
 mod record;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! ```
 
 use command::{CommandError, Store};
+use keyspace::queue::queue_beside;
 
 /// The sorted set of jobs that workers have, by the end of their lease in ms.
 const ACTIVE: &str = ":jobs:active";
@@ -21,6 +22,10 @@ const WORKERS: &str = ":jobs:workers";
 const CRON: &str = ":jobs:cron";
 /// The hash of what schedules push and when, by name.
 const LINES: &str = ":jobs:cron:lines";
+/// The hash that limits the queue.
+const LIMIT: &str = ":jobs:limit";
+/// The sorted set of what was taken of late, by until when it counts against the limit.
+const RATE: &str = ":jobs:rate";
 /// How the names of locks begin.
 const UNIQUE: &str = ":jobs:unique:";
 
@@ -35,18 +40,15 @@ pub(crate) struct Names {
     pub(crate) workers: Vec<u8>,
     pub(crate) cron: Vec<u8>,
     pub(crate) lines: Vec<u8>,
+    /// The limit of the queue; how takes are counted against it is known to [`command::Limit`].
+    pub(crate) limit: Vec<u8>,
     unique: Vec<u8>,
 }
 
 impl Names {
     /// Those beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
-        let part = store.tx.hold.shards().placement().placing_part(queue);
-        if part.is_empty() || part.contains(&b'}') {
-            return Err(CommandError::new(BAD_NAME));
-        }
-        let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
-        let begin = [&[b"{", part, b"}"], rest].concat().concat();
+        let begin = store.beside(queue).ok_or(CommandError::new(BAD_NAME))?;
         let name = |end: &str| [&begin, end.as_bytes()].concat();
         Ok(Names {
             active: name(ACTIVE),
@@ -56,6 +58,7 @@ impl Names {
             workers: name(WORKERS),
             cron: name(CRON),
             lines: name(LINES),
+            limit: name(LIMIT),
             unique: name(UNIQUE),
         })
     }
@@ -68,11 +71,10 @@ impl Names {
 
 /// The queue beside which this key lies, at whose times something is to happen.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
-    let begin = [ACTIVE, DELAYED, CRON].into_iter().find_map(|end| key.strip_suffix(end.as_bytes()))?;
-    let inner = begin.strip_prefix(b"{")?;
-    let end = inner.iter().position(|byte| *byte == b'}')?;
-    match &inner[end + 1..] {
-        [] => Some(&inner[..end]),
-        rest => rest.strip_prefix(b":"),
-    }
+    [ACTIVE, DELAYED, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end.as_bytes()))
+}
+
+/// Whether this key is that of what was taken of late.
+pub(crate) fn is_rate(key: &[u8]) -> bool {
+    key.ends_with(RATE.as_bytes())
 }

@@ -30,8 +30,8 @@ use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 use upkeep::Visits;
 
-use crate::job::SOON_MS;
 use crate::names::queue_of;
+use command::SOON_MS;
 
 /// Pairs of visits in a turn.
 const VISITS_MAX: usize = 64;

@@ -1,6 +1,10 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
-use command::{Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run, Tx};
+mod limits;
+
+use command::{
+    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
+};
 use ds::random::Random;
 use ds::zset::ZSet;
 use resp::{Output, Proto};
@@ -19,12 +23,25 @@ fn fire(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// `limit queue …`: what QUEUE LIMIT does with such words.
+const LIMIT: Entry =
+    Entry { name: "limit", keys: &[KeySpec::one(1, &[])], run: Run::Function(limit), ..Entry::DEFAULT };
+
+fn limit(ctx: &mut Ctx) -> CommandResult {
+    let words = &ctx.args[2..];
+    let is_off = words.first().is_some_and(|word| keyword_is(word, "off"));
+    let limit = if is_off { None } else { Some(Limit::parse(words)?) };
+    Limit::set(&mut ctx.store, ctx.args[1], limit)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
 /// A store with the data commands and those on jobs, which records effects.
 pub(crate) struct World(pub(crate) Local);
 
 impl World {
     fn new() -> World {
-        let mut local = Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE]]].concat());
+        let mut local = Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE, LIMIT]]].concat());
         local.record_effects();
         local.now = 1000;
         World(local)
@@ -73,6 +90,8 @@ impl World {
             format!("ZRANGE {{{queue}}}:jobs:delayed 0 -1 WITHSCORES"),
             format!("ZRANGE {{{queue}}}:jobs:dead 0 -1 WITHSCORES"),
             format!("ZRANGE {{{queue}}}:jobs:workers 0 -1 WITHSCORES"),
+            format!("ZRANGE {{{queue}}}:jobs:rate 0 -1 WITHSCORES"),
+            format!("HGETALL {{{queue}}}:jobs:limit"),
             format!("SORT {{{queue}}}:jobs:unique BY nosort"),
         ];
         let mut dump: Vec<String> = lines.iter().map(|line| self.say(line)).collect();

@@ -8,15 +8,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use command::{Client, CommandError, JobsDue, Store, Tx};
+use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
 use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
 
 use crate::due;
-use crate::job::SOON_MS;
-use crate::names::queue_of;
+use crate::names::{is_rate, queue_of};
 
 /// Visits of shards in a turn.
 const VISITS_MAX: usize = 64;
@@ -109,6 +108,8 @@ impl JobTimers {
 fn look_at(tx: &mut Tx, id: ShardId, until_ms: i64, into: &mut BTreeSet<JobsDue>) {
     for (db, data) in (0..).zip(&mut tx.hold.shard_mut(id).dbs) {
         data.first_times(&mut |key, time_ms| {
+            // Also if the clock was set back, takes are to count no longer than they should.
+            let time_ms = if is_rate(key) { time_ms.min(until_ms - 1) } else { time_ms };
             if time_ms < until_ms
                 && let Some(queue) = queue_of(key)
             {

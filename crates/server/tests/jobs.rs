@@ -152,3 +152,80 @@ fn a_schedule_goes_on_after_crash_and_failover_and_never_comes_twice() {
     seconds.reverse();
     assert!(seconds.is_sorted_by(|one, next| one < next), "{seconds:?}");
 }
+
+/// Checks that a worker which waits gets one job.
+#[track_caller]
+fn expect_any(worker: &mut Client) {
+    let taken = worker.receive().to_string();
+    assert!(taken.starts_with("1) 1) \"mail\"\n"), "{taken}");
+}
+
+#[test]
+fn who_waits_for_a_limited_queue_gets_a_job_when_it_opens() {
+    for options in [&[][..], &["--shard_entry=home"]] {
+        for io in ["epoll", "auto"] {
+            let server = Server::start(3, io, options);
+            let (mut client, mut worker, mut popper) = (server.client(), server.client(), server.client());
+            check(&mut client, "QUEUE LIMIT mail RATE 2 PER 150", "OK");
+            check(&mut client, "RPUSH mail f e d c b a", "(integer) 6");
+            check(&mut client, "RPOP mail 5", "1) \"a\"\n2) \"b\"");
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM none mail");
+            expect_any(&mut worker);
+            popper.send("BRPOP mail 0");
+            assert!(popper.receive().to_string().contains("\"d\""));
+            // What opens later than soon.
+            check(&mut client, "QUEUE LIMIT mail RATE 2 PER 2500", "OK");
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+            expect_any(&mut worker);
+            // A limit that is changed while they wait.
+            check(&mut client, "QUEUE LIMIT mail ACTIVE 2", "OK");
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+            eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+            check(&mut client, "LLEN mail", "(integer) 1");
+            check(&mut client, "QUEUE LIMIT mail ACTIVE 3", "OK");
+            expect_any(&mut worker);
+            check(&mut client, "LPUSH mail g", "(integer) 1");
+            worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
+            eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+            let listed = client.show("ZRANGE {mail}:jobs:active 0 0");
+            check(&mut client, &format!("JOB.DONE mail {}", listed.trim_start_matches("1) ")), "(integer) 1");
+            expect_any(&mut worker);
+        }
+    }
+}
+
+#[test]
+fn limits_hold_after_a_crash_and_on_a_replica_that_leads() {
+    let scratch = Scratch::new("jobs-limits");
+    let directory = scratch.path("");
+    let options = ["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    let mut server = Server::darter(&options).expect("it starts");
+    let mut client = server.client();
+    check(&mut client, "QUEUE LIMIT mail RATE 2 PER 3600000", "OK");
+    check(&mut client, "QUEUE LIMIT letters ACTIVE 1", "OK");
+    check(&mut client, "RPUSH mail c b a", "(integer) 3");
+    check(&mut client, "RPUSH letters b a", "(integer) 2");
+    check(&mut client, "RPOP mail", "\"a\"");
+    client.send("JOB.TAKE w LEASE 3600000 FROM letters");
+    client.receive();
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = Server::darter(&options).expect("it starts again");
+    let replica = Server::start(2, "auto", &[]);
+    follow(&replica, &server);
+    let mut client = server.client();
+    check(&mut client, "RPOP mail", "\"b\"");
+    check(&mut client, "RPOP mail", "(nil)");
+    check(&mut client, "JOB.TAKE w LEASE 1000 FROM mail letters", "(nil)");
+    expect_same(&replica, &server);
+    drop(server);
+    let mut client = replica.client();
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    check(&mut client, "RPOP mail", "(nil)");
+    check(&mut client, "JOB.TAKE w LEASE 1000 FROM mail letters", "(nil)");
+    check(&mut client, "QUEUE LIMIT letters ACTIVE 2", "OK");
+    client.send("JOB.TAKE w LEASE 1000 FAIR FROM mail letters");
+    assert!(client.receive().to_string().starts_with("1) 1) \"letters\"\n"));
+    check(&mut client, "QUEUE LIMIT mail OFF", "OK");
+    check(&mut client, "RPOP mail", "\"c\"");
+}

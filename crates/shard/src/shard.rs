@@ -24,6 +24,8 @@ pub struct Ready {
     pub key: SmallVec<[u8; 32]>,
     /// It was deleted, which some clients wait for.
     pub was_lost: bool,
+    /// Some may find more beside it than its value shows.
+    pub has_more: bool,
 }
 
 /// The data of one shard.

@@ -145,7 +145,7 @@ impl Store<'_, '_> {
         if is_new {
             record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {
-                shard.ready.push(Ready { db, key: key.into(), was_lost: false });
+                shard.ready.push(Ready { db, key: key.into(), was_lost: false, has_more: false });
                 (*is_unfinished, *has_ready) = (true, true);
             }
             if config.notify & Class::New as u32 != 0 {

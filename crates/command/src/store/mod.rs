@@ -5,6 +5,7 @@
 //! | `lookup` | finds keys and their values, to read, peek or change |
 //! | `storing` | stores and deletes values, and sets when they expire |
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
+//! | `limits` | how many elements may be taken from a queue |
 //! | `queues` | which queues are paused |
 //! | `marks` | what memcached's protocol attaches to an item |
 //!
@@ -12,6 +13,7 @@
 //! own. On a replica it stays until the primary deletes it, and is hidden from all clients. See [`Due`].
 
 mod changes;
+pub(crate) mod limits;
 mod lookup;
 mod marks;
 pub(crate) mod queues;

@@ -1,4 +1,4 @@
-//! Paused queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
+//! Paused and limited queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
 
 use ds::list::List;
 use ds::zset::ZSet;
@@ -6,12 +6,10 @@ use keyspace::Type;
 use keyspace::queue::Class;
 
 use super::Store;
+use super::limits::{self, Room, SOON_MS};
 use crate::change::Change;
 use crate::error::CommandError;
 use crate::task::{JobsDue, Post};
-
-/// What is due within this time is said to the thread; what is later it finds itself.
-const SOON_MS: i64 = 1500;
 
 /// The limit of known queues is reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
@@ -40,13 +38,27 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
-/// The list at `key`, to take from it: `None` if it is a paused queue. The list itself knows, so that other lists need
-/// no look-up among the queues.
+/// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.
+pub fn is_closed(store: &Store, key: &[u8]) -> bool {
+    is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)
+}
+
+/// The list at `key` and how many elements may be taken from it; whoever takes some says how many ([`took`](limits::took)).
+/// `None` if it is a queue that is paused, or whose rate is reached. The list itself knows whether it is paused, so that
+/// other lists need no look-up among the queues.
 #[inline(always)]
-pub fn take_from_list<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s mut List>, CommandError> {
+pub fn take_from_list<'s>(
+    store: &'s mut Store,
+    key: &[u8],
+) -> Result<Option<(&'s mut List, Room)>, CommandError> {
+    let room = limits::room(store, key)?;
+    if room.is_none() {
+        return store.peek_as::<List>(key).map(|_| None);
+    }
     let heeds_pauses = !store.tx.keeps_due;
     let list = store.write_as::<List>(key)?;
-    Ok(list.filter(|list| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses)))
+    let is_open = |list: &&mut List| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses);
+    Ok(list.filter(is_open).map(|list| (list, room)))
 }
 
 /// The value of `key` as a `T`, to take from it: `None` if it is a paused queue.

@@ -98,21 +98,21 @@ impl Store<'_, '_> {
 
     /// `key` was created: if clients wait for it, they are served when the transaction is complete.
     fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
-        self.push_ready(id, key, false);
+        self.push_ready(id, key, false, false);
     }
 
     /// `old`, the value of `key`, is gone: clients that read a stream in a group may wait for that.
     fn mark_lost(&mut self, id: ShardId, key: &[u8], old: ValueRef<'_>) {
         if old.kind() == Kind::Stream {
-            self.push_ready(id, key, true);
+            self.push_ready(id, key, true, false);
         }
     }
 
-    fn push_ready(&mut self, id: ShardId, key: &[u8], was_lost: bool) {
+    fn push_ready(&mut self, id: ShardId, key: &[u8], was_lost: bool, has_more: bool) {
         let db = self.client.db;
         let shard = self.tx.hold.shard_mut(id);
         if shard.waiters.any(db, key) {
-            let ready = Ready { db, key: key.into(), was_lost };
+            let ready = Ready { db, key: key.into(), was_lost, has_more };
             if shard.ready.last() != Some(&ready) {
                 shard.ready.push(ready);
             }
@@ -124,6 +124,12 @@ impl Store<'_, '_> {
     #[inline]
     pub fn got_more(&mut self, key: &[u8]) {
         self.mark_ready(self.entered_shard(key), key);
+    }
+
+    /// Commands that take from the queue at `key` may find something that they did not find before, whatever its list
+    /// has: they are served when the transaction is complete.
+    pub fn got_room(&mut self, key: &[u8]) {
+        self.push_ready(self.entered_shard(key), key, false, true);
     }
 
     /// Sets the access word of `key`, after it was stored anew.

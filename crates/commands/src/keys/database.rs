@@ -128,7 +128,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     shard.stats.changes.add(taken.len() as u64);
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
     let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
-    shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true }));
+    shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true, has_more: false }));
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);
     tx.wrote = true;
@@ -191,7 +191,7 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
         for key in shard.waiters.keys(db) {
             let was_lost = has_stream(&shard.dbs[before as usize], placement.hash(key), key);
             if was_lost || has(db, key) {
-                shard.ready.push(Ready { db, key: key.into(), was_lost });
+                shard.ready.push(Ready { db, key: key.into(), was_lost, has_more: false });
             }
         }
     }

@@ -6,7 +6,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
-    When, double, end_word, key, oneof, parse_timeout_ms, push_event, take_from_list, token,
+    When, double, end_word, key, oneof, parse_timeout_ms, push_event, take_from_list, token, took,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
@@ -79,7 +79,7 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();
-    let Some(list) = take_from_list(&mut ctx.store, source)? else { return Ok(false) };
+    let Some((list, room)) = take_from_list(&mut ctx.store, source)? else { return Ok(false) };
     if let Some(error) = refused {
         return Err(error);
     }
@@ -94,6 +94,7 @@ fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     popped(&mut ctx.store, source, (from, 0), emptied && source != destination, |store| {
         store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);
     });
+    took(&mut ctx.store, source, room, 1)?;
     ctx.reply.bulk(&value);
     Ok(true)
 }

@@ -17,9 +17,9 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route,
-    Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms,
-    pop_command, pop_event, push_command, take_from_list, token,
+    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Room,
+    Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count,
+    parse_timeout_ms, pop_command, pop_event, push_command, room, take_from_list, token, took,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
@@ -69,7 +69,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         _ => return Err(CommandError::wrong_arity(&ctx.command.full_name)),
     };
     let reply = &mut ctx.reply;
-    let Some(list) = take_from_list(&mut ctx.store, key)? else {
+    let Some((list, room)) = take_from_list(&mut ctx.store, key)? else {
         match count {
             None => reply.null(),
             Some(_) => reply.null_array(),
@@ -86,7 +86,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
             return Ok(());
         }
         Some(count) => {
-            let count = count.min(list.len());
+            let count = room.fit(count.min(list.len()));
             reply.array(count);
             for _ in 0..count {
                 list.pop_with(end, |value| reply.bulk(value));
@@ -96,8 +96,12 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     };
     let emptied = list.is_empty();
     let args = ctx.args;
-    popped(&mut ctx.store, key, (end, count), emptied, |store| store.effect(args));
-    Ok(())
+    popped(&mut ctx.store, key, (end, count), emptied, |store| match (room, args) {
+        (Room::ANY, _) | (_, [_, _]) => store.effect(args),
+        // As many as there was room for.
+        _ => store.effect(&[args[0], key, itoa::Buffer::new().format(count).as_bytes()]),
+    });
+    took(&mut ctx.store, key, room, count)
 }
 
 /// Announces that elements, which count as `count` changes, were taken from `end` of `key`, and deletes the list if it
@@ -139,10 +143,10 @@ impl Pop for ListPop {
     #[inline]
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let reply = &mut ctx.reply;
-        let Some(list) = take_from_list(&mut ctx.store, key)? else { return Ok(false) };
+        let Some((list, room)) = take_from_list(&mut ctx.store, key)? else { return Ok(false) };
         reply.array(2);
         reply.bulk(key);
-        let count = self.count.unwrap_or(1).min(list.len());
+        let count = room.fit(self.count.unwrap_or(1).min(list.len()));
         if self.count.is_some() {
             reply.array(count);
         }
@@ -151,6 +155,7 @@ impl Pop for ListPop {
         }
         let emptied = list.is_empty();
         popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
+        took(&mut ctx.store, key, room, count)?;
         Ok(true)
     }
 }
@@ -280,7 +285,7 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandErr
     let mut restore = ctx.spare_args();
     let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
     // The last one popped goes back first.
-    let count = pop.count.unwrap_or(1).min(list.len());
+    let count = room(&ctx.store, key)?.fit(pop.count.unwrap_or(1).min(list.len()));
     let (from, reverse) = match pop.end {
         End::Head => (count as i64 - 1, true),
         End::Tail => (-(count as i64), false),

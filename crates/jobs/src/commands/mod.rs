@@ -62,7 +62,7 @@ fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
 }
 
 /// A number of which 0 makes no sense.
-fn parse_positive(arg: &[u8], what: &str) -> Result<u64, CommandError> {
+pub(crate) fn parse_positive(arg: &[u8], what: &str) -> Result<u64, CommandError> {
     let number = parse_i64(arg).ok().filter(|number| *number > 0);
     number
         .map(i64::cast_unsigned)

@@ -1,15 +1,16 @@
-//! JOB.TAKE: the next job of the first queue that has one, with a lease; waits if there is none.
+//! JOB.TAKE: the next job of the first queue that has one and is not limited, with a lease; waits if there is none.
 
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, When, integer,
-    key, keyword_is, string,
+    Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
+    When, integer, key, keyword_is, oneof, string, token,
 };
-use keyspace::Kind;
 
 use super::{CHANGING, parse_lease, parse_ms, parse_positive};
 use crate::job::{Jobs, Lease, Taken};
+use crate::limit::has_some;
+use crate::order::Order;
 
 /// Jobs that one command takes at most.
 const COUNT_MAX: u64 = 1000;
@@ -22,7 +23,12 @@ pub(super) const TAKE: Entry = Entry {
     flags: &[Write, DenyOom, Blocking],
     keys: &[KeySpec {
         flags: &[RW, Access, Delete],
-        begin: Begin::Option("FROM", 4, 4, &[("WAIT", 1), ("COUNT", 1)]),
+        begin: Begin::Option(
+            "FROM",
+            4,
+            4,
+            &[("WAIT", 1), ("COUNT", 1), ("STRICT", 0), ("FAIR", 0), ("WEIGHTS", UP_TO_WORD)],
+        ),
         find: Find::Range { last: -1, step: 1, limit: 0 },
         notes: "",
     }],
@@ -32,6 +38,15 @@ pub(super) const TAKE: Entry = Entry {
         integer("lease-ms").token("LEASE"),
         integer("wait-ms").token("WAIT").optional(),
         integer("count").token("COUNT").optional(),
+        oneof(
+            "order",
+            &[
+                token("strict", "STRICT"),
+                token("fair", "FAIR"),
+                integer("weight").token("WEIGHTS").multiple(),
+            ],
+        )
+        .optional(),
         key("queue", 0).token("FROM").multiple(),
     ],
     reply: Shape::OneOf(&[
@@ -42,38 +57,47 @@ pub(super) const TAKE: Entry = Entry {
     ..CHANGING
 };
 
-struct Order<'k, 'a> {
+struct Request<'k, 'a> {
     worker: &'a [u8],
     lease_ms: i64,
     wait_ms: Option<u64>,
     count: u64,
+    order: Order<'k, 'a>,
     queues: &'k [&'a [u8]],
 }
 
-impl<'k, 'a> Order<'k, 'a> {
-    fn parse(args: &'k [&'a [u8]]) -> Result<Order<'k, 'a>, CommandError> {
+impl<'k, 'a> Request<'k, 'a> {
+    fn parse(args: &'k [&'a [u8]]) -> Result<Request<'k, 'a>, CommandError> {
         let [_, worker, lease, lease_ms, ref rest @ ..] = *args else { return Err(CommandError::SYNTAX) };
         if !keyword_is(lease, "lease") {
             return Err(CommandError::SYNTAX);
         }
-        let (lease_ms, mut at) = (parse_lease(lease_ms)?, 4);
-        let mut order = Order { worker, lease_ms, wait_ms: None, count: 1, queues: &[] };
-        let mut rest = rest;
-        while let [word, value, more @ ..] = rest {
+        let (lease_ms, mut rest) = (parse_lease(lease_ms)?, rest);
+        let mut request =
+            Request { worker, lease_ms, wait_ms: None, count: 1, order: Order::Strict, queues: &[] };
+        loop {
+            if let Some((order, more)) = Order::parse(rest) {
+                (request.order, rest) = (order, more);
+                continue;
+            }
+            let [word, value, more @ ..] = rest else { return Err(CommandError::SYNTAX) };
             match *word {
                 word if keyword_is(word, "from") => {
-                    order.queues = &args[at + 1..];
-                    return Ok(order);
+                    request.queues = &rest[1..];
+                    if request.queues.is_empty() {
+                        return Err(CommandError::SYNTAX);
+                    }
+                    request.order.check(request.queues.len())?;
+                    return Ok(request);
                 }
-                word if keyword_is(word, "wait") => order.wait_ms = Some(parse_ms(value)?.cast_unsigned()),
+                word if keyword_is(word, "wait") => request.wait_ms = Some(parse_ms(value)?.cast_unsigned()),
                 word if keyword_is(word, "count") => {
-                    order.count = parse_positive(value, "count")?.min(COUNT_MAX);
+                    request.count = parse_positive(value, "count")?.min(COUNT_MAX);
                 }
                 _ => return Err(CommandError::SYNTAX),
             }
-            (rest, at) = (more, at + 2);
+            rest = more;
         }
-        Err(CommandError::SYNTAX)
     }
 
     /// Takes from `queue`, and replies; false, without a reply, if it has nothing.
@@ -84,7 +108,8 @@ impl<'k, 'a> Order<'k, 'a> {
         let jobs = Jobs::of(&ctx.store, queue)?;
         let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
         let mut taken: Vec<Taken> = Vec::new();
-        while (taken.len() as u64) < self.count
+        let count = self.count.min(jobs.room(&ctx.store)?);
+        while (taken.len() as u64) < count
             && let Some(job) = jobs.take(&mut ctx.store, lease)?
         {
             taken.push(job);
@@ -105,27 +130,31 @@ impl<'k, 'a> Order<'k, 'a> {
 }
 
 fn take(ctx: &mut Ctx) -> CommandResult {
-    let order = Order::parse(ctx.args)?;
-    for (index, queue) in order.queues.iter().enumerate() {
+    let request = Request::parse(ctx.args)?;
+    // The shard of the first one is entered.
+    let random = ctx.store.random(request.queues[0]);
+    let indexes = request.order.indexes(request.queues.len(), random);
+    for index in indexes {
+        let queue = request.queues[index];
         if index > 0 {
             ctx.enter_next(queue)?;
         }
         let is_found = match ctx.store.client.may_be_gone {
             true => serve(ctx, queue)?,
-            false => !order.try_queue(ctx, queue)?.is_empty(),
+            false => !request.try_queue(ctx, queue)?.is_empty(),
         };
         if is_found {
             return Ok(());
         }
     }
-    let Some(timeout_ms) = order.wait_ms.filter(|_| ctx.may_block()) else {
+    let Some(timeout_ms) = request.wait_ms.filter(|_| ctx.may_block()) else {
         ctx.reply.null_array();
         return Ok(());
     };
     ctx.block(&BlockOn {
         args: ctx.args,
-        keys: order.queues,
-        when: When::Holds(Kind::List),
+        keys: request.queues,
+        when: When::Finds(has_some),
         also: None,
         timeout_ms,
         heeds_loss: false,
@@ -137,8 +166,8 @@ fn take(ctx: &mut Ctx) -> CommandResult {
 
 /// Takes for a client that waits, or may be gone: then its jobs go back.
 fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
-    let order = Order::parse(ctx.args)?;
-    let ids = order.try_queue(ctx, queue)?;
+    let request = Request::parse(ctx.args)?;
+    let ids = request.try_queue(ctx, queue)?;
     if ids.is_empty() {
         return Ok(false);
     }

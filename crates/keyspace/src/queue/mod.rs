@@ -28,12 +28,12 @@ use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
-pub use recognize::{Class, Patterns, State, System};
+pub use recognize::{Class, Patterns, State, System, queue_beside};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, tells};
+use recognize::{Learnt, Tells, is_rate, limited_queue, tells};
 
 /// The queues of a database.
 pub struct Queues {
@@ -55,6 +55,8 @@ pub struct Queues {
     paused_count: usize,
     /// Sorted sets at whose times something is to happen; some that were.
     timed: BTreeSet<Box<[u8]>>,
+    /// Lists beside which the key of a limit lies.
+    limited: BTreeSet<Box<[u8]>>,
     /// Where refreshing goes on.
     cursor: u64,
 }
@@ -94,6 +96,7 @@ impl Queues {
             idle: CompactTable::new(),
             paused_count: 0,
             timed: BTreeSet::new(),
+            limited: BTreeSet::new(),
             cursor: 0,
         }
     }
@@ -111,7 +114,13 @@ impl Queues {
     /// Whether there are any.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.limited.is_empty()
+    }
+
+    /// Whether the key of a limit lies beside the list at `key`.
+    #[inline]
+    pub fn is_limited(&self, key: &[u8]) -> bool {
+        !self.limited.is_empty() && self.limited.contains(key)
     }
 
     /// How many there are.
@@ -189,8 +198,14 @@ impl Queues {
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
         }
+        if kind == Kind::Hash
+            && let Some(queue) = limited_queue(record.lend().key())
+        {
+            self.limited.insert(queue.into());
+        }
         if kind == Kind::ZSet
-            && self.patterns.class_of(record.lend().key(), kind).is_some_and(Class::is_timed)
+            && (is_rate(record.lend().key())
+                || self.patterns.class_of(record.lend().key(), kind).is_some_and(Class::is_timed))
         {
             self.timed.insert(record.lend().key().into());
         }
@@ -238,6 +253,7 @@ impl Queues {
     /// `record`, of which the last element was taken, left the database. It is returned if it is no queue.
     #[inline]
     pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
+        self.unlimit(record.lend().value().kind(), record.lend().key());
         if !record.list_mut().is_some_and(|list| is_queue(list)) {
             return Some(record);
         }
@@ -252,6 +268,7 @@ impl Queues {
 
     /// `record` leaves the database.
     pub(crate) fn depart(&mut self, hash: u64, record: &mut Record) {
+        self.unlimit(record.lend().value().kind(), record.lend().key());
         match record.list_mut() {
             Some(list) => self.leave(hash, list),
             None => {
@@ -268,8 +285,19 @@ impl Queues {
         if let Value::List(list) = old {
             self.leave(hash, list);
         }
+        self.unlimit(old.lend().kind(), record.lend().key());
         if self.may_know(record.lend().key()) {
             self.arrive(hash, record);
+        }
+    }
+
+    /// A value of this kind leaves `key`, which may be the key of a limit.
+    fn unlimit(&mut self, kind: Kind, key: &[u8]) {
+        if kind == Kind::Hash
+            && !self.limited.is_empty()
+            && let Some(queue) = limited_queue(key)
+        {
+            self.limited.remove(queue);
         }
     }
 

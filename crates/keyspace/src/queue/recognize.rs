@@ -494,6 +494,27 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
 /// What stands between the name of a queue and what is said of its jobs.
 const JOBS: &[u8] = b":jobs:";
 
+/// The queue beside which `key` lies, if `end` is what the name of `key` has after that of the queue:
+/// `{mail}:jobs:active` lies beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
+pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
+    let inner = key.strip_suffix(end)?.strip_prefix(b"{")?;
+    let at = inner.iter().position(|byte| *byte == b'}')?;
+    match &inner[at + 1..] {
+        [] => Some(&inner[..at]),
+        rest => rest.strip_prefix(b":"),
+    }
+}
+
+/// The queue that a hash under this key limits.
+pub(super) fn limited_queue(key: &[u8]) -> Option<&[u8]> {
+    queue_beside(key, b":jobs:limit")
+}
+
+/// Whether this sorted set has what was taken of late from a limited queue.
+pub(super) fn is_rate(key: &[u8]) -> bool {
+    key.ends_with(b":jobs:rate")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

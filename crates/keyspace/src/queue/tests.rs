@@ -205,3 +205,37 @@ fn a_queue_in_trouble_comes_before_what_lies_beside_queues() {
     assert_eq!(names[..2], ["queue:deep", "queue:old"], "the deeper of those that are as old");
     assert_eq!(names[2..], expected[2..].iter().map(|(name, ..)| *name).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_queue_is_limited_while_the_key_of_its_limit_is_there() {
+    let mut world = World::new();
+    let (name, queue) = (&b"{mail}:jobs:limit"[..], &b"mail"[..]);
+    let hash = hash(&world.seed, name);
+    let hash_value = || Value::Hash(Box::default());
+    assert!(!world.db.queues().is_limited(queue) && world.db.queues().is_empty());
+    world.db.insert(hash, name, hash_value());
+    assert!(world.db.queues().is_limited(queue) && !world.db.queues().is_limited(b"other"));
+    // Its database goes elsewhere with it.
+    let mut taken = world.db.take();
+    assert!(!world.db.queues().is_limited(queue) && taken.queues().is_limited(queue));
+    world.db.swap(&mut taken);
+    assert!(world.db.remove(hash, name).is_some() && !world.db.queues().is_limited(queue));
+    world.db.find_or_insert(hash, name, |key, _| Record::new(key, hash_value()));
+    assert!(world.db.queues().is_limited(queue));
+    assert!(world.db.remove_emptied(hash, name).is_some() && !world.db.queues().is_limited(queue));
+    world.db.insert(hash, name, hash_value());
+    let record = world.db.find_mut(hash, name).expect("it is there");
+    let mut old = record.into_value().clone();
+    *world.db.find_mut(hash, name).expect("it is there").into_value() = Value::Str(Str::new(b"x"));
+    world.db.note_replaced(hash, name, &mut old);
+    assert!(!world.db.queues().is_limited(queue));
+}
+
+#[test]
+fn names_beside_a_queue_are_read() {
+    assert_eq!(queue_beside(b"{mail}:jobs:rate", b":jobs:rate"), Some(&b"mail"[..]));
+    assert_eq!(queue_beside(b"{eu}:{eu}mail:jobs:rate", b":jobs:rate"), Some(&b"{eu}mail"[..]));
+    for other in [&b"{mail:jobs:rate"[..], b"mail}:jobs:rate", b"{mail}x:jobs:rate", b"{mail}:jobs:rates"] {
+        assert_eq!(queue_beside(other, b":jobs:rate"), None);
+    }
+}

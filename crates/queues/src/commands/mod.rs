@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `find` | QUEUE FIND |
 //! | `info` | QUEUE INFO |
+//! | `limit` | QUEUE LIMIT |
 //! | `list` | QUEUE LIST |
 //! | `moving` | QUEUE MOVE |
 //! | `pause` | QUEUE PAUSE, QUEUE RESUME |
@@ -12,6 +13,7 @@
 
 mod find;
 mod info;
+mod limit;
 mod list;
 mod moving;
 mod pause;
@@ -40,6 +42,7 @@ const QUEUE: Entry = Entry {
         find::FIND,
         HELP,
         info::INFO,
+        limit::LIMIT,
         list::LIST,
         moving::MOVE,
         pause::PAUSE,
@@ -64,6 +67,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Find elements, newest first. Returns a cursor, 0 at the end, and positions and payloads.",
         "INFO <queue>",
         "    Show rates, waiting times, who waits and what lies beside the queue.",
+        "LIMIT <queue> [[RATE <count> PER <window-ms>] [ACTIVE <count>]|OFF]",
+        "    Limit what is taken from the queue, or show its limits.",
         "LIST [MATCH <pattern>] [SYSTEM <name>]",
         "    List the queues of the database.",
         "MOVE <from> <to> [COUNT <count>] [TEXT <text>]",

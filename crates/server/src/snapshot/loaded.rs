@@ -66,7 +66,7 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
         let was_lost =
             old.find(placement.hash(key), key).is_some_and(|old| old.value().kind() == Kind::Stream);
         if was_lost || has(new, key) {
-            shard.ready.push(Ready { db, key: key.into(), was_lost });
+            shard.ready.push(Ready { db, key: key.into(), was_lost, has_more: false });
         }
     }
     let has_ready = !shard.ready.is_empty();

@@ -1,0 +1,68 @@
+//! QUEUE LIMIT: how many elements of a queue are taken in a time, and how many jobs of it are active.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, CommandError, CommandResult, Group, KeySpec, Limit, Shape, block, integer, key, keyword_is, oneof,
+    token,
+};
+
+use crate::{Ctx, Entry, Run};
+
+pub(super) const LIMIT: Entry = Entry {
+    name: "limit",
+    summary: "Limits how many elements of a queue are taken in a time and how many of its jobs are active, or returns its limits.",
+    complexity: "O(1)",
+    since: "7.2.0",
+    group: Group::Queue,
+    arity: -3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Queue],
+    keys: &[KeySpec::one(2, &[RW, Update])],
+    args: &[
+        key("queue", 0),
+        oneof(
+            "limit",
+            &[
+                block(
+                    "limits",
+                    &[
+                        block("rate", &[integer("count").token("RATE"), integer("window-ms").token("PER")])
+                            .optional(),
+                        integer("active").token("ACTIVE").optional(),
+                    ],
+                ),
+                token("off", "OFF"),
+            ],
+        )
+        .optional(),
+    ],
+    reply: Shape::OneOf(&[Shape::OK, Shape::Map(&Shape::Bulk, &Shape::Int), Shape::Null]),
+    run: Run::Function(limit),
+    ..Entry::DEFAULT
+};
+
+fn limit(ctx: &mut Ctx) -> CommandResult {
+    let [_, _, queue, ref words @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
+    let limit = match *words {
+        [] => return show(ctx, queue),
+        [off] if keyword_is(off, "off") => None,
+        ref words => Some(Limit::parse(words)?),
+    };
+    Limit::set(&mut ctx.store, queue, limit)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn show(ctx: &mut Ctx, queue: &[u8]) -> CommandResult {
+    let Some(limit) = Limit::of(&ctx.store, queue)? else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    ctx.reply.map(limit.rows().count());
+    for (name, number) in limit.rows() {
+        ctx.reply.bulk(name.as_bytes());
+        ctx.reply.int(number.cast_signed());
+    }
+    Ok(())
+}

@@ -19,6 +19,7 @@
 //! | `record` | what is kept of a job: payload, attempts, options, as text |
 //! | `job` | the ways from one state to another |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `groups` | jobs of tenants, of which each gets its turn |
 //! | `limit` | how many may be active |
 //! | `order` | from which of several queues a job is taken first |
 //! | `timers` | which shards a thread has to visit when |
@@ -30,6 +31,7 @@
 
 mod commands;
 mod due;
+mod groups;
 mod job;
 mod limit;
 mod names;

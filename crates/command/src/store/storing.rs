@@ -124,12 +124,6 @@ impl Store<'_, '_> {
         self.mark_ready(self.entered_shard(key), key);
     }
 
-    /// Takers of the queue at `key` may find something that they did not find before, whatever its list has: serve them when the
-    /// transaction is complete.
-    pub fn got_room(&mut self, key: &[u8]) {
-        self.push_ready(self.entered_shard(key), key, false, true);
-    }
-
     /// Gives `key` this access word, after it was stored anew.
     pub fn set_access(&mut self, key: &[u8], access: u32) {
         let (id, hash) = self.locate(key);
@@ -277,6 +271,12 @@ impl Store<'_, '_> {
         tell(self, key, Change::new(class, event).times(0));
         effect_of_time(self, &[b"DEL", key]);
     }
+}
+
+/// Takers of the queue at `key` may find something that they did not find before, whatever its list has: serve them when the transaction
+/// is complete.
+pub fn got_room(store: &mut Store, key: &[u8]) {
+    store.push_ready(store.entered_shard(key), key, false, true);
 }
 
 /// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.

@@ -138,7 +138,7 @@ impl Jobs<'_> {
         let Some(line) = self.line(store, name)? else { return Ok(false) };
         let payload = filled(&line.payload, store, self.queue);
         let end = self.coming_end(store);
-        self.push(store, end, &payload)?;
+        Self::push(store, self.queue, end, &payload)?;
         Ok(true)
     }
 

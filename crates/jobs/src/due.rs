@@ -28,8 +28,10 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
                 }
             }
         } else if let Some(id) = first_due(store, delayed, now_ms)? {
+            let record = jobs.record(store, &id)?;
+            jobs.check_group(store, record.as_ref().and_then(|record| record.group.as_deref()))?;
             Jobs::take_out(store, delayed, &id)?;
-            if let Some(record) = jobs.record(store, &id)? {
+            if let Some(record) = record {
                 let end = jobs.coming_end(store);
                 jobs.wait(store, &id, record, end)?;
             }
@@ -40,7 +42,11 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
         }
     }
     jobs.forget_workers(store)?;
-    let opens_ms = command::open(store, queue)?;
+    let mut opens_ms = command::open(store, queue)?;
+    if jobs.settle_groups(store)? {
+        // It goes on at once.
+        opens_ms = Some(now_ms);
+    }
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
         Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
     };

@@ -1,9 +1,8 @@
 //! The ways of a job from one state to another. Each leaves list, sets and hash in step, and states effects that do.
 
-use command::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, pop_command, pop_event, push_command,
-    push_event, take_from_list, took,
-};
+use std::borrow::Cow;
+
+use command::{Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, push_command, push_event, took};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
@@ -140,13 +139,13 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    pub(crate) fn push(&self, store: &mut Store, end: End, element: &[u8]) -> Result<(), CommandError> {
+    pub(crate) fn push(store: &mut Store, key: &[u8], end: End, element: &[u8]) -> Result<(), CommandError> {
         let limits = &store.config().list;
-        let list = store.upsert::<List>(self.queue)?;
+        let list = store.upsert::<List>(key)?;
         list.push(end, element);
         list.compress_inner(limits);
-        store.changed_with(self.queue, Change::new(Class::List, push_event(end)), |store| {
-            store.effect(&[push_command(end), self.queue, element]);
+        store.changed_with(key, Change::new(Class::List, push_event(end)), |store| {
+            store.effect(&[push_command(end), key, element]);
         });
         Ok(())
     }
@@ -167,10 +166,13 @@ impl<'q> Jobs<'q> {
         let payload = record.payload.take().unwrap_or_default();
         record.state = State::Waiting;
         record.worker.clear();
-        if own_id(&payload).as_deref() == Some(id) {
-            self.push(store, end, &payload)?;
-        } else {
-            self.push(store, end, &reference(id))?;
+        let says_id = own_id(&payload).as_deref() == Some(id);
+        let element = if says_id { Cow::Borrowed(&payload) } else { Cow::Owned(reference(id)) };
+        match &record.group {
+            Some(group) => self.wait_in_group(store, group, end, &element)?,
+            None => Self::push(store, self.queue, end, &element)?,
+        }
+        if !says_id {
             record.payload = Some(payload);
         }
         if record.is_needless() { self.forget(store, id, None) } else { self.keep(store, id, &record) }
@@ -193,19 +195,16 @@ impl<'q> Jobs<'q> {
     /// Takes the next job; `None` if there is none, or the queue is paused.
     pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
         for _ in 0..PASSED_OVER_MAX {
-            let end = popping_end(store, self.queue);
-            let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
-            let Some(element) = list.pop(end) else { return Ok(None) };
-            store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
-                store.effect(&[pop_command(end), self.queue]);
-            });
-            store.delete_if_empty(self.queue);
+            let Some((element, room)) = self.pop_next(store)? else { return Ok(None) };
             let (id, mut record) = self.identify(store, element)?;
             if record.begins_until_ms.is_some_and(|until_ms| until_ms < store.now()) {
                 self.forget(store, &id, record.lock.as_deref())?;
                 continue;
             }
             took(store, self.queue, room, 1)?;
+            if let Some(group) = &record.group {
+                self.count_active(store, group, true)?;
+            }
             record.state = State::Active;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
@@ -370,12 +369,11 @@ impl<'q> Jobs<'q> {
 
     /// A dead or delayed job waits, with all its attempts before it; false if it is neither.
     pub(crate) fn retry(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+        let record = self.record(store, id)?;
+        self.check_group(store, record.as_ref().and_then(|record| record.group.as_deref()))?;
         let is_either =
             Self::take_out(store, &self.names.dead, id)? || Self::take_out(store, &self.names.delayed, id)?;
-        if !is_either {
-            return Ok(false);
-        }
-        let Some(mut record) = self.record(store, id)? else { return Ok(false) };
+        let Some(mut record) = record.filter(|_| is_either) else { return Ok(false) };
         record.attempts = 0;
         let end = self.coming_end(store);
         self.wait(store, id, record, end)?;

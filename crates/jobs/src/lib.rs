@@ -20,6 +20,7 @@
 //! | `job` | the ways from one state to another |
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
+//! | `groups` | jobs of tenants, of which each gets its turn |
 //! | `limit` | how many may be active |
 //! | `order` | from which of several queues a job is taken first |
 //! | `timers` | which shards a thread has to visit when |
@@ -33,6 +34,7 @@
 mod commands;
 mod cron;
 mod due;
+mod groups;
 mod job;
 mod limit;
 mod names;

@@ -5,8 +5,10 @@
 //! {eu}mail    {eu}:{eu}mail:jobs …                       where a hash tag or a rule of `colocate` decides
 //! ```
 
-use command::{CommandError, Store};
+use command::{CommandError, Store, beside};
 use keyspace::queue::queue_beside;
+
+use crate::groups::GroupKeys;
 
 /// The sorted set of jobs that workers have, by the end of their lease in ms.
 const ACTIVE: &str = ":jobs:active";
@@ -42,13 +44,14 @@ pub(crate) struct Names {
     pub(crate) lines: Vec<u8>,
     /// The limit of the queue; how takes are counted against it is known to [`command::Limit`].
     pub(crate) limit: Vec<u8>,
+    begin: Vec<u8>,
     unique: Vec<u8>,
 }
 
 impl Names {
     /// Those beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
-        let begin = store.beside(queue).ok_or(CommandError::new(BAD_NAME))?;
+        let begin = beside(store, queue).ok_or(CommandError::new(BAD_NAME))?;
         let name = |end: &str| [&begin, end.as_bytes()].concat();
         Ok(Names {
             active: name(ACTIVE),
@@ -59,8 +62,14 @@ impl Names {
             cron: name(CRON),
             lines: name(LINES),
             limit: name(LIMIT),
+            begin: begin.clone(),
             unique: name(UNIQUE),
         })
+    }
+
+    /// The keys of groups.
+    pub(crate) fn groups(&self) -> GroupKeys {
+        GroupKeys::new(&self.begin)
     }
 
     /// The key of the lock `name`.

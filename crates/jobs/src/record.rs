@@ -7,7 +7,7 @@
 //! └ its state: w waiting, a active, d delayed, x dead
 //! ```
 //!
-//! Further words: `m` attempts that it has, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
+//! Further words: `m` attempts that it has, `g` its group, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
 //! failed, `p` the payload stands in the list. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
 
 use std::str::from_utf8;
@@ -50,6 +50,7 @@ pub(crate) struct Record {
     pub(crate) attempts: u64,
     pub(crate) attempts_max: Option<u64>,
     pub(crate) worker: Vec<u8>,
+    pub(crate) group: Option<Vec<u8>>,
     pub(crate) lock: Option<Vec<u8>>,
     pub(crate) begins_until_ms: Option<i64>,
     pub(crate) why: Vec<u8>,
@@ -65,6 +66,7 @@ impl Record {
             attempts: 0,
             attempts_max: None,
             worker: Vec::new(),
+            group: None,
             lock: None,
             begins_until_ms: None,
             why: Vec::new(),
@@ -89,6 +91,9 @@ impl Record {
         }
         if !self.worker.is_empty() {
             push_word(&mut text, b'w', &self.worker);
+        }
+        if let Some(group) = &self.group {
+            push_word(&mut text, b'g', group);
         }
         if let Some(lock) = &self.lock {
             push_word(&mut text, b'u', lock);
@@ -127,6 +132,7 @@ impl Record {
                 b'n' => record.attempts = number(value)?,
                 b'm' => record.attempts_max = Some(number(value)?),
                 b'w' => record.worker = unescape(value)?,
+                b'g' => record.group = Some(unescape(value)?),
                 b'u' => record.lock = Some(unescape(value)?),
                 b'x' => record.begins_until_ms = Some(number(value)?),
                 b'e' => record.why = unescape(value)?,
@@ -184,20 +190,24 @@ mod tests {
             any::<Option<u64>>(),
             bytes(),
             proptest::option::of(bytes()),
+            proptest::option::of(bytes()),
             any::<Option<i64>>(),
             bytes(),
             proptest::option::of(bytes()),
         )
             .prop_map(
-                |(state, attempts, attempts_max, worker, lock, begins_until_ms, why, payload)| Record {
-                    state,
-                    attempts,
-                    attempts_max,
-                    worker,
-                    lock,
-                    begins_until_ms,
-                    why,
-                    payload,
+                |(state, attempts, attempts_max, worker, group, lock, begins_until_ms, why, payload)| {
+                    Record {
+                        state,
+                        attempts,
+                        attempts_max,
+                        worker,
+                        group,
+                        lock,
+                        begins_until_ms,
+                        why,
+                        payload,
+                    }
                 },
             )
     }

@@ -1,5 +1,6 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
+mod groups;
 mod limits;
 
 use command::{
@@ -95,6 +96,18 @@ impl World {
             format!("SORT {{{queue}}}:jobs:unique BY nosort"),
         ];
         let mut dump: Vec<String> = lines.iter().map(|line| self.say(line)).collect();
+        for key in ["groups", "groups:full"] {
+            dump.push(self.say(&format!("ZRANGE {{{queue}}}:jobs:{key} 0 -1 WITHSCORES")));
+        }
+        for key in ["groups:active", "turn"] {
+            let fields = self.say(&format!("HGETALL {{{queue}}}:jobs:{key}"));
+            let mut fields: Vec<&str> = fields.split(" $").collect();
+            fields.sort_unstable();
+            dump.push(fields.join("|"));
+        }
+        for group in 0..5 {
+            dump.push(self.say(&format!("LRANGE {{{queue}}}:jobs:group:g{group} 0 -1")));
+        }
         let jobs = self.say(&format!("HGETALL {{{queue}}}:jobs"));
         let mut jobs: Vec<&str> = jobs.split(" $").collect();
         jobs.sort_unstable();

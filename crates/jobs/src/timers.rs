@@ -41,6 +41,11 @@ impl JobTimers {
         }
     }
 
+    /// All that is due in `other`, too.
+    pub fn append(&mut self, other: JobTimers) {
+        other.due.into_iter().for_each(|due| self.add(due));
+    }
+
     /// When something is due next.
     fn next_ms(&self) -> Option<UnixMs> {
         self.due.first().map(|due| due.time_ms)

@@ -229,3 +229,50 @@ fn limits_hold_after_a_crash_and_on_a_replica_that_leads() {
     check(&mut client, "QUEUE LIMIT mail OFF", "OK");
     check(&mut client, "RPOP mail", "\"c\"");
 }
+
+#[test]
+fn groups_take_turns_also_after_a_crash_and_on_a_replica() {
+    let scratch = Scratch::new("jobs-groups");
+    let directory = scratch.path("");
+    let options = ["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    let mut server = Server::darter(&options).expect("it starts");
+    let mut client = server.client();
+    check(&mut client, "QUEUE LIMIT mail PER GROUP 2", "OK");
+    let (mut worker, mut popper) = (server.client(), server.client());
+    popper.send("BRPOP mail 0");
+    eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+    worker.send("JOB.TAKE w LEASE 3600000 WAIT 0 FROM mail");
+    eventually("both wait", || client.info("clients", "blocked_clients") == "2");
+    check(&mut client, "JOB.PUT mail text ID a1 GROUP a", "\"a1\"");
+    expect_job(&mut worker, "a1", 1);
+    for (id, group) in [("a2", "a"), ("a3", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c")] {
+        check(&mut client, &format!("JOB.PUT mail text ID {id} GROUP {group}"), &format!("\"{id}\""));
+    }
+    client.send("JOB.TAKE w LEASE 3600000 FROM mail");
+    expect_job(&mut client, "a2", 1);
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = Server::darter(&options).expect("it starts again");
+    let replica = Server::start(2, "auto", &[]);
+    follow(&replica, &server);
+    let mut client = server.client();
+    client.send("JOB.TAKE w LEASE 3600000 FROM mail");
+    expect_job(&mut client, "b1", 1);
+    expect_same(&replica, &server);
+    drop(server);
+    let mut client = replica.client();
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    for id in ["c1", "b2"] {
+        client.send("JOB.TAKE w LEASE 3600000 FROM mail");
+        expect_job(&mut client, id, 1);
+    }
+    check(&mut client, "JOB.TAKE w LEASE 1000 FROM mail", "(nil)");
+    let mut worker = replica.client();
+    worker.send("JOB.TAKE w LEASE 3600000 WAIT 0 FROM mail");
+    eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+    check(&mut client, "JOB.DONE mail a1", "(integer) 1");
+    expect_job(&mut worker, "a3", 1);
+    check(&mut client, "JOB.DONE mail a2 a3 b1 b2 c1", "(integer) 5");
+    check(&mut client, "QUEUE LIMIT mail OFF", "OK");
+    check(&mut client, "DBSIZE", "(integer) 0");
+}

@@ -3,7 +3,7 @@
 //! A limit is a hash beside the list, and what was taken of late is a sorted set, so snapshots, the journal and replicas have both:
 //!
 //! ```text
-//! {mail}:jobs:limit   rate 100  per_ms 60000  active 5
+//! {mail}:jobs:limit   rate 100  per_ms 60000  active 5  per_group 1
 //! {mail}:jobs:rate    "1-40" → 1700000060000    takes 1 to 40 count until then
 //!                     "41-41" → 1700000060012
 //! ```
@@ -15,7 +15,7 @@
 //!
 //! Takes are counted by the command that takes, in the same transaction. A journal or a primary states them as effects.
 //!
-//! Not here: who has active jobs (`jobs`), and QUEUE LIMIT (`queues`).
+//! Not here: who has active jobs and groups (`jobs`), and QUEUE LIMIT (`queues`).
 
 use std::str::from_utf8;
 
@@ -26,6 +26,7 @@ use ds::zset::{ZSet, ZSetRef};
 use keyspace::Class;
 
 use super::Store;
+use super::storing::got_room;
 use crate::change::Change;
 use crate::error::CommandError;
 use crate::parse::{keyword_is, parse_i64};
@@ -67,6 +68,8 @@ pub struct Limit {
     pub rate: Option<Rate>,
     /// How many jobs are active.
     pub active: Option<u64>,
+    /// How many jobs of each group are active.
+    pub per_group: Option<u64>,
 }
 
 /// How many elements may be taken.
@@ -91,7 +94,7 @@ impl Room {
 }
 
 impl Limit {
-    /// As `[RATE n PER ms] [ACTIVE n]` says.
+    /// As `[RATE n PER ms] [ACTIVE n] [PER GROUP n]` says.
     ///
     /// # Errors
     /// If the words are others, or nothing is limited.
@@ -110,6 +113,12 @@ impl Limit {
                     limit.active = Some(parse_number(count)?);
                     rest
                 }
+                [per, group, count, ref rest @ ..]
+                    if keyword_is(per, "per") && keyword_is(group, "group") && limit.per_group.is_none() =>
+                {
+                    limit.per_group = Some(parse_number(count)?);
+                    rest
+                }
                 [] if limit != Limit::default() => return Ok(limit),
                 _ => return Err(CommandError::SYNTAX),
             };
@@ -122,6 +131,7 @@ impl Limit {
             ("rate", self.rate.map(|rate| rate.count)),
             ("per_ms", self.rate.map(|rate| rate.per_ms.cast_unsigned())),
             ("active", self.active),
+            ("per_group", self.per_group),
         ];
         rows.into_iter().filter_map(|(name, number)| Some((name, number?)))
     }
@@ -143,7 +153,7 @@ impl Limit {
             (None, None) => None,
             _ => return Err(unreadable(&keys.limit)),
         };
-        Ok(Some(Limit { rate, active: number("active")? }))
+        Ok(Some(Limit { rate, active: number("active")?, per_group: number("per_group")? }))
     }
 
     /// Limits `queue` so, or no longer, and serves those who wait and may take now. What was taken before counts, as far as it did.
@@ -162,14 +172,18 @@ impl Limit {
             limit.keep(store, &keys.limit)?;
         }
         match (before, limit.and_then(|limit| limit.rate)) {
-            (Some(before), Some(rate)) => keys.shift(store, rate.per_ms - before.per_ms)?,
+            (Some(before), Some(rate)) if before.per_ms != rate.per_ms => {
+                keys.shift(store, rate.per_ms - before.per_ms, rate)?;
+            }
             (_, None) => _ = store.delete(&keys.rate),
-            (None, Some(_)) => {}
+            (_, Some(_)) => {}
         }
         open(store, queue)?;
-        if limit.is_none() {
-            store.got_room(queue);
-        }
+        got_room(store, queue);
+        // What is kept of groups is to follow.
+        let (shard, _) = store.locate(queue);
+        let (db, time_ms) = (store.client.db, store.now());
+        store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue: queue.into() }));
         Ok(())
     }
 
@@ -200,23 +214,29 @@ struct Keys {
 
 impl Keys {
     fn of(store: &Store, queue: &[u8]) -> Option<Keys> {
-        let begin = store.beside(queue)?;
+        let begin = beside(store, queue)?;
         let name = |end: &str| [&begin, end.as_bytes()].concat();
         Some(Keys { limit: name(":jobs:limit"), rate: name(":jobs:rate") })
     }
 
-    /// All takes count for so much longer.
-    fn shift(&self, store: &mut Store, by_ms: i64) -> Result<(), CommandError> {
-        let Some(takes) = store.peek_as::<ZSet>(&self.rate)?.filter(|_| by_ms != 0) else { return Ok(()) };
-        let now_ms = store.now() as f64;
-        let shifted: Vec<(Vec<u8>, f64)> = takes
-            .iter()
-            .map(|(takes, until_ms)| (takes.into_owned(), until_ms + by_ms as f64))
-            .filter(|(_, until_ms)| *until_ms > now_ms)
-            .collect();
+    /// All takes count for so much longer, but none for longer than one that happens now. Those that count equally long are one member
+    /// from then on: so their order is that of their numbers.
+    fn shift(&self, store: &mut Store, by_ms: i64, rate: Rate) -> Result<(), CommandError> {
+        let Some(takes) = store.peek_as::<ZSet>(&self.rate)? else { return Ok(()) };
+        let (now_ms, latest_ms) = (store.now(), rate.until_ms(store.now()));
+        let mut shifted: Vec<(Span, i64)> = Vec::new();
+        for (takes, until_ms) in takes.iter() {
+            let span = Span::parse(&takes).ok_or_else(|| unreadable(&self.rate))?;
+            let until_ms = (until_ms as i64).saturating_add(by_ms).min(latest_ms);
+            match shifted.last_mut() {
+                Some((before, before_ms)) if *before_ms == until_ms => before.last = span.last,
+                _ if until_ms > now_ms => shifted.push((span, until_ms)),
+                _ => {}
+            }
+        }
         store.delete(&self.rate);
-        for (takes, until_ms) in shifted {
-            self.put(store, &takes, until_ms as i64)?;
+        for (span, until_ms) in shifted {
+            self.put(store, span.text().as_bytes(), until_ms)?;
         }
         Ok(())
     }
@@ -231,11 +251,11 @@ impl Keys {
         Ok(())
     }
 
-    /// If the clock was set back, takes happened no later than now.
+    /// If the clock was set back, takes that seem to come later happen now.
     fn follow_clock(&self, store: &mut Store, rate: Rate) -> Result<(), CommandError> {
         let last = self.counted(store.peek_as::<ZSet>(&self.rate)?, store.now())?.last;
-        let ahead_ms = last.map_or(0, |(_, until_ms)| until_ms - rate.until_ms(store.now()));
-        if ahead_ms > 0 { self.shift(store, -ahead_ms) } else { Ok(()) }
+        let is_ahead = last.is_some_and(|(_, until_ms)| until_ms > rate.until_ms(store.now()));
+        if is_ahead { self.shift(store, 0, rate) } else { Ok(()) }
     }
 
     /// When there is room again, if there is none; the thread is told.
@@ -331,28 +351,26 @@ impl Span {
     }
 }
 
-impl Store<'_, '_> {
-    /// How the names of keys begin that lie beside `queue` on its shard, because what decides where the queue lies is their hash
-    /// tag; `None` if no name does.
-    ///
-    /// ```text
-    /// mail        {mail}
-    /// {eu}mail    {eu}:{eu}mail      where a hash tag or a rule of `colocate` decides
-    /// ```
-    pub fn beside(&self, queue: &[u8]) -> Option<Vec<u8>> {
-        let part = self.tx.hold.shards().placement().placing_part(queue);
-        if part.is_empty() || part.contains(&b'}') {
-            return None;
-        }
-        let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
-        Some([&[b"{", part, b"}"], rest].concat().concat())
+/// How the names of keys begin that lie beside `queue` on its shard, because what decides where the queue lies is their hash tag; `None`
+/// if no name does.
+///
+/// ```text
+/// mail        {mail}
+/// {eu}mail    {eu}:{eu}mail      where a hash tag or a rule of `colocate` decides
+/// ```
+pub fn beside(store: &Store, queue: &[u8]) -> Option<Vec<u8>> {
+    let part = store.tx.hold.shards().placement().placing_part(queue);
+    if part.is_empty() || part.contains(&b'}') {
+        return None;
     }
+    let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
+    Some([&[b"{", part, b"}"], rest].concat().concat())
+}
 
-    /// Whether something limits the list at `key` for who runs the transaction. Quick where no list of the shard is limited.
-    #[inline]
-    pub(crate) fn is_limited(&self, key: &[u8]) -> bool {
-        self.db(self.entered_shard(key)).queues().is_limited(key) && !self.tx.keeps_due
-    }
+/// Whether something limits the list at `queue` for who runs the transaction. Quick where no list of the shard is limited.
+#[inline]
+fn is_limited(store: &Store, queue: &[u8]) -> bool {
+    store.db(store.entered_shard(queue)).queues().is_limited(queue) && !store.tx.keeps_due
 }
 
 /// How many elements may be taken from the list at `queue`, as far as its rate is limited.
@@ -361,7 +379,7 @@ impl Store<'_, '_> {
 /// If what says so cannot be read.
 #[inline]
 pub fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
-    if store.is_limited(queue) { limited_room(store, queue) } else { Ok(Room::ANY) }
+    if is_limited(store, queue) { limited_room(store, queue) } else { Ok(Room::ANY) }
 }
 
 #[cold]
@@ -418,14 +436,14 @@ fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), Comman
 pub fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let Some(limit) = Limit::of(store, queue)? else { return Ok(None) };
     let (Some(keys), Some(rate)) = (Keys::of(store, queue), limit.rate) else {
-        store.got_room(queue);
+        got_room(store, queue);
         return Ok(None);
     };
     keys.follow_clock(store, rate)?;
     keys.forget_old(store)?;
     let opens_ms = keys.tell_when_open(store, queue, rate)?;
     if opens_ms.is_none() {
-        store.got_room(queue);
+        got_room(store, queue);
     }
     Ok(opens_ms)
 }

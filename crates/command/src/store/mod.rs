@@ -17,7 +17,7 @@ pub(crate) mod limits;
 mod lookup;
 mod marks;
 pub(crate) mod queues;
-mod storing;
+pub(crate) mod storing;
 
 use ds::random::Random;
 use keyspace::{Config, Db, UnixMs};

@@ -126,12 +126,6 @@ impl Store<'_, '_> {
         self.mark_ready(self.entered_shard(key), key);
     }
 
-    /// Commands that take from the queue at `key` may find something that they did not find before, whatever its list
-    /// has: they are served when the transaction is complete.
-    pub fn got_room(&mut self, key: &[u8]) {
-        self.push_ready(self.entered_shard(key), key, false, true);
-    }
-
     /// Sets the access word of `key`, after it was stored anew.
     pub fn set_access(&mut self, key: &[u8], access: u32) {
         let (id, hash) = self.locate(key);
@@ -278,6 +272,12 @@ impl Store<'_, '_> {
         tell(self, key, Change::new(class, event).times(0));
         effect_of_time(self, &[b"DEL", key]);
     }
+}
+
+/// Commands that take from the queue at `key` may find something that they did not find before, whatever its list has: they
+/// are served when the transaction is complete.
+pub fn got_room(store: &mut Store, key: &[u8]) {
+    store.push_ready(store.entered_shard(key), key, false, true);
 }
 
 /// Records that a record's value was replaced. If LFU counts uses, `touch` says whether this is one.

@@ -58,6 +58,9 @@ fn get(ctx: &mut Ctx) -> CommandResult {
     if !record.why.is_empty() {
         rows.push(("why", record.why));
     }
+    if let Some(group) = record.group {
+        rows.push(("group", group));
+    }
     if let Some(lock) = record.lock {
         rows.push(("unique", lock));
     }

@@ -13,11 +13,12 @@ use crate::job::{ID_BYTES_MAX, Jobs};
 use crate::record::{Record, State};
 
 const BAD_ID: &str = "ERR an id has 1 to 512 bytes";
+const BAD_GROUP: &str = "ERR the name of a group has 1 to 512 bytes";
 
 pub(super) const PUT: Entry = Entry {
     name: "job.put",
     summary: "Adds a job to a queue, now or later.",
-    complexity: "O(log(N)) where N is the number of delayed jobs, O(1) without a delay.",
+    complexity: "O(log(N)) where N is the number of delayed jobs or of groups, O(1) without a delay and a group.",
     arity: -3,
     flags: &[Write, DenyOom, Fast],
     args: &[
@@ -28,6 +29,7 @@ pub(super) const PUT: Entry = Entry {
         string("lock").token("UNIQUE").optional(),
         integer("lock-ms").token("FOR").optional(),
         integer("attempts").token("TRIES").optional(),
+        string("group").token("GROUP").optional(),
         integer("expire-ms").token("EXPIRE").optional(),
     ],
     reply: Shape::Bulk,
@@ -42,6 +44,7 @@ struct Options<'a> {
     lock: Option<&'a [u8]>,
     lock_ms: Option<i64>,
     attempts_max: Option<u64>,
+    group: Option<&'a [u8]>,
     begins_until_ms: Option<i64>,
 }
 
@@ -64,6 +67,12 @@ impl<'a> Options<'a> {
                 }
                 word if keyword_is(word, "tries") && options.attempts_max.is_none() => {
                     options.attempts_max = Some(parse_positive(value, "TRIES")?);
+                }
+                word if keyword_is(word, "group") && options.group.is_none() => {
+                    if !(1..=ID_BYTES_MAX).contains(&value.len()) {
+                        return Err(CommandError::new(BAD_GROUP));
+                    }
+                    options.group = Some(value);
                 }
                 word if keyword_is(word, "expire") && options.begins_until_ms.is_none() => {
                     options.begins_until_ms = Some(now_ms + parse_ms(value)?);
@@ -92,6 +101,7 @@ fn put(ctx: &mut Ctx) -> CommandResult {
             "JOBEXISTS this queue has a job of this id, which is {state}"
         )));
     }
+    jobs.check_group(store, options.group)?;
     if let Some(lock) = options.lock
         && let Some(holder) = jobs.lock(store, &id, lock, options.lock_ms)?
     {
@@ -101,6 +111,7 @@ fn put(ctx: &mut Ctx) -> CommandResult {
     let mut record = Record::new(State::Waiting, Some(payload.to_vec()));
     record.attempts_max = options.attempts_max;
     record.begins_until_ms = options.begins_until_ms;
+    record.group = options.group.map(<[u8]>::to_vec);
     record.lock = options.lock.map(<[u8]>::to_vec);
     jobs.put(store, &id, record, options.due_ms)?;
     ctx.reply.bulk(&id);

@@ -4,7 +4,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
-    When, integer, key, keyword_is, oneof, string, token,
+    When, beside, integer, key, keyword_is, oneof, string, token,
 };
 
 use super::{CHANGING, parse_lease, parse_ms, parse_positive};
@@ -102,10 +102,13 @@ impl<'k, 'a> Request<'k, 'a> {
 
     /// Takes from `queue`, and replies; false, without a reply, if it has nothing.
     fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
-        if ctx.store.peek(queue).is_none() {
+        if ctx.store.peek(queue).is_none() && beside(&ctx.store, queue).is_none() {
             return Ok(Vec::new());
         }
         let jobs = Jobs::of(&ctx.store, queue)?;
+        if ctx.store.peek(queue).is_none() && !jobs.has_groups(&ctx.store) {
+            return Ok(Vec::new());
+        }
         let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
         let mut taken: Vec<Taken> = Vec::new();
         let count = self.count.min(jobs.room(&ctx.store)?);

@@ -1,4 +1,4 @@
-//! QUEUE LIMIT: how many elements of a queue are taken in a time, and how many jobs of it are active.
+//! QUEUE LIMIT: how many elements of a queue are taken in a time, and how many jobs of it, or of each of its groups, are active.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -30,6 +30,11 @@ pub(super) const LIMIT: Entry = Entry {
                         block("rate", &[integer("count").token("RATE"), integer("window-ms").token("PER")])
                             .optional(),
                         integer("active").token("ACTIVE").optional(),
+                        block(
+                            "per-group",
+                            &[token("per", "PER"), integer("active-per-group").token("GROUP")],
+                        )
+                        .optional(),
                     ],
                 ),
                 token("off", "OFF"),

@@ -67,7 +67,7 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Find elements, newest first. Returns a cursor, 0 at the end, and positions and payloads.",
         "INFO <queue>",
         "    Show rates, waiting times, who waits and what lies beside the queue.",
-        "LIMIT <queue> [[RATE <count> PER <window-ms>] [ACTIVE <count>]|OFF]",
+        "LIMIT <queue> [[RATE <count> PER <window-ms>] [ACTIVE <count>] [PER GROUP <count>]|OFF]",
         "    Limit what is taken from the queue, or show its limits.",
         "LIST [MATCH <pattern>] [SYSTEM <name>]",
         "    List the queues of the database.",

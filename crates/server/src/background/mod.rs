@@ -259,7 +259,9 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
         jobs.look(now_ms, shared.shards.ids().filter(|shard| is_at_home(*shard)), thread);
     }
     jobs.fire(now_ms, is_at_home, thread);
-    thread.host.jobs = jobs;
+    // What they were told of meanwhile, by those that were served.
+    let told = std::mem::replace(&mut thread.host.jobs, jobs);
+    thread.host.jobs.append(told);
     thread.post_all();
 }
 

@@ -1,0 +1,348 @@
+//! Groups: jobs of one queue that belong to tenants, of which each gets its turn.
+//!
+//! ```text
+//!   {q}:jobs:group:ada   list          the waiting jobs of a group
+//!   {q}:jobs:groups      sorted set    group → its turn: those that have something and are under their limit
+//!   {q}:jobs:groups:full sorted set    group → its active jobs: those that have something and are at their limit
+//!   {q}:jobs:groups:active  hash       group → its active jobs, of every group that has some
+//!   {q}:jobs:turn        hash          now: the turn that was served last; list: that at which the list was
+//! ```
+//!
+//! Turns are start-time fair queueing with jobs of one size (Goyal, Vin and Cheng, 1996): a group is served at its turn, and then has the
+//! next one. A group that comes to have something has the turn after the one that was served last, so it waits for one round at
+//! most, and gains nothing by being empty in between. What stands in the queue's list itself is one more group, whose turn is kept
+//! apart because anybody may push there.
+//!
+//! A take costs O(log n) of n groups. Of a group that has no job, nothing is kept.
+//!
+//! Invariant: the turn exists exactly if one of both sorted sets does. So a queue without groups is told by one look-up.
+
+use command::{
+    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, pop_command, pop_event, room,
+    take_from_list,
+};
+use ds::hash::Hash;
+use ds::list::{End, List};
+use ds::zset::ZSet;
+use queues::popping_end;
+
+use crate::job::{Jobs, wrong_type};
+
+/// Groups that one command moves because the limit has changed.
+const MOVED_MAX: usize = 1000;
+/// Groups at their limit that one take lets in again.
+const LET_IN_MAX: usize = 16;
+
+const NOW: &[u8] = b"now";
+const LIST: &[u8] = b"list";
+
+/// The keys of groups beside a queue.
+pub(crate) struct GroupKeys {
+    ready: Vec<u8>,
+    full: Vec<u8>,
+    active: Vec<u8>,
+    turn: Vec<u8>,
+    list: Vec<u8>,
+}
+
+impl GroupKeys {
+    /// Those whose names begin so.
+    pub(crate) fn new(begin: &[u8]) -> GroupKeys {
+        let name = |end: &str| [begin, end.as_bytes()].concat();
+        GroupKeys {
+            ready: name(":jobs:groups"),
+            full: name(":jobs:groups:full"),
+            active: name(":jobs:groups:active"),
+            turn: name(":jobs:turn"),
+            list: name(":jobs:group:"),
+        }
+    }
+
+    fn list(&self, group: &[u8]) -> Vec<u8> {
+        [&self.list, group].concat()
+    }
+
+    /// That each of them is what it should be.
+    fn check(&self, store: &Store) -> Result<(), CommandError> {
+        for key in [&self.ready, &self.full] {
+            store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
+        }
+        for key in [&self.active, &self.turn] {
+            store.peek_as::<Hash>(key).map_err(|_| wrong_type(key))?;
+        }
+        Ok(())
+    }
+
+    fn number(store: &Store, key: &[u8], field: &[u8]) -> Result<u64, CommandError> {
+        let fields = store.peek_as::<Hash>(key).map_err(|_| wrong_type(key))?;
+        Ok(fields
+            .and_then(|fields| fields.get(field).and_then(ds::num::parse_i64))
+            .map(i64::cast_unsigned)
+            .unwrap_or(0))
+    }
+
+    fn set_number(store: &mut Store, key: &[u8], field: &[u8], number: u64) -> Result<(), CommandError> {
+        let (text, limits) = (itoa::Buffer::new().format(number).to_owned(), &store.config().hash);
+        store.upsert::<Hash>(key)?.set(field, text.as_bytes(), limits);
+        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
+            store.effect(&[b"HSET", key, field, text.as_bytes()]);
+        });
+        Ok(())
+    }
+
+    /// How many jobs of a group are active.
+    fn active(&self, store: &Store, group: &[u8]) -> Result<u64, CommandError> {
+        Self::number(store, &self.active, group)
+    }
+
+    fn set_active(&self, store: &mut Store, group: &[u8], count: u64) -> Result<(), CommandError> {
+        let key = &*self.active;
+        if count > 0 {
+            return Self::set_number(store, key, group, count);
+        }
+        if store.write_as::<Hash>(key)?.is_some_and(|mut fields| fields.remove(group)) {
+            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
+                store.effect(&[b"HDEL", key, group]);
+            });
+            store.delete_if_empty(key);
+        }
+        Ok(())
+    }
+
+    /// A group has something, and is under its limit or not.
+    fn place(
+        &self,
+        store: &mut Store,
+        group: &[u8],
+        turn: u64,
+        per_group: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let active = self.active(store, group)?;
+        if per_group.is_some_and(|max| active >= max) {
+            Jobs::set_time(store, &self.full, group, active.cast_signed())
+        } else {
+            Jobs::set_time(store, &self.ready, group, turn.cast_signed())
+        }
+    }
+
+    /// The group whose turn it is, and its turn.
+    fn first(&self, store: &Store) -> Result<Option<(Vec<u8>, u64)>, CommandError> {
+        let ready = store.peek_as::<ZSet>(&self.ready)?;
+        Ok(ready.and_then(|ready| ready.at(0)).map(|(group, turn)| (group.into_owned(), turn as u64)))
+    }
+
+    /// Groups that were at their limit and are not come in again, some at a time: they are served after those that are waiting.
+    fn let_in(&self, store: &mut Store, per_group: Option<u64>) -> Result<(), CommandError> {
+        for _ in 0..LET_IN_MAX {
+            let first = store.peek_as::<ZSet>(&self.full)?.and_then(|full| full.at(0));
+            let Some((group, active)) = first.map(|(group, active)| (group.into_owned(), active as u64))
+            else {
+                break;
+            };
+            if per_group.is_some_and(|max| active >= max) {
+                break;
+            }
+            Jobs::take_out(store, &self.full, &group)?;
+            let turn = Self::number(store, &self.turn, NOW)? + 1;
+            Jobs::set_time(store, &self.ready, &group, turn.cast_signed())?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the turn if no group has anything.
+    fn forget_turn(&self, store: &mut Store) {
+        if !store.exists(&self.ready) && !store.exists(&self.full) {
+            store.delete(&self.turn);
+        }
+    }
+
+    /// The first group that is under its limit. Those before it are no longer waiting for a turn.
+    fn first_under(
+        &self,
+        store: &mut Store,
+        per_group: Option<u64>,
+    ) -> Result<Option<(Vec<u8>, u64)>, CommandError> {
+        self.let_in(store, per_group)?;
+        for _ in 0..MOVED_MAX {
+            let Some((group, turn)) = self.first(store)? else { return Ok(None) };
+            let key = self.list(&group);
+            if store.peek_as::<List>(&key).map_err(|_| wrong_type(&key))?.is_none() {
+                // Somebody deleted it.
+                Jobs::take_out(store, &self.ready, &group)?;
+                continue;
+            }
+            let active = self.active(store, &group)?;
+            if per_group.is_none_or(|max| active < max) {
+                return Ok(Some((group, turn)));
+            }
+            Jobs::take_out(store, &self.ready, &group)?;
+            Jobs::set_time(store, &self.full, &group, active.cast_signed())?;
+        }
+        Ok(None)
+    }
+}
+
+impl Jobs<'_> {
+    /// That a job of this group can wait, and that its group can be counted.
+    ///
+    /// # Errors
+    /// If a key of the group holds something else.
+    pub(crate) fn check_group(&self, store: &Store, group: Option<&[u8]>) -> Result<(), CommandError> {
+        let Some(group) = group else { return Ok(()) };
+        let keys = self.names.groups();
+        keys.check(store)?;
+        let list = keys.list(group);
+        store.peek_as::<List>(&list).map(|_| ()).map_err(|_| wrong_type(&list))
+    }
+
+    /// A job of a group waits, at the end at which others are pushed or at the one from which they are taken.
+    pub(crate) fn wait_in_group(
+        &self,
+        store: &mut Store,
+        group: &[u8],
+        end: End,
+        element: &[u8],
+    ) -> Result<(), CommandError> {
+        self.check_group(store, Some(group))?;
+        let keys = self.names.groups();
+        let list = keys.list(group);
+        // Of these lists, everybody takes from the tail.
+        let end = if end == popping_end(store, self.queue) { End::Tail } else { End::Head };
+        Self::push(store, &list, end, element)?;
+        let is_placed = |key: &[u8]| -> Result<bool, CommandError> {
+            Ok(store.peek_as::<ZSet>(key)?.is_some_and(|set| set.score(group).is_some()))
+        };
+        if !is_placed(&keys.ready)? && !is_placed(&keys.full)? {
+            let now = GroupKeys::number(store, &keys.turn, NOW)?;
+            if !store.exists(&keys.turn) {
+                GroupKeys::set_number(store, &keys.turn, NOW, 0)?;
+            }
+            let per_group = self.per_group(store)?;
+            keys.place(store, group, now + 1, per_group)?;
+        }
+        got_room(store, self.queue);
+        Ok(())
+    }
+
+    /// Takes the element whose turn it is, and says what room there was; `None` if there is none that may be taken.
+    pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<(Vec<u8>, Room)>, CommandError> {
+        let keys = self.names.groups();
+        if !store.exists(&keys.turn) {
+            return self.pop_list(store);
+        }
+        keys.check(store)?;
+        let room = room(store, self.queue)?;
+        if room.is_none() || is_paused(store, self.queue) {
+            return Ok(None);
+        }
+        let per_group = self.per_group(store)?;
+        let first = keys.first_under(store, per_group)?;
+        let now = GroupKeys::number(store, &keys.turn, NOW)?;
+        let list_turn = now.max(GroupKeys::number(store, &keys.turn, LIST)? + 1);
+        let has_list = store.exists(self.queue);
+        let Some((group, turn)) = first.filter(|(_, turn)| !has_list || *turn < list_turn) else {
+            if has_list && store.exists(&keys.turn) {
+                GroupKeys::set_number(store, &keys.turn, LIST, list_turn)?;
+                if list_turn != now {
+                    GroupKeys::set_number(store, &keys.turn, NOW, list_turn)?;
+                }
+            }
+            keys.forget_turn(store);
+            return self.pop_list(store);
+        };
+        let list = keys.list(&group);
+        let Some(element) = store.write_as::<List>(&list)?.and_then(|list| list.pop(End::Tail)) else {
+            return Ok(None);
+        };
+        store.changed_with(&list, Change::new(Class::List, pop_event(End::Tail)), |store| {
+            store.effect(&[pop_command(End::Tail), &list]);
+        });
+        if turn != now {
+            GroupKeys::set_number(store, &keys.turn, NOW, turn)?;
+        }
+        if store.delete_if_empty(&list) {
+            Self::take_out(store, &keys.ready, &group)?;
+            keys.forget_turn(store);
+        } else {
+            Self::set_time(store, &keys.ready, &group, (turn + 1).cast_signed())?;
+        }
+        Ok(Some((element, room)))
+    }
+
+    fn pop_list(&self, store: &mut Store) -> Result<Option<(Vec<u8>, Room)>, CommandError> {
+        let end = popping_end(store, self.queue);
+        let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
+        let Some(element) = list.pop(end) else { return Ok(None) };
+        store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
+            store.effect(&[pop_command(end), self.queue]);
+        });
+        store.delete_if_empty(self.queue);
+        Ok(Some((element, room)))
+    }
+
+    /// One more or one fewer job of a group is active: the group may be at its limit now, or under it again.
+    pub(crate) fn count_active(
+        &self,
+        store: &mut Store,
+        group: &[u8],
+        is_more: bool,
+    ) -> Result<(), CommandError> {
+        self.check_group(store, Some(group))?;
+        let keys = self.names.groups();
+        let before = keys.active(store, group)?;
+        let active = if is_more { before + 1 } else { before.saturating_sub(1) };
+        keys.set_active(store, group, active)?;
+        let per_group = self.per_group(store)?;
+        let is_at = per_group.is_some_and(|max| active >= max);
+        if store.peek_as::<ZSet>(&keys.full)?.is_some_and(|full| full.score(group).is_some()) {
+            // Who takes next lets it in.
+            Self::set_time(store, &keys.full, group, active.cast_signed())?;
+        } else if is_at && Self::take_out(store, &keys.ready, group)? {
+            Self::set_time(store, &keys.full, group, active.cast_signed())?;
+        }
+        Ok(())
+    }
+
+    /// Whether some group has a job that may be taken, as far as groups limit that.
+    pub(crate) fn has_group_with_some(&self, store: &Store) -> Result<bool, CommandError> {
+        let keys = self.names.groups();
+        if !store.exists(&keys.turn) {
+            return Ok(false);
+        }
+        let per_group = self.per_group(store)?;
+        let full = store.peek_as::<ZSet>(&keys.full)?;
+        let is_under = |score: f64| per_group.is_none_or(|max| score < max as f64);
+        if full.and_then(|full| full.at(0)).is_some_and(|(_, active)| is_under(active)) {
+            return Ok(true);
+        }
+        let Some(ready) = store.peek_as::<ZSet>(&keys.ready)? else { return Ok(false) };
+        for (group, _) in ready.iter().take(MOVED_MAX) {
+            if is_under(keys.active(store, &group)? as f64) && store.exists(&keys.list(&group)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether jobs of groups wait.
+    pub(crate) fn has_groups(&self, store: &Store) -> bool {
+        store.exists(&self.names.groups().turn)
+    }
+
+    fn per_group(&self, store: &Store) -> Result<Option<u64>, CommandError> {
+        Ok(Limit::of(store, self.queue)?.and_then(|limit| limit.per_group))
+    }
+
+    /// Moves groups that are at their limit since it was changed out of the way, some at a time; true if there may be more of them.
+    pub(crate) fn settle_groups(&self, store: &mut Store) -> Result<bool, CommandError> {
+        let keys = self.names.groups();
+        if !store.exists(&keys.turn) {
+            return Ok(false);
+        }
+        keys.check(store)?;
+        let per_group = self.per_group(store)?;
+        let is_stuck = keys.first_under(store, per_group)?.is_none() && store.exists(&keys.ready);
+        keys.forget_turn(store);
+        Ok(is_stuck)
+    }
+}

@@ -11,7 +11,7 @@
 //! allocator, which counts each block.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
@@ -21,8 +21,9 @@ const ALIGNMENT_BYTES: usize = 8;
 const STEP_BYTES: usize = 16;
 /// The largest block that is small.
 const SMALL_BYTES_MAX: usize = 256;
-/// What all blocks that are kept take.
-const SPARE_BYTES_MAX: usize = 256 * 1024;
+/// What all blocks that are kept take. The collector frees what many runs have left, mostly closures and tables, in one go: three times
+/// what stays, which is a few hundred kilobytes where BullMQ's scripts are compiled.
+const SPARE_BYTES_MAX: usize = 1024 * 1024;
 
 /// The account of one state's memory.
 #[derive(Debug)]
@@ -32,37 +33,51 @@ pub(super) struct Heap {
     trusting: Cell<bool>,
     /// From here on garbage is worth looking for.
     crowded_bytes: Cell<usize>,
-    spares: RefCell<Spares>,
+    spares: Spares,
 }
 
-/// Small blocks that Lua has freed, by size. Not part of what it uses.
-#[derive(Debug, Default)]
+/// Small blocks that Lua has freed, by size. Not part of what it uses. Each block begins with the address of the next one of its size.
+#[derive(Debug)]
 struct Spares {
-    by_size: [Vec<NonNull<u8>>; SMALL_BYTES_MAX / STEP_BYTES],
-    bytes: usize,
+    by_size: [Cell<*mut u8>; SMALL_BYTES_MAX / STEP_BYTES],
+    bytes: Cell<usize>,
+}
+
+impl Default for Spares {
+    fn default() -> Spares {
+        Spares {
+            by_size: [const { Cell::new(null_mut()) }; SMALL_BYTES_MAX / STEP_BYTES],
+            bytes: Cell::new(0),
+        }
+    }
 }
 
 impl Spares {
     /// A block of the size for so many bytes, if one is kept.
     #[inline]
-    fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+    fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
         let index = size_index(bytes);
-        let block = self.by_size.get_mut(index)?.pop()?;
-        self.bytes -= (index + 1) * STEP_BYTES;
+        let first = self.by_size.get(index)?;
+        let block = NonNull::new(first.get())?;
+        // SAFETY: nobody has the block but this list, and `keep` wrote an address to its beginning.
+        first.set(unsafe { block.cast::<*mut u8>().read() });
+        self.bytes.set(self.bytes.get() - (index + 1) * STEP_BYTES);
         Some(block)
     }
 
-    /// Keeps a block of the size for so many bytes; false if it is large, or enough are kept.
+    /// Keeps a block of the size for so many bytes, which nobody uses; false if it is large, or enough are kept.
     #[inline]
-    fn keep(&mut self, block: NonNull<u8>, bytes: usize) -> bool {
+    fn keep(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let index = size_index(bytes);
-        let Some(blocks) = self.by_size.get_mut(index) else { return false };
-        let bytes_then = self.bytes + (index + 1) * STEP_BYTES;
+        let Some(first) = self.by_size.get(index) else { return false };
+        let bytes_then = self.bytes.get() + (index + 1) * STEP_BYTES;
         if bytes_then > SPARE_BYTES_MAX {
             return false;
         }
-        blocks.push(block);
-        self.bytes = bytes_then;
+        // SAFETY: the block has room for an address, is aligned for it, and nobody else uses it.
+        unsafe { block.cast::<*mut u8>().write(first.get()) };
+        first.set(block.as_ptr());
+        self.bytes.set(bytes_then);
         true
     }
 }
@@ -73,12 +88,13 @@ fn size_index(bytes: usize) -> usize {
     (bytes - 1) / STEP_BYTES
 }
 
-impl Drop for Heap {
+impl Drop for Spares {
     fn drop(&mut self) {
-        for (index, blocks) in self.spares.get_mut().by_size.iter_mut().enumerate() {
-            for block in blocks.drain(..) {
+        for index in 0..self.by_size.len() {
+            let bytes = (index + 1) * STEP_BYTES;
+            while let Some(block) = self.take(bytes) {
                 // SAFETY: the block was allocated below with the layout of all that are kept here, and nobody has it.
-                unsafe { dealloc(block.as_ptr(), layout((index + 1) * STEP_BYTES)) };
+                unsafe { dealloc(block.as_ptr(), layout(bytes)) };
             }
         }
     }
@@ -92,7 +108,7 @@ impl Heap {
             max_bytes,
             trusting: Cell::new(true),
             crowded_bytes: Cell::new(max_bytes),
-            spares: RefCell::default(),
+            spares: Spares::default(),
         }
     }
 
@@ -170,19 +186,22 @@ pub(super) unsafe extern "C" fn allocate(
     }
     match (NonNull::new(block.cast::<u8>()).filter(|_| old != 0), new) {
         (None, 0) => null_mut(),
-        (None, _) => {
-            let spare = account.spares.borrow_mut().take(new);
-            spare.unwrap_or_else(|| fresh(new)).as_ptr().cast()
-        }
+        (None, _) => account.spares.take(new).unwrap_or_else(|| fresh(new)).as_ptr().cast(),
         (Some(present), 0) => {
-            if !account.spares.borrow_mut().keep(present, old) {
-                // SAFETY: the block was allocated here with so many bytes, and Lua has no use for it.
-                unsafe { dealloc(present.as_ptr(), layout(old)) };
+            if !account.spares.keep(present, old) {
+                give_back(present, old);
             }
             null_mut()
         }
         (Some(present), _) => resized(present, old, new).as_ptr().cast(),
     }
+}
+
+/// Gives a block of so many bytes back to the allocator.
+#[inline(never)]
+fn give_back(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: the block was allocated here with so many bytes, and Lua has no use for it.
+    unsafe { dealloc(block.as_ptr(), layout(bytes)) };
 }
 
 /// A block of so many bytes from the allocator.
@@ -225,12 +244,12 @@ mod tests {
         assert_eq!(call(&heap, first, 33, 48), first, "it had room for that");
         assert_eq!(heap.used_bytes(), 48);
         call(&heap, first, 48, 0);
-        assert_eq!((heap.used_bytes(), heap.spares.borrow().bytes), (0, 48));
+        assert_eq!((heap.used_bytes(), heap.spares.bytes.get()), (0, 48));
         assert_eq!(call(&heap, null_mut(), 0, 40), first);
-        assert_eq!((heap.used_bytes(), heap.spares.borrow().bytes), (40, 0));
+        assert_eq!((heap.used_bytes(), heap.spares.bytes.get()), (40, 0));
         let grown = call(&heap, first, 40, SMALL_BYTES_MAX + 1);
         call(&heap, grown, SMALL_BYTES_MAX + 1, 0);
-        assert_eq!((heap.used_bytes(), heap.spares.borrow().bytes), (0, 0), "a large block is not kept");
+        assert_eq!((heap.used_bytes(), heap.spares.bytes.get()), (0, 0), "a large block is not kept");
     }
 
     #[test]
@@ -241,7 +260,7 @@ mod tests {
         for block in blocks {
             call(&heap, block, SMALL_BYTES_MAX, 0);
         }
-        assert_eq!((heap.used_bytes(), heap.spares.borrow().bytes), (0, SPARE_BYTES_MAX));
+        assert_eq!((heap.used_bytes(), heap.spares.bytes.get()), (0, SPARE_BYTES_MAX));
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Tx<'t> {
     pub(crate) told_before: Telling,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
+    /// What a compressed hash is expanded into to be read: small, as such hashes are.
+    pub(crate) expanded: Vec<u8>,
     /// Memory for its arguments.
     pub(crate) spare_args: OwnedArgs,
     /// For what waiters to come are served with.
@@ -146,6 +148,7 @@ impl<'t> Tx<'t> {
             told: Telling::Unknown,
             told_before: Telling::Unknown,
             restore: None,
+            expanded: Vec::new(),
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),
         }

@@ -61,6 +61,7 @@ pub(crate) struct ThreadHost {
     pub(crate) cron: upkeep::cron::Cron,
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
+    pub(crate) hashes: upkeep::hashes::HashUpkeep,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -181,6 +182,7 @@ impl Thread {
                 cron: upkeep::cron::Cron::new(id),
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
+                hashes: upkeep::hashes::HashUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -318,6 +320,7 @@ impl Thread {
             self.host.pausing.end_ms(),
             self.host.cron.next_ms(),
             self.host.defrag.next_ms(),
+            self.host.hashes.next_ms(),
             self.host.follower.says_ms(),
         ];
         let due_ms = due_ms.into_iter().flatten().min();

@@ -1,7 +1,7 @@
 //! Queues that are paused: whoever takes from them finds them empty. What a primary or a journal says happens anyway.
 
 use ds::list::List;
-use keyspace::Type;
+use keyspace::InPlace;
 
 use super::Store;
 use crate::change::Change;
@@ -44,7 +44,10 @@ pub fn take_from_list<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s
 
 /// The value of `key` as a `T`, to take from it: there is none if it is a queue that is paused.
 #[inline]
-pub fn take_from<'s, T: Type>(store: &'s mut Store, key: &[u8]) -> Result<Option<T::Mut<'s>>, CommandError> {
+pub fn take_from<'s, T: InPlace>(
+    store: &'s mut Store,
+    key: &[u8],
+) -> Result<Option<T::Mut<'s>>, CommandError> {
     if is_paused(store, key) {
         return store.peek_as::<T>(key).map(|_| None);
     }

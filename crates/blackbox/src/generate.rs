@@ -69,6 +69,7 @@ impl<'t> Generator<'t> {
             _ if self.one_in(12) => self.about_functions(),
             _ if self.one_in(40) => self.without_room(),
             _ if self.one_in(60) => self.about_a_backlog(),
+            _ if self.one_in(15) => self.about_alike_hashes(),
             0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
@@ -246,6 +247,42 @@ impl<'t> Generator<'t> {
                 4 => line(&[b"ZINCRBY", &key, b"30000000", &job]),
                 5 => line(&[b"ZPOPMIN", &key, b"3"]),
                 _ => line(&[b"ZRANGE", &key, b"20", b"40", b"WITHSCORES"]),
+            });
+        }
+        Batch { requests, is_pipelined: self.one_in(2) }
+    }
+
+    /// Hashes of one shard that have so much in common that they are compressed, if the server does so with few of them, and requests
+    /// about them.
+    fn about_alike_hashes(&mut self) -> Batch {
+        let random = &mut self.random;
+        let keys = [&b"{t}h0"[..], b"{t}h1", b"{t}h:2", b"{t}h:3"];
+        let mut requests = Vec::new();
+        for key in keys {
+            if random.below(3) > 0 {
+                requests.push([line(&[b"HSET", key]), values::job_fields(random)].concat());
+            }
+        }
+        for _ in 0..random.below(12) {
+            let key = keys[random.below(4) as usize];
+            let other = keys[random.below(4) as usize];
+            requests.push(match random.below(16) {
+                0 => line(&[b"HGETALL", key]),
+                1 => line(&[b"HMGET", key, b"a", b"none", b"1"]),
+                2 => line(&[b"HINCRBY", key, b"1", b"7"]),
+                3 => line(&[b"HSCAN", key, b"0"]),
+                4 => line(&[b"HRANDFIELD", key, b"100", b"WITHVALUES"]),
+                5 => line(&[b"RENAME", key, other]),
+                6 => line(&[b"COPY", key, other, b"REPLACE"]),
+                7 => line(&[b"COPY", key, b"h1", b"REPLACE"]),
+                8 => line(&[b"HDEL", key, b"b"]),
+                9 => line(&[b"HSTRLEN", key, b"a"]),
+                10 => line(&[b"EXPIRE", key, b"100000"]),
+                11 => line(&[b"HLEN", key]),
+                12 => line(&[b"OBJECT", b"ENCODING", key]),
+                13 => line(&[b"SORT", b"{t}l0", b"BY", b"{t}h*->1", b"GET", b"{t}h*->a", b"ALPHA"]),
+                14 => line(&[b"DEL", key]),
+                _ => line(&[b"HVALS", key]),
             });
         }
         Batch { requests, is_pipelined: self.one_in(2) }

@@ -36,7 +36,7 @@ pub use differences::{KNOWN, Known, Rule};
 pub use functions::FUNCTION_REQUESTS;
 pub use generate::{Batch, Generator, Request, is_callable, is_known_to_oracle, words};
 pub use lines::{is_elsewhere, is_word_elsewhere};
-pub use pair::{Answered, Mismatch, Pair};
+pub use pair::{Answered, COMPRESSES_HASHES, HASHES_COMPRESSED, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples, stream_state};
 pub use scratch::Scratch;

@@ -17,6 +17,10 @@ use crate::shapes::Shapes;
 const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
 /// What both servers are told first: short runs are to meet both forms of a HyperLogLog, and what ended without room has none.
 const SETTING: [&str; 6] = ["CONFIG", "SET", "hll-sparse-max-bytes", "300", "maxmemory", "0"];
+/// A Darter that is started with this compresses hashes between two batches, all that it can.
+pub const COMPRESSES_HASHES: &str = "--hash-compress-bytes-min=1";
+/// As what hashes that were compressed count as [`Answered`].
+pub const HASHES_COMPRESSED: &str = "hashes compressed";
 /// Steps of a walk with a cursor, far more than the data needs.
 const WALK_STEPS_MAX: usize = 100_000;
 
@@ -66,6 +70,9 @@ impl Pair<'_> {
         }
         let mut comparison = Comparison::new(self.table);
         let mut shapes = Shapes::new(resp3);
+        let compresses = self.options.contains(&COMPRESSES_HASHES);
+        let mut aside =
+            if compresses { Some(self.darter.borrow().connect().map_err(broken(0))?) } else { None };
         for (index, batch) in batches.iter().enumerate() {
             let lost = |name: &'static str| {
                 move |error: io::Error| {
@@ -75,6 +82,12 @@ impl Pair<'_> {
                     Mismatch { command: name.to_owned(), text, batches: index + 1 }
                 }
             };
+            if let Some(aside) = &mut aside {
+                let reply = aside.call(&[b"DEBUG".to_vec(), b"COMPRESS-HASHES".to_vec()]);
+                if let Value::Int(count @ 1..) = reply.map_err(lost("DEBUG COMPRESS-HASHES"))? {
+                    *comparison.answered.entry(HASHES_COMPRESSED.to_owned()).or_default() += count as u64;
+                }
+            }
             if batch.is_pipelined {
                 darter.send(&batch.requests).map_err(lost("darter"))?;
                 redis.send(&batch.requests).map_err(lost("redis"))?;

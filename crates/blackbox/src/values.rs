@@ -300,6 +300,34 @@ pub(crate) fn job(number: u64) -> Vec<u8> {
     .into_bytes()
 }
 
+/// Fields and values of a hash that is a job; one of several forms, some with values that are too long for a small hash.
+pub(crate) fn job_fields(random: &mut Random) -> Request {
+    let number = random.below(1_000_000);
+    let job = job(number);
+    let options: &[u8] = match random.below(3) {
+        0 => br#"{"attempts":3,"delay":0,"removeOnComplete":true}"#,
+        1 => br#"{"attempts":3,"delay":0,"backoff":{"delay":1000,"type":"exponential"},"removeOnComplete":true}"#,
+        _ => br#"{"attempts":3,"delay":0,"backoff":{"delay":1000}}"#,
+    };
+    let data = if random.below(2) == 0 { &job[..60] } else { &job };
+    let number = number.to_string().into_bytes();
+    let fields: [&[u8]; 12] = [
+        b"name",
+        b"sendEmail",
+        b"a",
+        data,
+        b"b",
+        options,
+        b"1",
+        &number,
+        b"timestamp",
+        b"1700000000000",
+        b"c",
+        b"",
+    ];
+    fields.map(<[u8]>::to_vec).into()
+}
+
 /// A request that changes what is watched, or asks for nothing.
 pub(crate) fn session(random: &mut Random) -> Request {
     let line = match random.below(6) {

@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use blackbox::{
-    Answered, Batch, FUNCTION_REQUESTS, Generator, Mismatch, Pair, Server, is_callable, is_elsewhere,
-    is_known_to_oracle, is_word_elsewhere, oracle, words,
+    Answered, Batch, COMPRESSES_HASHES, FUNCTION_REQUESTS, Generator, HASHES_COMPRESSED, Mismatch, Pair,
+    Server, is_callable, is_elsewhere, is_known_to_oracle, is_word_elsewhere, oracle, words,
 };
 
 /// How Darter is started, in turn.
 const MODES: [&[&str]; 6] = [
     &["--proactor-threads=2"],
     &["--proactor-threads=2", "--shard-entry=home", "--zset-compress-bytes-min=1"],
-    &["--proactor-threads=2", "--shard-entry=home", "--singlehop-blocking=false"],
-    &["--proactor-threads=8", "--io=epoll", "--zset-compress-bytes-min=1"],
+    &["--proactor-threads=2", "--shard-entry=home", "--singlehop-blocking=false", COMPRESSES_HASHES],
+    &["--proactor-threads=8", "--io=epoll", "--zset-compress-bytes-min=1", COMPRESSES_HASHES],
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home"],
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home", "--singlehop-blocking=false"],
 ];
@@ -87,7 +87,8 @@ impl Run<'_> {
             let with_words = words.map(|word| format!("{} {word}", command.full_name));
             std::iter::once(command.full_name.clone()).chain(with_words)
         });
-        let names = names.chain(FUNCTION_REQUESTS.iter().map(|name| (*name).to_owned()));
+        let aside = FUNCTION_REQUESTS.iter().chain(&[HASHES_COMPRESSED]);
+        let names = names.chain(aside.map(|name| (*name).to_owned()));
         names.filter(|name| !self.answered.contains_key(name)).collect()
     }
 }
@@ -126,6 +127,7 @@ fn random_commands_are_answered_as_by_redis() {
         }
     }
     println!("{episodes} episodes, {} replies without an error", run.answered.values().sum::<u64>());
+    println!("{} hashes compressed", run.answered.get(HASHES_COMPRESSED).copied().unwrap_or_default());
     let missing = run.missing();
     println!("not exercised: {}", missing.join(", "));
     let failures: Vec<&str> = run.failures.values().map(String::as_str).collect();

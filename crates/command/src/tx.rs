@@ -63,6 +63,8 @@ pub struct Tx<'t> {
     pub(crate) told_before: Telling,
     /// The command that puts back what the last command took, if it named one.
     pub restore: Option<Restore>,
+    /// What a compressed hash is expanded into to be read: small, as such hashes are.
+    pub(crate) expanded: Vec<u8>,
     /// Memory for its arguments.
     pub(crate) spare_args: OwnedArgs,
     /// Reusable parcels for waiters.
@@ -147,6 +149,7 @@ impl<'t> Tx<'t> {
             told: Telling::Unknown,
             told_before: Telling::Unknown,
             restore: None,
+            expanded: Vec::new(),
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),
         }

@@ -56,6 +56,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
             ctx.host.change_replication_id();
             ok(ctx)
         }
+        (b"compress-hashes", []) => compress_hashes(ctx),
         (b"digest", []) => {
             let digest = digest::digest(&ctx.store);
             reply_digest(ctx, &digest);
@@ -138,6 +139,10 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
         record.memory_bytes(),
         record.access() & 0xff_ffff,
     );
+    if let ValueRef::Compressed(hash) = record.value() {
+        let (bytes, dictionary_bytes) = (hash.bytes.len(), hash.dictionary.memory_bytes());
+        text.push_str(&format!(" hash_compressed_bytes:{bytes} hash_dictionary_bytes:{dictionary_bytes}"));
+    }
     if let ValueRef::ZSet(zset) = record.value()
         && let Some(figures) = zset.packing()
     {
@@ -145,6 +150,22 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
         text.push_str(&format!(" zs_packed:{members} zs_dictionary_bytes:{dictionary_bytes}"));
     }
     ctx.reply.simple(&text);
+    Ok(())
+}
+
+/// Passes over all databases, until there is nothing to do any more.
+fn compress_hashes(ctx: &mut Ctx) -> CommandResult {
+    let now = ctx.store.now();
+    let mut config = ctx.store.config().clone();
+    config.hash_compression.idle_seconds = 0;
+    let ids: Vec<_> = ctx.store.tx.hold.entered().to_vec();
+    let mut compressed = 0;
+    for id in ids {
+        for db in &mut ctx.store.tx.hold.shard_mut(id).dbs {
+            compressed += db.compress_all_hashes(&config, now);
+        }
+    }
+    ctx.reply.int(compressed as i64);
     Ok(())
 }
 
@@ -254,6 +275,9 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Crash the server.",
         "CHANGE-REPL-ID",
         "    Change the replication id, so that every replica needs a full copy.",
+        "COMPRESS-HASHES",
+        "    Compress at once what `hash-compress-bytes-min` allows, however long it was in",
+        "    use. Return how many hashes that were.",
         "DICT-RESIZING <0|1>",
         "    Does nothing.",
         "DIGEST",

@@ -10,7 +10,7 @@
 use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
 use crate::hash_expiry::FieldExpiries;
-use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes};
+use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes, push_prefix};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
@@ -300,6 +300,30 @@ impl<'a> HashRef<'a> {
             FormRef::Small(pack) if self.expiries.is_none() => Some(pack.packed()),
             FormRef::Small(_) | FormRef::Big(_) => None,
         }
+    }
+
+    /// The run of these fields and values, appended to `buffer`.
+    pub(crate) fn run_of<'b>(
+        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        buffer: &'b mut Vec<u8>,
+    ) -> Packed<'b> {
+        let (start, mut count) = (buffer.len(), 0);
+        for item in pairs.flat_map(|(field, value)| [field, value]) {
+            push_prefix(buffer, item.len());
+            buffer.extend_from_slice(item);
+            count += 1;
+        }
+        Packed { form: 0, count, bytes: &buffer[start..] }
+    }
+
+    /// A hash of its own in the big form, where no field expires.
+    pub(crate) fn to_big_hash(self) -> Hash {
+        debug_assert!(self.expiries.is_none());
+        let mut big = Big::new();
+        for (field, value) in self.iter() {
+            big.set(field, value);
+        }
+        Hash { form: Form::Big(big), expiries: None }
     }
 
     /// A hash of its own.

@@ -9,6 +9,7 @@ pub mod figure;
 pub mod geohash;
 pub mod glob;
 pub mod hash;
+pub mod hash_compressed;
 pub mod hash_expiry;
 pub mod hashing;
 pub mod hll;

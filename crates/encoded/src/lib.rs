@@ -38,7 +38,8 @@ pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
         ValueRef::ZSet(_) => ValueType::ZSet,
         ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
         ValueRef::Hash(hash) if hash.packed().is_some_and(is_short) => ValueType::HashListpack,
-        ValueRef::Hash(_) => ValueType::Hash,
+        ValueRef::Compressed(hash) if !hash.is_big => ValueType::HashListpack,
+        ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
         ValueRef::Stream(_) => style.stream_type(),
     }
 }
@@ -47,6 +48,7 @@ pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
 pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
     let value_type = value_type(value, encoder.style());
     match value {
+        ValueRef::Compressed(hash) => write_hash(hash.expand(&mut Vec::new()), value_type, encoder),
         ValueRef::Str(string) => encoder.string(&string.bytes()),
         ValueRef::List(list) => encoder.quicklist(list.iter(0, false)),
         ValueRef::Set(set) if value_type == ValueType::SetIntset => {
@@ -57,15 +59,21 @@ pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Res
         ValueRef::Set(set) => encoder.strings(set.len(), set.iter()),
         ValueRef::ZSet(zset) if value_type == ValueType::ZSetListpack => write_packed_zset(zset, encoder),
         ValueRef::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
-        ValueRef::Hash(hash) => {
-            let items = hash.iter().flat_map(|(field, value)| [field, value]);
-            match value_type {
-                ValueType::HashExpiring => write_expiring(hash, encoder),
-                ValueType::HashListpack => encoder.listpack(items),
-                _ => encoder.strings(hash.len(), items),
-            }
-        }
+        ValueRef::Hash(hash) => write_hash(hash, value_type, encoder),
         ValueRef::Stream(stream) => encoder.stream(stream),
+    }
+}
+
+fn write_hash<W: Write>(
+    hash: HashRef<'_>,
+    value_type: ValueType,
+    encoder: &mut Encoder<W>,
+) -> io::Result<()> {
+    let items = hash.iter().flat_map(|(field, value)| [field, value]);
+    match value_type {
+        ValueType::HashExpiring => write_expiring(hash, encoder),
+        ValueType::HashListpack => encoder.listpack(items),
+        _ => encoder.strings(hash.len(), items),
     }
 }
 
@@ -127,7 +135,7 @@ impl InParts {
             ValueRef::Set(_) => ValueType::Set,
             ValueRef::ZSet(_) => ValueType::ZSet,
             ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
-            ValueRef::Hash(_) => ValueType::Hash,
+            ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
             ValueRef::Stream(_) => style.stream_type(),
         }
     }
@@ -145,6 +153,8 @@ impl InParts {
             self.of_stream = next.unwrap_or_default();
             return Ok(is_done);
         }
+        let mut buffer = Vec::new();
+        let value = value.expanded(&mut buffer);
         let expiring = match value {
             ValueRef::Hash(hash) => first_expiry(hash, encoder.style()),
             _ => None,
@@ -183,7 +193,9 @@ impl InParts {
                     members.for_each(|(member, score)| note(encoder.scored_member(&member, score)));
                     self.after(zset.len())
                 }
-                ValueRef::Str(_) | ValueRef::Stream(_) => unreachable!("this is for the other collections"),
+                ValueRef::Str(_) | ValueRef::Stream(_) | ValueRef::Compressed(_) => {
+                    unreachable!("this is for the other collections")
+                }
             };
             result?;
             self.next = cursor;

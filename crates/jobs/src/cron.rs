@@ -89,7 +89,10 @@ impl Jobs<'_> {
     /// # Errors
     /// If what lies beside the queue is none of ours.
     pub(crate) fn line(&self, store: &Store, name: &[u8]) -> Result<Option<Line>, CommandError> {
-        let lines = store.peek_as::<Hash>(&self.names.lines).map_err(|_| wrong_type(&self.names.lines))?;
+        let mut buffer = Vec::new();
+        let lines = store
+            .peek_into::<Hash>(&self.names.lines, &mut buffer)
+            .map_err(|_| wrong_type(&self.names.lines))?;
         Ok(lines.and_then(|lines| lines.get(name).and_then(Line::decode)))
     }
 

@@ -68,13 +68,14 @@ impl GroupKeys {
             store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
         }
         for key in [&self.active, &self.turn] {
-            store.peek_as::<Hash>(key).map_err(|_| wrong_type(key))?;
+            store.peek_into::<Hash>(key, &mut Vec::new()).map_err(|_| wrong_type(key))?;
         }
         Ok(())
     }
 
     fn number(store: &Store, key: &[u8], field: &[u8]) -> Result<u64, CommandError> {
-        let fields = store.peek_as::<Hash>(key).map_err(|_| wrong_type(key))?;
+        let mut buffer = Vec::new();
+        let fields = store.peek_into::<Hash>(key, &mut buffer).map_err(|_| wrong_type(key))?;
         Ok(fields
             .and_then(|fields| fields.get(field).and_then(ds::num::parse_i64))
             .map(i64::cast_unsigned)

@@ -52,13 +52,14 @@ impl<'q> Jobs<'q> {
         for key in [&names.active, &names.delayed, &names.dead, &names.workers] {
             store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
         }
-        store.peek_as::<Hash>(&names.jobs).map_err(|_| wrong_type(&names.jobs))?;
+        store.peek_into::<Hash>(&names.jobs, &mut Vec::new()).map_err(|_| wrong_type(&names.jobs))?;
         Ok(Jobs { queue, names })
     }
 
     /// What is kept of a job.
     pub(crate) fn record(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
-        let Some(jobs) = store.peek_as::<Hash>(&self.names.jobs)? else { return Ok(None) };
+        let mut buffer = Vec::new();
+        let Some(jobs) = store.peek_into::<Hash>(&self.names.jobs, &mut buffer)? else { return Ok(None) };
         let Some(text) = jobs.get(id) else { return Ok(None) };
         Record::decode(text).map(Some).ok_or_else(|| {
             let (key, id) = (self.names.jobs.escape_ascii(), id.escape_ascii());

@@ -19,6 +19,9 @@ const NEW_COUNT: u8 = 5;
 /// A longer idle time is stored as this: nearly the longest that the bits can express.
 const IDLE_SECONDS_MAX: u64 = 16_000_000;
 
+/// Threads' clocks differ by fewer minutes than this.
+const AHEAD_MINUTES_MAX: u16 = 60;
+
 const SECOND_MS: UnixMs = 1000;
 const MINUTE_MS: UnixMs = 60 * SECOND_MS;
 
@@ -61,6 +64,13 @@ impl Lfu {
         let grows = random.below(above.saturating_mul(self.log_factor).saturating_add(1)) == 0;
         Lfu::word(now, counter.saturating_add(u8::from(grows)))
     }
+}
+
+/// Whole minutes since the last use that is noted in an access word under the LFU policies. None if it was noted by a thread whose clock is
+/// ahead.
+pub fn lfu_idle_minutes(access: u32, now: UnixMs) -> u32 {
+    let idle_minutes = minutes(now).wrapping_sub((access >> 8) as u16);
+    if idle_minutes < u16::MAX - AHEAD_MINUTES_MAX { idle_minutes.into() } else { 0 }
 }
 
 /// The access word of a new record.

@@ -1,13 +1,13 @@
 //! A collection that is being changed.
 //!
 //! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from them, and
-//! the result is encoded at the end.
+//! the result is encoded at the end. So is a compressed hash, which is stored uncompressed then.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
 use crate::record::RecordMut;
-use crate::value::Packable;
+use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, Packable};
 
 /// A collection that is being changed; see the head of this file.
 pub struct Changing<'a, T: Packable> {
@@ -24,6 +24,11 @@ impl<'a, T: Packable> Changing<'a, T> {
     #[inline]
     pub(crate) fn of(mut record: RecordMut<'a>) -> Option<Self> {
         let place = match record.lend().small() {
+            Some((COMPRESSED_SMALL | COMPRESSED_BIG, _)) => {
+                let collection = T::of_value(record.lend().value().to_value())?;
+                record.begin_change();
+                Place::Record(record, collection)
+            }
             Some((tag, packed)) if T::has_tag(tag) => {
                 let collection = T::unpacked(packed);
                 record.begin_change();

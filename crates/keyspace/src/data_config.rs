@@ -11,6 +11,15 @@ use crate::access::Lfu;
 /// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
 pub type UnixMs = i64;
 
+/// Which hashes are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashCompression {
+    /// `hash-compress-bytes-min`: bytes of alike hashes on a shard from which on they are; 0: none.
+    pub bytes_min: u64,
+    /// `hash-compress-idle`: for how long they must not have been used.
+    pub idle_seconds: u32,
+}
+
 /// The settings of the data path, with the names and defaults of `redis.conf`.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -18,6 +27,8 @@ pub struct Config {
     pub list: ListLimits,
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
     pub hash: CollectionLimits,
+    /// `hash-compress-bytes-min`, `hash-compress-idle`.
+    pub hash_compression: HashCompression,
     /// `set-max-intset-entries`, `set-max-listpack-entries`, `set-max-listpack-value`.
     pub set: SetLimits,
     /// `zset-max-listpack-entries`, `zset-max-listpack-value`, `zset-compress-bytes-min`.
@@ -47,6 +58,7 @@ impl Default for Config {
         Config {
             list: ListLimits { nodes_min: 16, plain_nodes: 64, plain_part: 64 },
             hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
+            hash_compression: HashCompression { bytes_min: 64 << 10, idle_seconds: 60 },
             set: SetLimits {
                 intset_entries_max: 512,
                 listpack_entries_max: 128,

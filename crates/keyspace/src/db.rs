@@ -8,8 +8,9 @@ use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 use ds::mover::{Mover, Place};
 
+use crate::compression::{Compression, Progress};
 use crate::cut::{Cut, Taken, Witness};
-use crate::data_config::UnixMs;
+use crate::data_config::{Config, UnixMs};
 use crate::queue::{Known, Now, Queues};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
@@ -31,6 +32,8 @@ pub struct Db {
     /// Where the search for something to evict continues.
     sampling: Sampling,
     defragmentation: Defragmentation,
+    /// Made when there is something to compress.
+    compression: Option<Box<Compression>>,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
     /// Background expiry has met such a hash, or one was added, since its current pass began.
@@ -39,6 +42,10 @@ pub struct Db {
     cut: Option<Box<Cut>>,
     queues: Queues,
 }
+
+/// Passes over a database that is compressed at once, at most; and how many in a row without anything to do end that.
+const COMPRESSING_PASSES_MAX: usize = 256;
+const COMPRESSING_IDLE_PASSES: usize = 2;
 
 /// A new sample of times to live contributes one part in this many to the average, as in Redis.
 const TTL_PARTS: u64 = 50;
@@ -61,6 +68,7 @@ impl Db {
             expire_cursor: 0,
             sampling: Sampling::default(),
             defragmentation: Defragmentation::default(),
+            compression: None,
             has_volatile_fields: false,
             met_volatile_fields: false,
             cut: None,
@@ -495,6 +503,52 @@ impl Db {
     pub fn defragment(&mut self, mover: &mut dyn Mover) -> bool {
         let Defragmentation { place, within } = &mut self.defragmentation;
         self.table.defragment(place, mover, &mut |held, mover| RecordMut(held).defragment(within, mover))
+    }
+
+    /// Compresses hashes that are alike and were not used for a while, going on where the last call ended, as long as there is time, which is asked
+    /// for every few records; see [`compression`](crate::compression).
+    pub fn compress_hashes(
+        &mut self,
+        config: &Config,
+        now: UnixMs,
+        has_time: &mut dyn FnMut() -> bool,
+    ) -> Progress {
+        if self.table.is_empty() {
+            self.compression = None;
+        }
+        if self.table.is_empty() || self.cut.is_some() || config.hash_compression.bytes_min == 0 {
+            return Progress { is_pass_over: true, ..Progress::default() };
+        }
+        let compression = self.compression.get_or_insert_default();
+        compression.advance(&mut self.table, (config, &self.seed, now), has_time)
+    }
+
+    /// The same until a pass finds nothing to do; how many hashes were compressed.
+    pub fn compress_all_hashes(&mut self, config: &Config, now: UnixMs) -> u64 {
+        let (mut compressed, mut idle_passes) = (0, 0);
+        // Each pattern learns in two passes, at most as often as dictionaries have room for another sample.
+        for _ in 0..COMPRESSING_PASSES_MAX {
+            let mut has_helped = false;
+            let mut is_over = false;
+            while !is_over {
+                let progress = self.compress_hashes(config, now, &mut || true);
+                compressed += progress.compressed;
+                has_helped |= progress.attempts > 0;
+                is_over = progress.is_pass_over;
+            }
+            idle_passes = if has_helped { 0 } else { idle_passes + 1 };
+            if idle_passes == COMPRESSING_IDLE_PASSES {
+                break;
+            }
+        }
+        compressed
+    }
+
+    /// Bytes of what compressing hashes takes beside them: dictionaries, and what is being learned.
+    pub fn compression_bytes(&self) -> usize {
+        self.compression
+            .as_ref()
+            .map_or(0, |compression| size_of::<Compression>() + compression.memory_bytes())
     }
 
     /// Takes all records out, to be freed elsewhere or in slices.

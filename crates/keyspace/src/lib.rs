@@ -8,6 +8,7 @@
 
 pub mod access;
 mod changing;
+pub mod compression;
 mod cut;
 mod data_config;
 mod db;
@@ -23,7 +24,7 @@ mod value;
 pub use access::Lfu;
 pub use changing::Changing;
 pub use cut::{Taken, Witness};
-pub use data_config::{Config, UnixMs};
+pub use data_config::{Config, HashCompression, UnixMs};
 pub use db::Db;
 pub use ds::Kind;
 pub use ds::figure::Figure;
@@ -32,4 +33,4 @@ pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use tally::Tally;
-pub use value::{Packable, Type, Value, ValueRef};
+pub use value::{InPlace, Packable, Type, Value, ValueRef};

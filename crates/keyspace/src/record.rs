@@ -8,6 +8,9 @@
 //! word: access clock, 24 bits │ was read, 1 │ length of the text, high bits, 4 │ narrow, 1 │ form of expiry and marks, 2
 //! ```
 //!
+//! A compressed hash is a collection as well, of which the bytes begin with the address of its dictionary; its record has a share of
+//! that (`compression.rs`).
+//!
 //! A string or a small collection whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`](layout::NARROW_BYTES_MAX). A string becomes
 //! wide when it is to be changed otherwise than as a whole, a collection when it has grown. The expiry takes room once there was one, and so do the marks (`marks.rs`). Whoever changes
 //! the value takes marks back, as they prescribe: so none outlives the value that it is about.
@@ -24,9 +27,12 @@ mod tests;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::{fmt, mem, ptr, slice};
 
 use ds::compact_table::Block;
+use ds::dictionary::Dictionary;
+use ds::hash_compressed::CompressedHash;
 use ds::list::List;
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
@@ -36,14 +42,14 @@ pub use change::RecordMut;
 
 use content::Content;
 use layout::{
-    ACCESS_MASK, ALIGN, COLLECTION, EXPIRY_BYTES, HEAD_BYTES, INT, MARKED, NARROW_LENGTHS_AT, NO_EXPIRY,
-    Parts, WIDE_HEAD_BYTES, Word,
+    ACCESS_MASK, ALIGN, COLLECTION, DICTIONARY_BYTES, EXPIRY_BYTES, HEAD_BYTES, INT, MARKED,
+    NARROW_LENGTHS_AT, NO_EXPIRY, Parts, WIDE_HEAD_BYTES, Word,
 };
 
 use crate::data_config::UnixMs;
 use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::StrRef;
-use crate::value::{PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};
+use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};
 
 /// Threads' clocks differ by fewer seconds than this.
 const AHEAD_S_MAX: u32 = 3600;
@@ -164,6 +170,11 @@ impl Record {
         if let Value::List(list) = &mut wide.value { Some(list) } else { None }
     }
 
+    /// The value alone, if it is not in the record itself. The rest is freed.
+    pub fn into_distant_value(self) -> Option<Value> {
+        self.lend().is_wide().then(|| self.into_value())
+    }
+
     /// The value alone.
     pub fn into_value(self) -> Value {
         self.take_apart(|_, value| value)
@@ -180,6 +191,7 @@ impl Record {
             Some(wide) => unsafe { ptr::read(&raw const wide.value) },
         };
         let result = then(record, value);
+        this.lend().drop_dictionary();
         // SAFETY: the block came from `alloc` with this layout, and nothing refers to it any more.
         unsafe { dealloc(this.block.as_ptr(), layout) };
         result
@@ -235,6 +247,13 @@ fn write_word(block: NonNull<u8>, word: Word) {
 fn write(block: NonNull<u8>, at: usize, bytes: &[u8]) {
     // SAFETY: by what is said above; only this file and those in its folder call it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.as_ptr().wrapping_add(at), bytes.len()) };
+}
+
+/// The same for a share of a dictionary.
+fn write_dictionary(block: NonNull<u8>, at: usize, dictionary: Arc<Dictionary>) {
+    let place = block.as_ptr().wrapping_add(at).cast::<*const Dictionary>();
+    // SAFETY: by what is said above.
+    unsafe { place.write_unaligned(Arc::into_raw(dictionary)) };
 }
 
 #[inline]
@@ -342,7 +361,10 @@ impl<'a> RecordRef<'a> {
             Some((at, text_len @ ..COLLECTION)) => StrRef::Text(self.bytes(at, usize::from(text_len))),
             Some((at, text_len)) => {
                 let (tag, packed) = self.collection(at, text_len);
-                return ValueRef::of_packed(tag, packed);
+                return match tag {
+                    COMPRESSED_SMALL | COMPRESSED_BIG => self.compressed(tag, at, packed),
+                    _ => ValueRef::of_packed(tag, packed),
+                };
             }
             None => unreachable!("only wide records have none"),
         })
@@ -375,6 +397,39 @@ impl<'a> RecordRef<'a> {
         let head = u16::from_le_bytes([head[0], head[1]]);
         let (tag, count) = ((head % u16::from(PACKED_TAGS)) as u8, head / u16::from(PACKED_TAGS));
         (tag, Packed { form: tag % PACKED_FORMS, count: usize::from(count), bytes })
+    }
+
+    /// The compressed hash that begins there.
+    fn compressed(self, tag: u8, at: usize, packed: Packed<'a>) -> ValueRef<'a> {
+        // SAFETY: the record has a share of its dictionary as long as it lives.
+        let dictionary = unsafe { &*self.dictionary_at(at) };
+        let (is_big, bytes) = (tag == COMPRESSED_BIG, &packed.bytes[DICTIONARY_BYTES..]);
+        ValueRef::Compressed(CompressedHash { is_big, item_count: packed.count, bytes, dictionary })
+    }
+
+    /// The dictionary of the compressed hash that begins there.
+    fn dictionary_at(self, at: usize) -> *const Dictionary {
+        let place = self.block.as_ptr().wrapping_add(at + HEAD_BYTES).cast::<*const Dictionary>();
+        // SAFETY: it was written when the record was made.
+        unsafe { place.read_unaligned() }
+    }
+
+    /// That of its value, if that is a compressed hash.
+    #[inline]
+    pub(crate) fn dictionary(self) -> Option<*const Dictionary> {
+        let (at, text_len) = self.parts().content?;
+        let is_compressed = (COLLECTION..INT).contains(&text_len)
+            && matches!(self.collection(at, text_len).0, COMPRESSED_SMALL | COMPRESSED_BIG);
+        is_compressed.then(|| self.dictionary_at(at))
+    }
+
+    /// Gives its share of its dictionary back, if it has one. The record is not used any more.
+    #[inline]
+    fn drop_dictionary(self) {
+        if let Some(dictionary) = self.dictionary() {
+            // SAFETY: the record was made with this share, which goes once, with it.
+            drop(unsafe { Arc::from_raw(dictionary) });
+        }
     }
 
     /// Asks for what the value keeps elsewhere.
@@ -453,6 +508,8 @@ impl Drop for Record {
         if self.lend().wide().is_some() {
             // SAFETY: a wide record begins with its head, which is dropped once, here.
             unsafe { self.block.cast::<Wide>().drop_in_place() };
+        } else {
+            self.lend().drop_dictionary();
         }
         // SAFETY: the block came from `alloc` with this layout, and nothing refers to it any more.
         unsafe { dealloc(self.block.as_ptr(), layout) };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ds::Kind;
 use ds::hash::{Hash, HashRef};
+use ds::hash_compressed::CompressedHash;
 use ds::list::List;
 use ds::mover::{Mover, Place, move_box};
 use ds::packed::Packed;
@@ -144,12 +145,17 @@ pub enum ValueRef<'a> {
     ZSet(ZSetRef<'a>),
     /// A hash.
     Hash(HashRef<'a>),
+    /// A hash that is [compressed](crate::compression): [`expanded`](ValueRef::expanded) it is as any other.
+    Compressed(CompressedHash<'a>),
     /// A stream.
     Stream(&'a Stream),
 }
 
-/// What a [`Packed`] collection is, below [`PACKED_TAGS`]; only a set has several forms.
+/// What a [`Packed`] collection is, below [`PACKED_TAGS`]; only a set has several forms, and a hash those that are compressed.
 const PACKED_HASH: u8 = 0;
+/// A compressed hash of the small form, and one of the big form.
+pub(crate) const COMPRESSED_SMALL: u8 = 1;
+pub(crate) const COMPRESSED_BIG: u8 = 2;
 const PACKED_SET: u8 = 4;
 const PACKED_ZSET: u8 = 8;
 /// The forms that a type has at most; they are the lowest part of its tags.
@@ -165,8 +171,15 @@ impl<'a> ValueRef<'a> {
             ValueRef::Hash(hash) => Some((PACKED_HASH, hash.packed()?)),
             ValueRef::ZSet(zset) => Some((PACKED_ZSET, zset.packed()?)),
             ValueRef::Set(set) => set.packed().map(|packed| (PACKED_SET + packed.form, packed)),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) => None,
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Compressed(_) => None,
         }
+    }
+
+    /// The value as it can be read: a compressed hash expanded, in the beginning of `buffer`, which only grows; any other as it is.
+    #[inline]
+    #[must_use]
+    pub fn expanded(self, buffer: &'a mut Vec<u8>) -> Self {
+        if let ValueRef::Compressed(hash) = self { ValueRef::Hash(hash.expand(buffer)) } else { self }
     }
 
     /// The collection that [`packed`](Self::packed) gave with this tag.
@@ -188,7 +201,7 @@ impl ValueRef<'_> {
             ValueRef::List(_) => Kind::List,
             ValueRef::Set(_) => Kind::Set,
             ValueRef::ZSet(_) => Kind::ZSet,
-            ValueRef::Hash(_) => Kind::Hash,
+            ValueRef::Hash(_) | ValueRef::Compressed(_) => Kind::Hash,
             ValueRef::Stream(_) => Kind::Stream,
         }
     }
@@ -201,6 +214,7 @@ impl ValueRef<'_> {
             ValueRef::Set(set) => set.encoding(),
             ValueRef::ZSet(zset) => zset.encoding(),
             ValueRef::Hash(hash) => hash.encoding(),
+            ValueRef::Compressed(hash) => hash.encoding(),
             ValueRef::Stream(_) => "stream",
         }
     }
@@ -213,6 +227,7 @@ impl ValueRef<'_> {
             ValueRef::Set(set) => set.len(),
             ValueRef::ZSet(zset) => zset.len(),
             ValueRef::Hash(hash) => hash.len(),
+            ValueRef::Compressed(hash) => hash.len(),
             ValueRef::Stream(stream) => stream.element_count(),
         }
     }
@@ -241,6 +256,7 @@ impl ValueRef<'_> {
             ValueRef::Set(set) => Value::Set(Box::new(set.to_set())),
             ValueRef::ZSet(zset) => Value::ZSet(Box::new(zset.to_zset())),
             ValueRef::Hash(hash) => Value::Hash(Box::new(hash.to_hash())),
+            ValueRef::Compressed(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Stream(stream) => Value::Stream(Box::new(stream.clone())),
         }
     }
@@ -264,8 +280,13 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// The same, to be changed.
     type Mut<'a>;
-    /// The value as this type, `None` if it is another.
+    /// The value as this type, `None` if it is another. A compressed hash must be expanded before.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
+    /// The value, [expanded](ValueRef::expanded) if it is of this type and that is necessary.
+    #[inline]
+    fn expanded<'a>(value: ValueRef<'a>, _buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
+        value
+    }
     /// The same without the parts that expired before the time that `hidden_before` returns, if it returns one. Only
     /// called for types whose parts can expire.
     #[inline]
@@ -282,6 +303,15 @@ pub trait Type: Sized {
     /// A record with a new empty value.
     fn create(key: &[u8]) -> Record;
 }
+
+/// A type that is read where it lies: of several values at once.
+pub trait InPlace: Type {}
+
+impl InPlace for Str {}
+impl InPlace for List {}
+impl InPlace for Set {}
+impl InPlace for ZSet {}
+impl InPlace for Stream {}
 
 macro_rules! boxed_type {
     ($($name:ident $(, $extras:ident)?);*) => {$(
@@ -344,6 +374,8 @@ pub trait Packable: Type + Default {
     /// The collection as a value.
     fn into_value(self) -> Value;
     /// The collection in a value, if it is of this type.
+    fn of_value(value: Value) -> Option<Self>;
+    /// The same, lent.
     fn of_value_mut(value: &mut Value) -> Option<&mut Self>;
 }
 
@@ -365,6 +397,9 @@ macro_rules! packable_type {
             }
             fn into_value(self) -> Value {
                 Value::$name(Box::new(self))
+            }
+            fn of_value(value: Value) -> Option<Self> {
+                if let Value::$name(inner) = value { Some(*inner) } else { None }
             }
             #[inline]
             fn of_value_mut(value: &mut Value) -> Option<&mut Self> {
@@ -393,6 +428,10 @@ macro_rules! packable_type {
                     hidden_before: impl FnOnce() -> Option<UnixMs>,
                 ) -> Option<$lent<'_>> {
                     Some(Self::of(value)?.$hides(hidden_before))
+                }
+                #[inline]
+                fn expanded<'a>(value: ValueRef<'a>, buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
+                    value.expanded(buffer)
                 }
             )?
         }

@@ -62,6 +62,7 @@ pub(crate) struct ThreadHost {
     pub(crate) cron: upkeep::cron::Cron,
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
+    pub(crate) hashes: upkeep::hashes::HashUpkeep,
     /// When leases end and delays are over.
     pub(crate) jobs: jobs::JobTimers,
     /// When jobs of Sidekiq's join their queues.
@@ -206,6 +207,7 @@ impl Thread {
                 queues: upkeep::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
                 promotions: jobs::Promotions::default(),
+                hashes: upkeep::hashes::HashUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -345,6 +347,7 @@ impl Thread {
             self.host.pausing.end_ms(),
             self.host.cron.next_ms(),
             self.host.defrag.next_ms(),
+            self.host.hashes.next_ms(),
             self.host.follower.says_ms(),
         ];
         let due_ms = due_ms.into_iter().flatten().min();

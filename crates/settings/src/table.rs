@@ -518,6 +518,24 @@ settings! {
         doc: "Maximum length of fields and values of a hash in the compact encoding",
         ..Setting::of(group::DATA)
     };
+    HASH_COMPRESS_BYTES_MIN = Setting {
+        name: "hash-compress-bytes-min",
+        kind: SettingKind::Memory { min: 0, max: 1 << 40 },
+        unit: "bytes",
+        default: "65536",
+        effect: Some(Consequence::Data),
+        doc: "Hashes of 48 to 2048 bytes that are alike, as jobs are, are compressed where they take so many bytes in a shard and are not in use; 0: never",
+        ..Setting::of(group::DATA)
+    };
+    HASH_COMPRESS_IDLE = Setting {
+        name: "hash-compress-idle",
+        kind: SettingKind::Integer { min: 0, max: 1 << 20 },
+        unit: "seconds",
+        default: "60",
+        effect: Some(Consequence::Data),
+        doc: "How long a hash must not have been used before it is compressed",
+        ..Setting::of(group::DATA)
+    };
     SET_INTSET_ENTRIES = Setting {
         name: "set-max-intset-entries",
         kind: SettingKind::Integer { min: 0, max: LONG },

@@ -14,7 +14,7 @@ use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::eviction::{Policy, Rank};
 use keyspace::queue::Known;
-use keyspace::{Config, Lfu};
+use keyspace::{Config, HashCompression, Lfu};
 use resp::Limits;
 
 use crate::Consequence;
@@ -132,6 +132,10 @@ impl Settings {
         Config {
             list: self.list_limits(),
             hash: CollectionLimits { entries_max: number(HASH_ENTRIES), value_bytes_max: number(HASH_VALUE) },
+            hash_compression: HashCompression {
+                bytes_min: self.number(HASH_COMPRESS_BYTES_MIN) as u64,
+                idle_seconds: self.number(HASH_COMPRESS_IDLE) as u32,
+            },
             set: SetLimits {
                 intset_entries_max: number(SET_INTSET_ENTRIES),
                 listpack_entries_max: number(SET_ENTRIES),

@@ -345,8 +345,13 @@ fn what_was_recorded_makes_the_same_data_elsewhere() {
     for_each_seed("effects_stream", SEEDS, |mut entropy| {
         let tape = Tape::default();
         let setup = Setup { tape: Some(tape.clone()), ..Setup::any(&mut entropy) };
-        let more =
-            if entropy.below(2) == 0 { vec!["--zset-compress-bytes-min=1".to_owned()] } else { Vec::new() };
+        let mut more = Vec::new();
+        if entropy.below(2) == 0 {
+            more.push("--zset-compress-bytes-min=1".to_owned());
+        }
+        if entropy.below(2) == 0 {
+            more.extend(["--hash-compress-bytes-min=1", "--hash-compress-idle=0"].map(str::to_owned));
+        }
         let setup = Setup { more, ..setup };
         let seed = entropy.next_u64();
         let mut world = World::new(Entropy::from_seed(entropy.next_u64()), &setup);

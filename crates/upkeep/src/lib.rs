@@ -1,4 +1,4 @@
-//! Background work of threads: expiry, eviction, defragmentation, freeing large values, and when each of them is due.
+//! Background work of threads: expiry, eviction, defragmentation, compressing hashes, freeing large values, and when each of them is due.
 //!
 //! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It enters
 //! shards through [`Visits`], by trying, so it never waits and can be tested on a store without a
@@ -16,6 +16,7 @@ pub mod defrag;
 pub mod eviction;
 pub mod expiry;
 pub mod garbage;
+pub mod hashes;
 pub mod queues;
 pub mod timers;
 

@@ -3,7 +3,7 @@
 
 use ds::random::Random;
 use keyspace::access;
-use keyspace::{Config, RecordMut, RecordRef, Type, UnixMs, ValueRef};
+use keyspace::{Config, InPlace, RecordMut, RecordRef, Type, UnixMs, ValueRef};
 use shard::{Ready, ShardId};
 
 use super::Store;
@@ -41,29 +41,7 @@ impl Store<'_, '_> {
     /// The same with its record.
     #[inline]
     pub fn read_record(&mut self, key: &[u8]) -> Option<RecordRef<'_>> {
-        let (id, hash) = self.locate(key);
-        let is_hidden = expire_if_due(self, id, hash, key);
-        let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, .. } = &mut *self.tx;
-        let shard = hold.shard_mut(id);
-        let found = if is_hidden { None } else { shard.dbs[db as usize].find_to_touch(hash, key) };
-        match found {
-            Some(mut record) => {
-                shard.stats.keyspace_hits.add(1);
-                if touch {
-                    let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
-                    record.set_read(word);
-                }
-                Some(record.into_ref())
-            }
-            None => {
-                shard.stats.keyspace_misses.add(1);
-                if config.notify & Class::KeyMiss as u32 != 0 {
-                    post_event(posts, config.notify, db, "keymiss", key);
-                }
-                None
-            }
-        }
+        read_with_buffer(self, key).map(|(record, _)| record)
     }
 
     /// The value of `key` as a `T` for a reading command.
@@ -72,9 +50,12 @@ impl Store<'_, '_> {
         // What is lent borrows the store.
         let (shards, keeps_due, now) = (self.tx.hold.shards(), self.tx.keeps_due, self.tx.now);
         let hidden_before = || (shards.hides_due() && !keeps_due).then_some(now);
-        match self.read(key) {
+        match read_with_buffer(self, key) {
             None => Ok(None),
-            Some(value) => T::shown(value, hidden_before).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some((record, buffer)) => {
+                let value = T::expanded(record.value(), buffer);
+                T::shown(value, hidden_before).map(Some).ok_or(CommandError::WRONG_TYPE)
+            }
         }
     }
 
@@ -87,14 +68,22 @@ impl Store<'_, '_> {
     }
 
     /// The value of `key` as a `T`, without counting or updating the clock: several may be borrowed at once.
-    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
-        match self.peek(key) {
-            None => Ok(None),
-            Some(record) => {
-                let hidden_before = || (self.tx.due() == Due::Hide).then_some(self.tx.now);
-                T::shown(record.value(), hidden_before).map(Some).ok_or(CommandError::WRONG_TYPE)
-            }
-        }
+    pub fn peek_as<T: InPlace>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
+        self.peek(key).map(|record| self.shown::<T>(record.value())).transpose()
+    }
+
+    /// The same for a type that may be compressed, and is expanded into `buffer` then.
+    pub fn peek_into<'s, T: Type>(
+        &'s self,
+        key: &[u8],
+        buffer: &'s mut Vec<u8>,
+    ) -> Result<Option<T::Ref<'s>>, CommandError> {
+        self.peek(key).map(|record| self.shown::<T>(T::expanded(record.value(), buffer))).transpose()
+    }
+
+    fn shown<'s, T: Type>(&'s self, value: ValueRef<'s>) -> Result<T::Ref<'s>, CommandError> {
+        let hidden_before = || (self.tx.due() == Due::Hide).then_some(self.tx.now);
+        T::shown(value, hidden_before).ok_or(CommandError::WRONG_TYPE)
     }
 
     /// Whether `key` exists.
@@ -155,6 +144,37 @@ impl Store<'_, '_> {
             note_access(&mut record, config, *now, &mut shard.random);
         }
         T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
+    }
+}
+
+/// The record of `key` for a reading command, and the buffer that a compressed hash is expanded into.
+#[inline]
+fn read_with_buffer<'s>(
+    store: &'s mut Store<'_, '_>,
+    key: &[u8],
+) -> Option<(RecordRef<'s>, &'s mut Vec<u8>)> {
+    let (id, hash) = store.locate(key);
+    let is_hidden = expire_if_due(store, id, hash, key);
+    let (db, touch) = (store.client.db, !store.client.no_touch);
+    let Tx { hold, config, posts, now, expanded, .. } = &mut *store.tx;
+    let shard = hold.shard_mut(id);
+    let found = if is_hidden { None } else { shard.dbs[db as usize].find_to_touch(hash, key) };
+    match found {
+        Some(mut record) => {
+            shard.stats.keyspace_hits.add(1);
+            if touch {
+                let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
+                record.set_read(word);
+            }
+            Some((record.into_ref(), expanded))
+        }
+        None => {
+            shard.stats.keyspace_misses.add(1);
+            if config.notify & Class::KeyMiss as u32 != 0 {
+                post_event(posts, config.notify, db, "keymiss", key);
+            }
+            None
+        }
     }
 }
 

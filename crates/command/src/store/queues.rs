@@ -2,7 +2,7 @@
 
 use ds::list::List;
 use ds::zset::ZSet;
-use keyspace::Type;
+use keyspace::InPlace;
 use keyspace::queue::Class;
 
 use super::Store;
@@ -63,7 +63,10 @@ pub fn take_from_list<'s>(
 
 /// The value of `key` as a `T`, to take from it: `None` if it is a paused queue.
 #[inline]
-pub fn take_from<'s, T: Type>(store: &'s mut Store, key: &[u8]) -> Result<Option<T::Mut<'s>>, CommandError> {
+pub fn take_from<'s, T: InPlace>(
+    store: &'s mut Store,
+    key: &[u8],
+) -> Result<Option<T::Mut<'s>>, CommandError> {
     if is_paused(store, key) {
         return store.peek_as::<T>(key).map(|_| None);
     }

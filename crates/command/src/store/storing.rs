@@ -146,7 +146,9 @@ impl Store<'_, '_> {
     /// Deletes `key`, with its effect and the event `del`; false if it does not exist.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let Some(record) = self.take(key) else { return false };
-        self.free(record.into_value());
+        if let Some(value) = record.into_distant_value() {
+            self.free(value);
+        }
         self.changed(key, Change::new(Class::Generic, "del"), &[b"DEL", key]);
         true
     }
@@ -266,7 +268,9 @@ impl Store<'_, '_> {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
             self.mark_lost(id, key, record.lend().value());
-            self.free(record.into_value());
+            if let Some(value) = record.into_distant_value() {
+                self.free(value);
+            }
         }
         // Redis does not count it.
         tell(self, key, Change::new(class, event).times(0));

@@ -50,7 +50,9 @@ pub fn digest_value(store: &Store, key: &[u8]) -> Digest {
 /// Adds value and expiry, but not the key.
 fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
     mix(digest, &record.value().kind().number().to_be_bytes());
-    match record.value() {
+    let mut buffer = Vec::new();
+    match record.value().expanded(&mut buffer) {
+        ValueRef::Compressed(_) => unreachable!("it was expanded"),
         ValueRef::Str(string) => mix(digest, &string.bytes()),
         ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, &element)),
         ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),

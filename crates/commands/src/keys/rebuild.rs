@@ -21,7 +21,9 @@ pub fn record(store: &mut Store, key: &[u8]) {
 
 /// The commands that create `key`, which must not exist, with this value and this expiry.
 pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
-    let mut commands = match value {
+    let mut buffer = Vec::new();
+    let mut commands = match value.expanded(&mut buffer) {
+        ValueRef::Compressed(_) => unreachable!("it was expanded"),
         ValueRef::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
         ValueRef::List(list) => {
             chunked(b"RPUSH", key, 1, list.iter(0, false).map(|element| Box::from(&*element)))

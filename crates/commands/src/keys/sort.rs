@@ -86,7 +86,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) => {
+        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) => {
             return Err(CommandError::WRONG_TYPE);
         }
     };
@@ -118,7 +118,9 @@ fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
             let from = if reverse { zset.len() - 1 } else { 0 };
             zset.iter_from_rank(from, reverse).map(|(member, _)| member.into_owned()).collect()
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) | None => Vec::new(),
+        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) | None => {
+            Vec::new()
+        }
     }
 }
 

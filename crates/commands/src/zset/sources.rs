@@ -54,7 +54,13 @@ impl<'a> Source<'a> {
             None => Members::None,
             Some(ValueRef::Set(set)) => Members::Set(set),
             Some(ValueRef::ZSet(zset)) => Members::ZSet(zset),
-            Some(ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) => {
+            Some(
+                ValueRef::Str(_)
+                | ValueRef::List(_)
+                | ValueRef::Hash(_)
+                | ValueRef::Compressed(_)
+                | ValueRef::Stream(_),
+            ) => {
                 unreachable!("the types of the inputs were checked")
             }
         };

@@ -39,6 +39,19 @@ impl Positions {
     }
 }
 
+/// Moves nothing, and has time as long as this says so.
+struct Immobile<'a>(&'a mut dyn FnMut() -> bool);
+
+impl Mover for Immobile<'_> {
+    fn wants(&mut self, _: *const u8) -> bool {
+        false
+    }
+
+    fn has_time(&mut self) -> bool {
+        (self.0)()
+    }
+}
+
 impl<B: Block> CompactTable<B> {
     /// The positions of the segment at one of them.
     fn positions_at(&self, position: u64) -> Positions {
@@ -165,6 +178,20 @@ impl<B: Block> CompactTable<B> {
         }
         *place = Place::default();
         true
+    }
+
+    /// Shows `visit` blocks from `place` on, each to be replaced, as long as there is time, which is asked for every few blocks. True at the
+    /// end, where `place` is as at the beginning. What happens to the table meanwhile may make it miss blocks, or come to them twice.
+    pub fn visit_held(
+        &mut self,
+        place: &mut Place,
+        has_time: &mut dyn FnMut() -> bool,
+        visit: &mut dyn FnMut(Held<'_, B>),
+    ) -> bool {
+        self.defragment(place, &mut Immobile(has_time), &mut |held, _| {
+            visit(held);
+            true
+        })
     }
 
     /// Moves the memory of the segment with this number; false if there is none.

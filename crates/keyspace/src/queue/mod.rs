@@ -499,7 +499,11 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
             figures.oldest_ms.set(now.steady(came_ms));
             depth
         }
-        ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Set(_) | ValueRef::Hash(_) => 0,
+        ValueRef::Str(_)
+        | ValueRef::List(_)
+        | ValueRef::Set(_)
+        | ValueRef::Hash(_)
+        | ValueRef::Compressed(_) => 0,
     };
     // What comes and goes between two looks, as far as it shows.
     let before = figures.depth.get();

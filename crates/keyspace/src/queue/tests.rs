@@ -8,7 +8,7 @@ use ds::queue::Figures;
 use ds::zset::{ZSet, ZSetLimits};
 
 use super::*;
-use crate::Db;
+use crate::{Db, Str, Value};
 
 struct World {
     known: Arc<Known>,

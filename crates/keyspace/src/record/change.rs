@@ -2,7 +2,10 @@
 //!
 //! What fits into its block is written over; otherwise the record is made anew, and takes expiry and marks along.
 
+use std::sync::Arc;
+
 use ds::compact_table::Held;
+use ds::dictionary::Dictionary;
 use ds::list::List;
 use ds::mover::{Mover, Place};
 
@@ -13,6 +16,9 @@ use crate::data_config::UnixMs;
 use crate::marks::Marks;
 use crate::string::{Str, parse_int};
 use crate::value::{Value, ValueRef};
+
+/// A hash is compressed if that saves one part in so many of the memory that its record takes.
+const SAVED_PART_MIN: usize = 4;
 
 /// A record in its table, to be changed.
 pub struct RecordMut<'a>(pub(crate) Held<'a, Record>);
@@ -104,6 +110,10 @@ impl<'a> RecordMut<'a> {
         if wanted.layout != parts.layout || is_collection(text_len) != is_collection(old_len) {
             return false;
         }
+        // It has a share of its dictionary.
+        if is_collection(old_len) && record.dictionary().is_some() {
+            return false;
+        }
         let (word, block) = (record.word(), self.0.raw().cast());
         write_word(block, word.with_text_len(text_len));
         write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
@@ -140,6 +150,29 @@ impl<'a> RecordMut<'a> {
         let access = record.word().kept();
         let new = Record::wide(record.key(), value, access, record.form()).heir_of(record);
         self.0.replace(|_| new);
+    }
+
+    /// Compresses its value, a hash with so many items: `packed` is what `dictionary` made of them. It stays as it is, and this is false, if
+    /// that would not save one byte in [`SAVED_PART_MIN`], or any if it is compressed already. To a snapshot that is no change.
+    pub(crate) fn compress(
+        &mut self,
+        is_big: bool,
+        item_count: usize,
+        dictionary: &Arc<Dictionary>,
+        packed: &[u8],
+    ) -> bool {
+        let old = self.lend();
+        let bytes_max = match old.dictionary() {
+            Some(_) => old.memory_bytes(),
+            None => old.memory_bytes() / SAVED_PART_MIN * (SAVED_PART_MIN - 1),
+        };
+        let (key, access, form) = (old.key(), old.word().kept(), old.form());
+        let content = Content::of_compressed(is_big, item_count, dictionary, packed);
+        let new = content.and_then(|content| Record::narrow(key, content, access, form));
+        let Some(new) = new.filter(|new| new.lend().memory_bytes() <= bytes_max) else { return false };
+        let new = new.heir_of(old);
+        self.0.replace(|_| new);
+        true
     }
 
     /// The same where the block has another form or size.

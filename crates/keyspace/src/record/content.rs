@@ -1,11 +1,14 @@
 //! What a narrow record has as its value: a string or a small collection, as it lies in the block.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use super::layout::{COLLECTION, HEAD_BYTES, INT, NARROW_BYTES_MAX, Parts};
-use super::write;
+use ds::dictionary::Dictionary;
+
+use super::layout::{COLLECTION, DICTIONARY_BYTES, HEAD_BYTES, INT, NARROW_BYTES_MAX, Parts};
+use super::{write, write_dictionary};
 use crate::string::StrRef;
-use crate::value::{PACKED_TAGS, ValueRef};
+use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_TAGS, ValueRef};
 
 /// Items of a collection in a narrow record at most.
 const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
@@ -17,6 +20,13 @@ pub(super) enum Content<'a> {
     Text(&'a [u8]),
     /// With the head.
     Collection(u16, &'a [u8]),
+    /// The same of a compressed hash, with the dictionary by which it was packed.
+    Compressed(u16, &'a Arc<Dictionary>, &'a [u8]),
+}
+
+fn head(tag: u8, item_count: usize) -> Option<u16> {
+    let is_short = item_count <= ITEMS_MAX;
+    is_short.then(|| item_count as u16 * u16::from(PACKED_TAGS) + u16::from(tag))
 }
 
 impl<'a> Content<'a> {
@@ -26,10 +36,18 @@ impl<'a> Content<'a> {
             return Content::of_string(string);
         }
         let (tag, packed) = value.packed()?;
-        let is_short = packed.count <= ITEMS_MAX;
-        is_short.then(|| {
-            Content::Collection(packed.count as u16 * u16::from(PACKED_TAGS) + u16::from(tag), packed.bytes)
-        })
+        Some(Content::Collection(head(tag, packed.count)?, packed.bytes))
+    }
+
+    /// A compressed hash of so many items.
+    pub(super) fn of_compressed(
+        is_big: bool,
+        item_count: usize,
+        dictionary: &'a Arc<Dictionary>,
+        bytes: &'a [u8],
+    ) -> Option<Self> {
+        let tag = if is_big { COMPRESSED_BIG } else { COMPRESSED_SMALL };
+        Some(Content::Compressed(head(tag, item_count)?, dictionary, bytes))
     }
 
     #[inline]
@@ -47,10 +65,8 @@ impl<'a> Content<'a> {
         match self {
             Content::Int(_) => Some(INT),
             Content::Text(text) => (text.len() <= NARROW_BYTES_MAX).then_some(text.len() as u16),
-            Content::Collection(_, bytes) => {
-                let len = HEAD_BYTES + bytes.len();
-                (len < usize::from(INT - COLLECTION)).then_some(COLLECTION + len as u16)
-            }
+            Content::Collection(_, bytes) => collection_len(HEAD_BYTES + bytes.len()),
+            Content::Compressed(_, _, bytes) => collection_len(HEAD_BYTES + DICTIONARY_BYTES + bytes.len()),
         }
     }
 
@@ -64,6 +80,11 @@ impl<'a> Content<'a> {
                 write(block, at, &head.to_le_bytes());
                 write(block, at + HEAD_BYTES, bytes);
             }
+            Content::Compressed(head, dictionary, bytes) => {
+                write(block, at, &head.to_le_bytes());
+                write_dictionary(block, at + HEAD_BYTES, Arc::clone(dictionary));
+                write(block, at + HEAD_BYTES + DICTIONARY_BYTES, bytes);
+            }
         }
     }
 
@@ -72,4 +93,10 @@ impl<'a> Content<'a> {
     pub(super) fn parts(self, key_len: usize, form: usize) -> Option<Parts> {
         Parts::narrow_if_it_fits(form, key_len, self.text_len()?)
     }
+}
+
+/// What is in place of the length of a text for a collection of so many bytes with its head.
+#[inline]
+fn collection_len(bytes: usize) -> Option<u16> {
+    (bytes < usize::from(INT - COLLECTION)).then_some(COLLECTION + bytes as u16)
 }

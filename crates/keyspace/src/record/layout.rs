@@ -39,6 +39,8 @@ pub(super) const INT: u16 = (1 << 12) - 1;
 pub(super) const COLLECTION: u16 = NARROW_BYTES_MAX as u16 + 1;
 /// The head of a collection: its tag, 4 bits, and above them the number of its items.
 pub(super) const HEAD_BYTES: usize = size_of::<u16>();
+/// Behind the head of a compressed hash: the address of its dictionary.
+pub(super) const DICTIONARY_BYTES: usize = size_of::<usize>();
 
 /// All records are aligned to this and have a multiple of it, as the allocator has it.
 pub(super) const ALIGN: usize = 8;

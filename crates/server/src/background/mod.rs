@@ -17,6 +17,7 @@ use shard::ShardId;
 use upkeep::defrag::{self, CREDIT_NS, Surroundings};
 use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
+use upkeep::hashes;
 
 use crate::connections::{balancing, moving};
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
@@ -82,6 +83,7 @@ impl Thread {
         }
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
+        compress_hashes(self);
         if !due.is_round {
             return;
         }
@@ -215,6 +217,33 @@ impl Thread {
         let ns = clock.ticks_to_ns(started, clock.ticks());
         self.host.accounting.note_event("expire-cycle", ns, self.host.driver.clock());
     }
+}
+
+/// Goes on compressing hashes that are not in use if that is due.
+fn compress_hashes(thread: &mut Thread) {
+    let host = &mut thread.host;
+    let (shared, id) = (host.shared, host.id);
+    let clock = host.driver.clock().clone();
+    if !host.hashes.is_due(clock.monotonic_ns()) {
+        return;
+    }
+    let chance = shared.is_simulated().then(|| {
+        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+        Random::new(entropy.below(u64::MAX))
+    });
+    let how = thread.tx.config.hash_compression;
+    let around = hashes::Surroundings {
+        clock,
+        is_on: how.bytes_min > 0,
+        idle_seconds: how.idle_seconds.into(),
+        is_busy: host.is_busy,
+        chance,
+    };
+    let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();
+    // It is on loan, since shards are visited meanwhile.
+    let mut hashes = std::mem::take(&mut host.hashes);
+    hashes.work(around, at_home, thread);
+    thread.host.hashes = hashes;
 }
 
 /// Finds new queues, and updates the figures of the others every second.

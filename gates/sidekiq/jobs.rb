@@ -92,6 +92,12 @@ class Brief
   def perform(_index) = sleep(0.03)
 end
 
+# Takes so long.
+class Lasting
+  include Sidekiq::Job
+  def perform(_index, seconds) = sleep(seconds)
+end
+
 # Runs until the file `release` is there.
 class Held
   include Sidekiq::Job

@@ -51,7 +51,9 @@ pub use route::{Cursor, Needs};
 pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
-pub use store::queues::{is_paused, note_promoted, pause, take_from, take_from_list};
+pub use store::queues::{
+    is_paused, note_beat, note_pops, note_promoted, note_put_back, pause, take_from, take_from_list,
+};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels, Post,

@@ -21,6 +21,7 @@
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
 //! | `timers` | which shards a thread has to visit when |
 //! | `promote` | jobs of Sidekiq's that join their queues when they are due |
+//! | `recovery/` | jobs that Sidekiq's processes had when they died |
 //! | `commands/` | the commands |
 //!
 //! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`).
@@ -33,6 +34,7 @@ mod job;
 mod names;
 mod promote;
 mod record;
+pub mod recovery;
 #[cfg(test)]
 mod tests;
 mod timers;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
+use ds::list::{End, ListLimits};
 use ds::mover::{Mover, Place};
 
 use crate::cut::{Cut, Taken, Witness};
@@ -103,6 +104,19 @@ impl Db {
     /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
     pub fn first_times(&mut self, visit: &mut dyn FnMut(&[u8], i64)) {
         self.queues.first_times(&self.table, visit);
+    }
+
+    /// Notes that `client` is about to pop so many elements from one end of the list `key`, if it is a queue of Sidekiq's.
+    pub fn note_pops(
+        &mut self,
+        (hash, key): (u64, &[u8]),
+        pops: (End, usize),
+        by: (u64, u64),
+        limits: &ListLimits,
+    ) {
+        if let Some(record) = self.table.find(hash, |record| record.key() == key) {
+            self.queues.note_pops(record, pops, by, limits);
+        }
     }
 
     /// Looks at `count` keys or some more from `cursor` on, whether they are queues since patterns have changed; the next cursor, 0 at the end.

@@ -96,6 +96,8 @@ pub(crate) struct Shared {
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
+    /// Who of those that run jobs lives, and who has died.
+    pub(crate) recovery: jobs::recovery::Recovery,
     /// For how long more memory was used than is allowed.
     pub(crate) exceeded: Exceeded,
     /// For how long too much memory was unused.
@@ -166,6 +168,7 @@ impl Shared {
             following,
             machine,
             later_flush: LaterFlush::default(),
+            recovery: jobs::recovery::Recovery::default(),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
             fragmented: Exceeded::default(),

@@ -65,6 +65,8 @@ pub(crate) struct ThreadHost {
     pub(crate) jobs: jobs::JobTimers,
     /// When jobs of Sidekiq's join their queues.
     pub(crate) promotions: jobs::Promotions,
+    /// The watch over processes that run jobs; the first thread's.
+    pub(crate) job_watch: jobs::recovery::Watch,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -205,6 +207,7 @@ impl Thread {
                 queues: upkeep::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
                 promotions: jobs::Promotions::default(),
+                job_watch: jobs::recovery::Watch::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),

@@ -28,6 +28,8 @@ pub struct Figures {
     pub evicted_keys: Figure,
     /// Jobs of Sidekiq's that joined their queues when they were due.
     pub promoted_jobs: Figure,
+    /// Jobs that went back to their queues because a process of Sidekiq's had died.
+    pub recovered_jobs: Figure,
     /// Records of waiting clients, one for each key that one waits for.
     pub waiters: Figure,
     /// Keys that somebody waits for.
@@ -48,8 +50,17 @@ pub struct Figures {
 
 impl Figures {
     /// What `CONFIG RESETSTAT` begins to count anew, always in the same order.
-    pub fn counters(&self) -> [&Figure; 6] {
+    pub fn counters(&self) -> [&Figure; 7] {
         let Figures { keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, .. } = self;
-        [keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, &self.promoted_jobs]
+        let Figures { promoted_jobs, recovered_jobs, .. } = self;
+        [
+            keyspace_hits,
+            keyspace_misses,
+            expired_keys,
+            expired_fields,
+            evicted_keys,
+            promoted_jobs,
+            recovered_jobs,
+        ]
     }
 }

@@ -73,6 +73,10 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     let promoted = observed.over_shards(facts.shards(), |figures| &figures.promoted_jobs);
     let help = "Jobs of Sidekiq's that joined their queues by themselves (setting promote).";
     page.single("darter_promoted_jobs_total", Kind::Counter, help, promoted as f64);
+    let recovered = observed.over_shards(facts.shards(), |figures| &figures.recovered_jobs);
+    let help =
+        "Jobs that went back to their queues because a process of Sidekiq's had died (setting job-recovery).";
+    page.single("darter_recovered_jobs_total", Kind::Counter, help, recovered as f64);
     page.single("darter_waiters", Kind::Gauge, "Places in which clients wait for a key.", waiters as f64);
 }
 

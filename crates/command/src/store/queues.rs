@@ -1,14 +1,14 @@
 //! Queues that are paused: whoever takes from them finds them empty. What a primary or a journal says happens anyway.
 
-use ds::list::List;
+use ds::list::{End, List};
 use ds::zset::ZSet;
 use keyspace::Type;
-use keyspace::queue::Class;
+use keyspace::queue::{Class, Pop};
 
 use super::Store;
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{JobsDue, Post};
+use crate::task::{Client, JobsDue, Post};
 
 /// What is due within this time is said to the thread; what is later it finds itself.
 const SOON_MS: i64 = 1500;
@@ -71,5 +71,38 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     if time_ms < store.now() + SOON_MS {
         let due = JobsDue { time_ms, shard, db: store.client.db, queue: key.into() };
         store.tx.posts.push(Post::Promote(due));
+    }
+}
+
+/// So many elements are about to be popped from one end of `key`, to leave the store: if it is a queue of Sidekiq's, it is remembered who has them.
+#[cold]
+pub fn note_pops(store: &mut Store, key: &[u8], end: End, count: usize) {
+    if store.tx.keeps_due {
+        return;
+    }
+    let (shard, hash) = store.locate(key);
+    let by = (store.client.id, store.tx.steady.cast_unsigned());
+    let limits = &store.config().list;
+    store.db_mut(shard).note_pops((hash, key), (end, count), by, limits);
+}
+
+/// Elements that were popped were put back, because their client was gone: they are nobody's any more.
+#[cold]
+pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
+    let (shard, _) = store.locate(key);
+    let at_ms = store.tx.steady.cast_unsigned();
+    let limits = &store.config().list;
+    for element in elements {
+        let pop = Pop { at_ms, client: 0, queue: key, element };
+        store.db_mut(shard).queues_mut().note_popped(&pop, limits);
+    }
+}
+
+/// A member is added to the set `key`, which it may have been in: if that is the set of Sidekiq's processes, one of them lives.
+#[cold]
+pub fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
+    if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {
+        let Client { db, id: client, .. } = store.client;
+        store.tx.posts.push(Post::Beat { db, set: key.into(), identity: identity.into(), client });
     }
 }

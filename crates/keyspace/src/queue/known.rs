@@ -32,6 +32,10 @@ pub struct Known {
     count_max: AtomicUsize,
     turned_away: AtomicU64,
     now_ms: AtomicU64,
+    /// What is kept of pops in all databases.
+    pub(super) popped_bytes: AtomicUsize,
+    /// Pops that were forgotten early, because too many were kept.
+    pub(super) popped_forgotten: AtomicU64,
     /// Sets whose members name queues, by database and key.
     sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
@@ -56,6 +60,8 @@ impl Default for Known {
             count_max: AtomicUsize::new(COUNT_MAX),
             turned_away: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
+            popped_bytes: AtomicUsize::new(0),
+            popped_forgotten: AtomicU64::new(0),
             sources: Mutex::default(),
             paused: Mutex::default(),
         }
@@ -105,6 +111,11 @@ impl Known {
     /// How many queues are known.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// The memory of what was popped lately, and how many pops were forgotten early for want of it.
+    pub fn popped(&self) -> (usize, u64) {
+        (self.popped_bytes.load(Ordering::Relaxed), self.popped_forgotten.load(Ordering::Relaxed))
     }
 
     /// About what time it is, in milliseconds of the clock that does not jump.

@@ -12,6 +12,7 @@
 //! ([`Queues::refresh`]).
 
 mod known;
+mod popped;
 mod recognize;
 mod row;
 #[cfg(test)]
@@ -23,11 +24,12 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::compact_table::{CompactTable, Shared};
 use ds::hashing::{self, Seed};
-use ds::list::List;
+use ds::list::{End, List, ListLimits};
 use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
+pub use popped::{IdOf, LOGGED_MS, Pop, Popped};
 pub use recognize::{Class, Patterns, State, System};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
@@ -55,6 +57,7 @@ pub struct Queues {
     paused_count: usize,
     /// Sorted sets at whose times something is to happen; some that were.
     timed: BTreeSet<Box<[u8]>>,
+    popped: Popped,
     /// Where refreshing goes on.
     cursor: u64,
 }
@@ -94,6 +97,7 @@ impl Queues {
             idle: CompactTable::new(),
             paused_count: 0,
             timed: BTreeSet::new(),
+            popped: Popped::default(),
             cursor: 0,
         }
     }
@@ -322,6 +326,54 @@ impl Queues {
         });
     }
 
+    /// What was popped lately.
+    pub fn popped(&self) -> &Popped {
+        &self.popped
+    }
+
+    /// Notes that an element was popped.
+    pub fn note_popped(&mut self, pop: &Pop<'_>, limits: &ListLimits) {
+        self.popped.note(pop, limits, &self.known);
+    }
+
+    /// Notes that the first `count` elements at one end of the list of `record` are about to be popped, if it is a queue of Sidekiq's.
+    pub(crate) fn note_pops(
+        &mut self,
+        record: RecordRef<'_>,
+        (end, count): (End, usize),
+        (client, at_ms): (u64, u64),
+        limits: &ListLimits,
+    ) {
+        let ValueRef::List(list) = record.value() else { return };
+        let Some(figures) = list.seen().and_then(|seen| seen.book()).map(Book::figures) else { return };
+        let class = Class::of_number(figures.class);
+        if class.system != System::Sidekiq || class.state != State::Waiting || figures.is_paused() {
+            return;
+        }
+        let (from, reverse) = match end {
+            End::Head => (0, false),
+            End::Tail => (-1, true),
+        };
+        for element in list.iter(from, reverse).take(count) {
+            let pop = Pop { at_ms, client, queue: record.key(), element: &element };
+            self.popped.note(&pop, limits, &self.known);
+        }
+    }
+
+    /// Forgets what was popped long ago, unless by clients that are gone.
+    pub fn trim_popped(&mut self, now_ms: u64, is_gone: &dyn Fn(u64) -> bool, id_of: IdOf) {
+        if !self.popped.is_empty() {
+            self.popped.trim(now_ms, is_gone, id_of, &self.known);
+        }
+    }
+
+    /// Forgets all that was popped.
+    pub fn clear_popped(&mut self) {
+        if !self.popped.is_empty() {
+            self.popped.clear(&self.known);
+        }
+    }
+
     fn remove(&mut self, figures: &Figures) {
         let hash = hashing::hash(&self.seed, &figures.name);
         self.all.remove(hash, |other| *other.get().name == *figures.name);
@@ -409,6 +461,7 @@ impl Queues {
 impl Drop for Queues {
     /// A database that was never listed, such as one of which loading failed, makes room.
     fn drop(&mut self) {
+        self.clear_popped();
         if self.all.iter().next().is_some_and(|figures| !figures.get().is_gone()) {
             self.forget_all();
         }

@@ -8,6 +8,7 @@ mod room;
 use std::sync::atomic::Ordering;
 
 use ds::random::Random;
+use jobs::recovery::{Around, trim};
 use proactor::CloseMode;
 use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
@@ -120,6 +121,7 @@ impl Thread {
         look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
         if due.is_second {
+            recover_jobs(self, is_first);
             self.each_second();
         }
     }
@@ -282,6 +284,38 @@ fn promote_jobs(thread: &mut Thread, is_second: bool) {
     promotions.fire(now_ms, thread);
     thread.host.promotions = promotions;
     thread.post_all();
+}
+
+/// Forgets what was popped long ago, and, on the first thread, returns what processes had that have died.
+fn recover_jobs(thread: &mut Thread, is_first: bool) {
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.steady.cast_unsigned());
+    let (shards, placement) = (&shared.shards, shared.shards.placement());
+    let at_home = shards.ids().filter(|shard| shards.home(*shard) == id);
+    if !thread.tx.config.recovers || shared.following.is_replica() {
+        if shards.queues().popped().0 > 0 {
+            trim(now_ms, None, at_home, thread);
+        }
+        if is_first {
+            shared.recovery.clear();
+        }
+        return;
+    }
+    trim(now_ms, Some(&shared.recovery.gone()), at_home, thread);
+    if is_first && !thread.host.pausing.is_on() {
+        let all: Vec<ShardId> = shards.ids().collect();
+        let around = Around {
+            now_ms,
+            db_count: shared.settings.databases(),
+            shards: &all,
+            locate: &|key| placement.locate(key).0,
+            recovery: &shared.recovery,
+        };
+        // It is on loan, since shards are visited meanwhile.
+        let mut watch = std::mem::take(&mut thread.host.job_watch);
+        watch.look(&around, thread);
+        thread.host.job_watch = watch;
+        thread.post_all();
+    }
 }
 
 /// Takes the prefixes of clients that have gone out of the shards.

@@ -148,6 +148,10 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.registry.leave(Some(session.client.id));
+        if self.tx.config.recovers {
+            let now_ms = self.host.driver.clock().steady_ms();
+            self.host.shared.recovery.depart(session.client.id, &session.peer, now_ms);
+        }
         session.seat = None;
         forget_names(&mut self.host, &session.former_names);
         if session.replica.is_some() {

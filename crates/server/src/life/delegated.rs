@@ -2,7 +2,7 @@
 //! home; and tasks that this thread runs at a shard, or leaves with its holder.
 
 use command::mutant::{self, Mutant};
-use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
+use command::{Client, Forget, Outcome, OwnedArgs, Store, Task, Tx, Work, note_put_back};
 use resp::Proto;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
@@ -128,6 +128,9 @@ impl Thread {
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
                 task.restore = self.tx.restore.take();
+                if !is_for_a_client && self.tx.config.recovers {
+                    note_restored(&mut self.tx, task.client, &args);
+                }
                 self.tx.finish(&mut self.host);
                 if is_for_a_client {
                     let client = &task.client;
@@ -181,5 +184,12 @@ impl Thread {
         };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
+    }
+}
+
+/// Elements that a client which is gone was to get are back in their list: nobody has to return them a second time.
+fn note_restored(tx: &mut Tx, client: Client, args: &[&[u8]]) {
+    if let [b"LPUSH" | b"RPUSH", key, elements @ ..] = args {
+        note_put_back(&mut Store::new(tx, client), key, elements);
     }
 }

@@ -260,6 +260,10 @@ impl Thread {
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
                     Post::Due(due) => self.host.jobs.add(due),
                     Post::Promote(due) => self.host.promotions.add(due),
+                    Post::Beat { db, set, identity, client } => {
+                        let process = jobs::recovery::Process { db, set, identity };
+                        self.host.shared.recovery.beat(process, client, self.tx.steady.cast_unsigned());
+                    }
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
@@ -277,7 +281,8 @@ impl Thread {
             | Post::Event { .. }
             | Post::Flushed
             | Post::Due(_)
-            | Post::Promote(_) => {
+            | Post::Promote(_)
+            | Post::Beat { .. } => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),

@@ -26,6 +26,10 @@ pub(super) fn queues(report: &mut Report) {
     report.number("queue_oldest_ms", waiting().filter_map(|row| row.oldest_ms).max().unwrap_or(0));
     report.number("queue_waiters", rows.iter().map(|row| row.waiters).sum::<u64>());
     report.number("queue_jobs_promoted", report.over_shards(|figures| &figures.promoted_jobs));
+    report.number("queue_jobs_recovered", report.over_shards(|figures| &figures.recovered_jobs));
+    let (popped_bytes, forgotten) = known.popped();
+    report.number("queue_pops_kept_bytes", popped_bytes as u64);
+    report.number("queue_pops_forgotten", forgotten);
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     // There may be a hundred thousand: those that are not shown need no order.
     if rows.len() > QUEUES_SHOWN_MAX {

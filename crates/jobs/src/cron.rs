@@ -5,7 +5,7 @@
 
 use std::str::from_utf8;
 
-use command::{Change, Class, CommandError, Store};
+use command::{Change, Class, CommandError, Store, peek_into};
 use config::{Schedule, Zone};
 use ds::hash::Hash;
 use ds::zset::ZSet;
@@ -90,8 +90,7 @@ impl Jobs<'_> {
     /// If what lies beside the queue is none of ours.
     pub(crate) fn line(&self, store: &Store, name: &[u8]) -> Result<Option<Line>, CommandError> {
         let mut buffer = Vec::new();
-        let lines = store
-            .peek_into::<Hash>(&self.names.lines, &mut buffer)
+        let lines = peek_into::<Hash>(store, &self.names.lines, &mut buffer)
             .map_err(|_| wrong_type(&self.names.lines))?;
         Ok(lines.and_then(|lines| lines.get(name).and_then(Line::decode)))
     }

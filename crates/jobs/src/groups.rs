@@ -18,8 +18,8 @@
 //! Invariant: the turn exists exactly if one of both sorted sets does. So a queue without groups is told by one look-up.
 
 use command::{
-    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, pop_command, pop_event, room,
-    take_from_list,
+    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, peek_into, pop_command, pop_event,
+    room, take_from_list,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -68,14 +68,14 @@ impl GroupKeys {
             store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
         }
         for key in [&self.active, &self.turn] {
-            store.peek_into::<Hash>(key, &mut Vec::new()).map_err(|_| wrong_type(key))?;
+            peek_into::<Hash>(store, key, &mut Vec::new()).map_err(|_| wrong_type(key))?;
         }
         Ok(())
     }
 
     fn number(store: &Store, key: &[u8], field: &[u8]) -> Result<u64, CommandError> {
         let mut buffer = Vec::new();
-        let fields = store.peek_into::<Hash>(key, &mut buffer).map_err(|_| wrong_type(key))?;
+        let fields = peek_into::<Hash>(store, key, &mut buffer).map_err(|_| wrong_type(key))?;
         Ok(fields
             .and_then(|fields| fields.get(field).and_then(ds::num::parse_i64))
             .map(i64::cast_unsigned)

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use command::{Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, push_command, push_event, took};
+use command::{
+    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, peek_into, push_command, push_event, took,
+};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
@@ -52,14 +54,14 @@ impl<'q> Jobs<'q> {
         for key in [&names.active, &names.delayed, &names.dead, &names.workers] {
             store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
         }
-        store.peek_into::<Hash>(&names.jobs, &mut Vec::new()).map_err(|_| wrong_type(&names.jobs))?;
+        peek_into::<Hash>(store, &names.jobs, &mut Vec::new()).map_err(|_| wrong_type(&names.jobs))?;
         Ok(Jobs { queue, names })
     }
 
     /// What is kept of a job.
     pub(crate) fn record(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
         let mut buffer = Vec::new();
-        let Some(jobs) = store.peek_into::<Hash>(&self.names.jobs, &mut buffer)? else { return Ok(None) };
+        let Some(jobs) = peek_into::<Hash>(store, &self.names.jobs, &mut buffer)? else { return Ok(None) };
         let Some(text) = jobs.get(id) else { return Ok(None) };
         Record::decode(text).map(Some).ok_or_else(|| {
             let (key, id) = (self.names.jobs.escape_ascii(), id.escape_ascii());

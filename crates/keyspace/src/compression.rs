@@ -274,8 +274,7 @@ impl Compression {
             return;
         }
         slice.progress.attempts += 1;
-        self.packed.clear();
-        dictionary.pack(hash.run.bytes, &mut self.packed);
+        pack(dictionary, hash.run.bytes, &mut self.packed);
         // What is lent of the record ends here: it is about to be another.
         let (is_big, item_count) = (hash.is_big, hash.run.count);
         let is_compressed = record.compress(is_big, item_count, dictionary, &self.packed);
@@ -350,6 +349,15 @@ fn learn_from(
         Some(_) | None => return false,
     }
     true
+}
+
+/// Packs a run, and makes sure that it comes back.
+fn pack(dictionary: &Dictionary, run: &[u8], packed: &mut Vec<u8>) {
+    packed.clear();
+    dictionary.pack(run, packed);
+    let mut restored = vec![0; run.len()];
+    let restored_len = dictionary.unpack(packed, &mut restored);
+    assert!(restored_len == Some(run.len()) && restored == run, "what is packed comes back");
 }
 
 /// Whether a hash was packed by this dictionary.

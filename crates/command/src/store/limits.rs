@@ -26,6 +26,7 @@ use ds::zset::{ZSet, ZSetRef};
 use keyspace::Class;
 
 use super::Store;
+use super::lookup::peek_into;
 use super::storing::got_room;
 use crate::change::Change;
 use crate::error::CommandError;
@@ -144,7 +145,7 @@ impl Limit {
         let Some(keys) = Keys::of(store, queue) else { return Ok(None) };
         let mut buffer = Vec::new();
         let fields =
-            store.peek_into::<Hash>(&keys.limit, &mut buffer).map_err(|_| wrong_type(&keys.limit))?;
+            peek_into::<Hash>(store, &keys.limit, &mut buffer).map_err(|_| wrong_type(&keys.limit))?;
         let Some(fields) = fields else { return Ok(None) };
         let number = |name: &str| match fields.get(name.as_bytes()) {
             None => Ok(None),
@@ -165,7 +166,7 @@ impl Limit {
     pub fn set(store: &mut Store, queue: &[u8], limit: Option<Limit>) -> Result<(), CommandError> {
         let keys = Keys::of(store, queue).ok_or(BAD_NAME)?;
         store.peek_as::<List>(queue)?;
-        store.peek_into::<Hash>(&keys.limit, &mut Vec::new()).map_err(|_| wrong_type(&keys.limit))?;
+        peek_into::<Hash>(store, &keys.limit, &mut Vec::new()).map_err(|_| wrong_type(&keys.limit))?;
         store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
         // One that cannot be read is replaced.
         let before = Limit::of(store, queue).unwrap_or(None).and_then(|limit| limit.rate);

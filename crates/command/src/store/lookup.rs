@@ -69,21 +69,7 @@ impl Store<'_, '_> {
 
     /// The value of `key` as a `T`, without counting or updating the clock: several may be borrowed at once.
     pub fn peek_as<T: InPlace>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
-        self.peek(key).map(|record| self.shown::<T>(record.value())).transpose()
-    }
-
-    /// The same for a type that may be compressed, and is expanded into `buffer` then.
-    pub fn peek_into<'s, T: Type>(
-        &'s self,
-        key: &[u8],
-        buffer: &'s mut Vec<u8>,
-    ) -> Result<Option<T::Ref<'s>>, CommandError> {
-        self.peek(key).map(|record| self.shown::<T>(T::expanded(record.value(), buffer))).transpose()
-    }
-
-    fn shown<'s, T: Type>(&'s self, value: ValueRef<'s>) -> Result<T::Ref<'s>, CommandError> {
-        let hidden_before = || (self.tx.due() == Due::Hide).then_some(self.tx.now);
-        T::shown(value, hidden_before).ok_or(CommandError::WRONG_TYPE)
+        self.peek(key).map(|record| shown::<T>(self, record.value())).transpose()
     }
 
     /// Whether `key` exists.
@@ -145,6 +131,20 @@ impl Store<'_, '_> {
         }
         T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
     }
+}
+
+/// [`Store::peek_as`] of a type that may be compressed, and is expanded into `buffer` then.
+pub fn peek_into<'s, T: Type>(
+    store: &'s Store,
+    key: &[u8],
+    buffer: &'s mut Vec<u8>,
+) -> Result<Option<T::Ref<'s>>, CommandError> {
+    store.peek(key).map(|record| shown::<T>(store, T::expanded(record.value(), buffer))).transpose()
+}
+
+fn shown<'s, T: Type>(store: &Store, value: ValueRef<'s>) -> Result<T::Ref<'s>, CommandError> {
+    let hidden_before = || (store.tx.due() == Due::Hide).then_some(store.tx.now);
+    T::shown(value, hidden_before).ok_or(CommandError::WRONG_TYPE)
 }
 
 /// The record of `key` for a reading command, and the buffer that a compressed hash is expanded into.

@@ -14,7 +14,7 @@
 
 mod changes;
 pub(crate) mod limits;
-mod lookup;
+pub(crate) mod lookup;
 mod marks;
 pub(crate) mod queues;
 pub(crate) mod storing;

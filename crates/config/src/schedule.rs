@@ -41,12 +41,14 @@ impl Schedule {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
         }
+        let count = text.split_whitespace().count();
+        let has_fields = count == 5 || count == 6 && seconds != Seconds::Disallowed;
+        if !has_fields && !text.trim_start().starts_with('@') {
+            return Err("five fields are needed: minute, hour, day, month and day of the week".to_owned());
+        }
         let parser =
             CronParser::builder().seconds(seconds).year(Year::Disallowed).sloppy_ranges(true).build();
-        parser.parse(text).map(Schedule).map_err(|error| match error {
-            croner::errors::CronError::EmptyPattern => "it is empty".to_owned(),
-            error => error.to_string(),
-        })
+        parser.parse(text).map(Schedule).map_err(|error| error.to_string())
     }
 
     /// Whether it names the minute of this second since 1970, in UTC.

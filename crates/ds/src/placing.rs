@@ -66,7 +66,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     // The lowest byte whose top bit is set in the result is the first one that is wanted; above it others may be set as well.
     let wanted = |word: &[u8; 8]| {
-        let differing = u64::from_le_bytes(*word) ^ ONES * u64::from(byte);
+        let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
         differing.wrapping_sub(ONES) & !differing & ONES << 7
     };
     let place = |found: u64| found.trailing_zeros() as usize / 8;

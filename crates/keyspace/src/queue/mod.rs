@@ -203,7 +203,9 @@ impl Queues {
         {
             self.limited.insert(queue.into());
         }
+        // One that was there a moment ago may still be known.
         if kind == Kind::ZSet
+            && !self.timed.contains(record.lend().key())
             && (is_rate(record.lend().key())
                 || self.patterns.class_of(record.lend().key(), kind).is_some_and(Class::is_timed))
         {
@@ -342,9 +344,14 @@ impl Queues {
         timed.retain(|key| {
             let record = table.find(hashing::hash(seed, key), |record| record.key() == &**key);
             let Some(ValueRef::ZSet(set)) = record.map(|record| record.value()) else { return false };
-            let Some(class) = patterns.class_of(key, Kind::ZSet) else { return false };
+            let class = patterns.class_of(key, Kind::ZSet);
+            if class.is_none() && !is_rate(key) {
+                return false;
+            }
             if let Some(score) = set.score_at(0) {
-                visit(key, i64::try_from(class.time_ms(score)).unwrap_or(i64::MAX));
+                // Takes count until a time in milliseconds.
+                let time_ms = class.map_or(score as u64, |class| class.time_ms(score));
+                visit(key, i64::try_from(time_ms).unwrap_or(i64::MAX));
             }
             true
         });

@@ -276,18 +276,19 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     if !is_second && !thread.host.jobs.is_due(now_ms) {
         return;
     }
-    // A replica hears from its primary what has ended.
-    if shared.following.is_replica() || thread.host.pausing.is_on() {
-        thread.host.jobs.clear();
-        return;
-    }
     let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
     // They are on loan, since shards are visited meanwhile.
     let mut jobs = std::mem::take(&mut thread.host.jobs);
     if is_second {
+        // On a replica as well: sets that are gone are forgotten.
         jobs.look(now_ms, shared.shards.ids().filter(|shard| is_at_home(*shard)), thread);
     }
-    jobs.fire(now_ms, is_at_home, thread);
+    // A replica hears from its primary what has ended.
+    if shared.following.is_replica() || thread.host.pausing.is_on() {
+        jobs.clear();
+    } else {
+        jobs.fire(now_ms, is_at_home, thread);
+    }
     // What they were told of meanwhile, by those that were served.
     let told = std::mem::replace(&mut thread.host.jobs, jobs);
     thread.host.jobs.append(told);

@@ -4,8 +4,6 @@
 //! fixed time in the hour that is missing comes right after it, one in the hour that is repeated comes once, and what comes every
 //! so many minutes goes on through both.
 
-use std::fmt;
-
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
@@ -62,12 +60,6 @@ impl Schedule {
         let after = Timestamp::from_millisecond(after_ms).ok()?.to_zoned(zone.0.clone());
         let next = self.0.find_next_occurrence(&after, false).ok()?;
         Some(next.timestamp().as_millisecond())
-    }
-}
-
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str())
     }
 }
 

@@ -6,32 +6,26 @@
 //! ```
 
 use command::{CommandError, Store, beside};
-use keyspace::queue::queue_beside;
+use keyspace::queue::{LIMIT, RATE, queue_beside};
 
 use crate::groups::GroupKeys;
 
 /// The sorted set of jobs that workers have, by the end of their lease in ms.
-const ACTIVE: &str = ":jobs:active";
+const ACTIVE: &[u8] = b":jobs:active";
 /// The sorted set of jobs that are to come later, by when in ms.
-const DELAYED: &str = ":jobs:delayed";
+const DELAYED: &[u8] = b":jobs:delayed";
 /// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
-const DEAD: &str = ":jobs:dead";
+const DEAD: &[u8] = b":jobs:dead";
 /// The hash of what is kept of jobs, by id.
-const JOBS: &str = ":jobs";
+const JOBS: &[u8] = b":jobs";
 /// The sorted set of workers that live, by until when that is said, in ms.
-const WORKERS: &str = ":jobs:workers";
+const WORKERS: &[u8] = b":jobs:workers";
 /// The sorted set of schedules, by when each comes next in ms.
-const CRON: &str = ":jobs:cron";
+const CRON: &[u8] = b":jobs:cron";
 /// The hash of what schedules push and when, by name.
-const LINES: &str = ":jobs:cron:lines";
-/// The hash that limits the queue.
-const LIMIT: &str = ":jobs:limit";
-/// The sorted set of what was taken of late, by until when it counts against the limit.
-const RATE: &str = ":jobs:rate";
+const LINES: &[u8] = b":jobs:cron:lines";
 /// How the names of locks begin.
-const UNIQUE: &str = ":jobs:unique:";
-
-const BAD_NAME: &str = "ERR no name of a key lies beside this queue: give it no braces, or a hash tag";
+const UNIQUE: &[u8] = b":jobs:unique:";
 
 /// The names of the keys beside a queue.
 pub(crate) struct Names {
@@ -51,8 +45,8 @@ pub(crate) struct Names {
 impl Names {
     /// Those beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
-        let begin = beside(store, queue).ok_or(CommandError::new(BAD_NAME))?;
-        let name = |end: &str| [&begin, end.as_bytes()].concat();
+        let begin = beside(store, queue)?;
+        let name = |end: &[u8]| [&begin, end].concat();
         Ok(Names {
             active: name(ACTIVE),
             delayed: name(DELAYED),
@@ -80,10 +74,5 @@ impl Names {
 
 /// The queue beside which this key lies, at whose times something is to happen.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
-    [ACTIVE, DELAYED, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end.as_bytes()))
-}
-
-/// Whether this key is that of what was taken of late.
-pub(crate) fn is_rate(key: &[u8]) -> bool {
-    key.ends_with(RATE.as_bytes())
+    [ACTIVE, DELAYED, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
 }

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
+use keyspace::queue::is_rate;
 use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
 
 use crate::due;
-use crate::names::{is_rate, queue_of};
+use crate::names::queue_of;
 
 /// Visits of shards in a turn.
 const VISITS_MAX: usize = 64;

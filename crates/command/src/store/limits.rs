@@ -24,6 +24,7 @@ use ds::list::List;
 use ds::num::ScoreBound;
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Class;
+use keyspace::queue::{LIMIT, RATE};
 
 use super::Store;
 use super::lookup::peek_into;
@@ -142,7 +143,7 @@ impl Limit {
     /// # Errors
     /// If something else is where it would be.
     pub fn of(store: &Store, queue: &[u8]) -> Result<Option<Limit>, CommandError> {
-        let Some(keys) = Keys::of(store, queue) else { return Ok(None) };
+        let Ok(keys) = Keys::of(store, queue) else { return Ok(None) };
         let mut buffer = Vec::new();
         let fields =
             peek_into::<Hash>(store, &keys.limit, &mut buffer).map_err(|_| wrong_type(&keys.limit))?;
@@ -164,7 +165,7 @@ impl Limit {
     /// # Errors
     /// If `queue` or a key beside it holds something else.
     pub fn set(store: &mut Store, queue: &[u8], limit: Option<Limit>) -> Result<(), CommandError> {
-        let keys = Keys::of(store, queue).ok_or(BAD_NAME)?;
+        let keys = Keys::of(store, queue)?;
         store.peek_as::<List>(queue)?;
         peek_into::<Hash>(store, &keys.limit, &mut Vec::new()).map_err(|_| wrong_type(&keys.limit))?;
         store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
@@ -216,10 +217,10 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(store: &Store, queue: &[u8]) -> Option<Keys> {
+    fn of(store: &Store, queue: &[u8]) -> Result<Keys, CommandError> {
         let begin = beside(store, queue)?;
-        let name = |end: &str| [&begin, end.as_bytes()].concat();
-        Some(Keys { limit: name(":jobs:limit"), rate: name(":jobs:rate") })
+        let name = |end: &[u8]| [&begin, end].concat();
+        Ok(Keys { limit: name(LIMIT), rate: name(RATE) })
     }
 
     /// All takes count for so much longer, but none for longer than one that happens now. Those that count equally long are one member
@@ -354,20 +355,22 @@ impl Span {
     }
 }
 
-/// How the names of keys begin that lie beside `queue` on its shard, because what decides where the queue lies is their hash tag; `None`
-/// if no name does.
+/// How the names of keys begin that lie beside `queue` on its shard, because what decides where the queue lies is their hash tag.
 ///
 /// ```text
 /// mail        {mail}
 /// {eu}mail    {eu}:{eu}mail      where a hash tag or a rule of `colocate` decides
 /// ```
-pub fn beside(store: &Store, queue: &[u8]) -> Option<Vec<u8>> {
+///
+/// # Errors
+/// If no name does.
+pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
     let part = store.tx.hold.shards().placement().placing_part(queue);
     if part.is_empty() || part.contains(&b'}') {
-        return None;
+        return Err(BAD_NAME);
     }
     let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
-    Some([&[b"{", part, b"}"], rest].concat().concat())
+    Ok([&[b"{", part, b"}"], rest].concat().concat())
 }
 
 /// Whether something limits the list at `queue` for who runs the transaction. Quick where no list of the shard is limited.
@@ -388,7 +391,7 @@ pub fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
 #[cold]
 fn limited_room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(Room::ANY) };
-    let Some(keys) = Keys::of(store, queue) else { return Ok(Room::ANY) };
+    let Ok(keys) = Keys::of(store, queue) else { return Ok(Room::ANY) };
     let takes = store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
     let counted = keys.counted(takes, store.now())?;
     Ok(Room(rate.count.saturating_sub(counted.count()).min(u64::MAX - 1)))
@@ -406,7 +409,7 @@ pub fn took(store: &mut Store, queue: &[u8], room: Room, count: usize) -> Result
 #[cold]
 fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), CommandError> {
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(()) };
-    let Some(keys) = Keys::of(store, queue) else { return Ok(()) };
+    let Ok(keys) = Keys::of(store, queue) else { return Ok(()) };
     if count == 0 {
         return Ok(());
     }
@@ -438,7 +441,7 @@ fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), Comman
 /// If what says so cannot be read.
 pub fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let Some(limit) = Limit::of(store, queue)? else { return Ok(None) };
-    let (Some(keys), Some(rate)) = (Keys::of(store, queue), limit.rate) else {
+    let (Ok(keys), Some(rate)) = (Keys::of(store, queue), limit.rate) else {
         got_room(store, queue);
         return Ok(None);
     };

@@ -102,7 +102,7 @@ impl<'k, 'a> Request<'k, 'a> {
 
     /// Takes from `queue`, and replies; false, without a reply, if it has nothing.
     fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
-        if ctx.store.peek(queue).is_none() && beside(&ctx.store, queue).is_none() {
+        if ctx.store.peek(queue).is_none() && beside(&ctx.store, queue).is_err() {
             return Ok(Vec::new());
         }
         let jobs = Jobs::of(&ctx.store, queue)?;

@@ -28,12 +28,12 @@ use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
-pub use recognize::{Class, Patterns, State, System, queue_beside};
+pub use recognize::{Class, LIMIT, Patterns, RATE, State, System, is_rate, queue_beside};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, is_rate, limited_queue, tells};
+use recognize::{Learnt, Tells, limited_queue, tells};
 
 /// The queues of a database.
 pub struct Queues {

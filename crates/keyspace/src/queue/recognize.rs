@@ -491,6 +491,10 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
     }
 }
 
+/// What the name of the hash that limits a queue has behind that of the queue.
+pub const LIMIT: &[u8] = b":jobs:limit";
+/// The same of the sorted set of what was taken of late, by until when that counts against the limit.
+pub const RATE: &[u8] = b":jobs:rate";
 /// What stands between the name of a queue and what is said of its jobs.
 const JOBS: &[u8] = b":jobs:";
 
@@ -507,12 +511,12 @@ pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
 
 /// The queue that a hash under this key limits.
 pub(super) fn limited_queue(key: &[u8]) -> Option<&[u8]> {
-    queue_beside(key, b":jobs:limit")
+    queue_beside(key, LIMIT)
 }
 
 /// Whether this sorted set has what was taken of late from a limited queue.
-pub(super) fn is_rate(key: &[u8]) -> bool {
-    key.ends_with(b":jobs:rate")
+pub fn is_rate(key: &[u8]) -> bool {
+    key.ends_with(RATE)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use ds::hash::Hash;
 use ds::zset::ZSet;
 
 use crate::job::{Jobs, wrong_type};
+use crate::promote::in_seconds;
 
 /// What comes later than so many ms was missed: the server did not run, or was paused.
 const MISSED_MS: i64 = 10_000;
@@ -185,7 +186,7 @@ fn filled(payload: &[u8], store: &mut Store, queue: &[u8]) -> Vec<u8> {
                 let (high, low) = (random.next_u64(), random.next_u64() as u32);
                 (5, format!("{high:016x}{low:08x}"))
             }
-            found if found.starts_with(b"%{time}") => (7, format!("{}.{:03}", now_ms / 1000, now_ms % 1000)),
+            found if found.starts_with(b"%{time}") => (7, in_seconds(now_ms)),
             found if found.starts_with(b"%{time_ms}") => (10, now_ms.to_string()),
             _ => (2, "%{".to_owned()),
         };

@@ -23,6 +23,7 @@
 //! | `groups` | jobs of tenants, of which each gets its turn |
 //! | `limit` | how many may be active |
 //! | `order` | from which of several queues a job is taken first |
+//! | `soon` | what a thread knows to be due soon |
 //! | `timers` | which shards a thread has to visit when |
 //! | `promote` | jobs of Sidekiq's that join their queues when they are due |
 //! | `commands/` | the commands |
@@ -41,10 +42,10 @@ mod names;
 mod order;
 mod promote;
 mod record;
+mod soon;
 #[cfg(test)]
 mod tests;
 mod timers;
 
 pub use crate::commands::ENTRIES;
-pub use crate::promote::Promotions;
 pub use crate::timers::JobTimers;

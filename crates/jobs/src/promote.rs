@@ -18,7 +18,6 @@
 //! Not here: which keys are such sets (`keyspace`, [`Class::is_promoted`](keyspace::queue::Class::is_promoted)).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use command::{Change, Class, Client, JobsDue, Store, Tx};
 use ds::list::{End, List};
@@ -30,29 +29,22 @@ use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 use upkeep::Visits;
 
-use crate::names::queue_of;
-use command::SOON_MS;
+use crate::job::Jobs;
+use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
-/// Pairs of visits in a turn.
-const VISITS_MAX: usize = 64;
 /// Jobs that move in one visit.
 const MOVED_MAX: usize = 32;
 /// Jobs at the beginning of a set that one visit looks at: so many that Sidekiq's poller has to see to stop this until it has.
 const LOOKED_AT_MAX: usize = 256;
-/// When a shard that was taken is tried again.
-const AGAIN_MS: i64 = 1;
-/// Between two lines of the log about jobs that are left where they are.
-const SAID_AGAIN_MS: i64 = 60_000;
-/// Sets that a thread knows to have something due; what is beyond is found by the looks to come.
+/// Sets that a thread knows to have something due.
 const SETS_MAX: usize = 10_000;
 
-/// What is due soon.
+/// Sets in which something is due soon.
 #[derive(Debug, Default)]
-pub struct Promotions {
-    due: BTreeSet<JobsDue>,
+pub(crate) struct Promotions {
+    pub(crate) soon: Soon<SETS_MAX>,
     /// How often the shards could not be had, since they were last.
     tries: u32,
-    said_ms: i64,
 }
 
 /// What a visit of a set has found.
@@ -67,55 +59,12 @@ struct Plan {
 }
 
 impl Promotions {
-    /// Something is due.
-    pub fn add(&mut self, due: JobsDue) {
-        if self.due.len() < SETS_MAX {
-            self.due.insert(due);
-        }
-    }
-
-    /// Whether something is due.
-    pub fn is_due(&self, now_ms: UnixMs) -> bool {
-        self.due.first().is_some_and(|due| due.time_ms <= now_ms)
-    }
-
-    /// How long the thread may sleep, as far as these are concerned; `None` for ever.
-    pub fn wait(&self, now_ms: UnixMs) -> Option<Duration> {
-        let next_ms = self.due.first()?.time_ms;
-        Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
-    }
-
-    /// Forgets what is due, for as long as another server or nobody decides about it. [`Self::look`] finds it again.
-    pub fn clear(&mut self) {
-        self.due.clear();
-    }
-
-    /// Looks for what is due soon. To be called each second.
-    pub fn look(&mut self, now_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
-        for id in shards {
-            thread.visit(id, |tx| {
-                for (db, data) in (0..).zip(&mut tx.hold.shard_mut(id).dbs) {
-                    data.first_times(&mut |key, time_ms| {
-                        if time_ms < now_ms + SOON_MS && queue_of(key).is_none() {
-                            self.add(JobsDue { time_ms, shard: id, db, queue: key.into() });
-                        }
-                    });
-                }
-            });
-        }
-    }
-
     /// Does what is due.
-    pub fn fire(&mut self, now_ms: UnixMs, thread: &mut impl Visits) {
+    pub(crate) fn fire(&mut self, now_ms: UnixMs, thread: &mut impl Visits) {
         for _ in 0..VISITS_MAX {
-            if !self.is_due(now_ms) {
-                return;
-            }
-            let Some(due) = self.due.pop_first() else { return };
+            let Some(due) = self.soon.pop_due(now_ms) else { return };
             let again_ms = self.move_due(now_ms, &due, thread);
-            if let Some(time_ms) = again_ms.filter(|again_ms| *again_ms < now_ms + SOON_MS) {
-                self.add(JobsDue { time_ms, ..due });
-            }
+            self.soon.add_again(due, again_ms, now_ms);
         }
     }
 
@@ -133,8 +82,7 @@ impl Promotions {
             self.tries = 0;
             left_count += count;
         }
-        if left_count > 0 && now_ms - self.said_ms >= SAID_AGAIN_MS {
-            self.said_ms = now_ms;
+        if left_count > 0 && self.soon.may_say(now_ms) {
             let set = due.queue.escape_ascii();
             tracing::warn!(db = due.db, "jobs in {set} that are due are left to Sidekiq: {left_count}");
         }
@@ -144,7 +92,11 @@ impl Promotions {
 
 /// Which jobs of a set are due, and where they go.
 fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
-    let (store, mut plan) = (store_of(tx, due.db), Plan::default());
+    let mut plan = Plan::default();
+    if !tx.config.promotes {
+        return plan;
+    }
+    let store = store_of(tx, due.db);
     let Ok(Some(set)) = store.peek_as::<ZSet>(&due.queue) else { return plan };
     let keys = Keys::beside(&due.queue);
     for (looked_at, (job, score)) in set.iter().enumerate() {
@@ -189,7 +141,9 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
         let element = payload.stamped(job, store.now());
         take_out(&mut store, &due.queue, job);
         note_queue(&mut store, &keys.queues, &payload.queue);
-        push(&mut store, &queue, &element);
+        if Jobs::push(&mut store, &queue, End::Head, &element).is_err() {
+            unreachable!("it is a list, or nothing")
+        }
         store.tx.hold.shard_mut(due.shard).stats.promoted_jobs.add(1);
     }
     left_count
@@ -197,6 +151,11 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
 
 fn store_of<'a, 't>(tx: &'a mut Tx<'t>, db: u32) -> Store<'a, 't> {
     Store::new(tx, Client::internal(db, Proto::Resp2))
+}
+
+/// A time in seconds since 1970, with a fraction, as Sidekiq writes it.
+pub(crate) fn in_seconds(ms: UnixMs) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
 /// As Sidekiq's poller asks for them.
@@ -226,14 +185,6 @@ fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
     if is_new {
         store.changed(key, Change::new(Class::Set, "sadd"), &[b"SADD", key, queue]);
     }
-}
-
-fn push(store: &mut Store, key: &[u8], element: &[u8]) {
-    let limits = &store.config().list;
-    let Ok(list) = store.upsert::<List>(key) else { return };
-    list.push(End::Head, element);
-    list.compress_inner(limits);
-    store.changed(key, Change::new(Class::List, "lpush"), &[b"LPUSH", key, element]);
 }
 
 /// The keys that Sidekiq has beside a set: all of them begin with the namespace, if there is one.
@@ -286,10 +237,7 @@ impl Payload {
 
     /// The job as it is pushed at this moment.
     fn stamped(&self, job: &[u8], now_ms: UnixMs) -> Vec<u8> {
-        let time = match self.is_in_ms {
-            true => now_ms.to_string(),
-            false => format!("{}.{:03}", now_ms / 1000, now_ms % 1000),
-        };
+        let time = if self.is_in_ms { now_ms.to_string() } else { in_seconds(now_ms) };
         match &self.stamp {
             Some(place) => [&job[..place.start], time.as_bytes(), &job[place.end..]].concat(),
             None => {

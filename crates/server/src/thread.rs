@@ -63,10 +63,8 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     pub(crate) hashes: upkeep::hashes::HashUpkeep,
-    /// When leases end and delays are over.
+    /// When leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
-    /// When jobs of Sidekiq's join their queues.
-    pub(crate) promotions: jobs::Promotions,
     /// Clients had sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -206,7 +204,6 @@ impl Thread {
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
-                promotions: jobs::Promotions::default(),
                 hashes: upkeep::hashes::HashUpkeep::default(),
                 is_busy: false,
                 lua,
@@ -341,7 +338,7 @@ impl Thread {
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
         let wall_ms = self.host.driver.clock().now_ms() as i64;
-        let (of_jobs, of_promotions) = (self.host.jobs.wait(wall_ms), self.host.promotions.wait(wall_ms));
+        let of_jobs = self.host.jobs.wait(wall_ms);
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),
@@ -353,7 +350,7 @@ impl Thread {
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        [timeout, until_due, of_jobs, of_promotions, of_replicas, of_acks].into_iter().flatten().min()
+        [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
     }
 
     /// Reads the clock and the settings. Commands from here on run at this time and with these settings.

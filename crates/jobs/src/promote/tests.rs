@@ -1,8 +1,11 @@
 //! Jobs that are due move as Sidekiq's poller would move them, and what is none of them stays.
 
+use std::time::Duration;
+
 use command::{CommandResult, Ctx, Entry, KeySpec, Local, Run};
 
 use super::*;
+use crate::JobTimers;
 use crate::tests::{Taken, World};
 
 /// `promote set queues queue …`: moves what is due, and replies how many jobs had to be left.
@@ -27,6 +30,7 @@ fn world() -> World {
     let mut local = Local::new(&[commands::FAMILIES, &[&[PROMOTE]]].concat());
     local.record_effects();
     local.now = 1_700_000_000_123;
+    local.config.promotes = true;
     World(local)
 }
 
@@ -121,21 +125,21 @@ fn what_is_due_soon_moves_then() {
     }
     let client = Client::internal(0, Proto::Resp2);
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
-    let (mut taken, mut promotions) = (Taken { world, is_taken: true }, Promotions::default());
+    let (mut taken, mut promotions) = (Taken { world, is_taken: true }, JobTimers::default());
     promotions.look(start, shards.iter().copied(), &mut taken);
     assert_eq!(promotions.wait(start), None, "they were taken");
     taken.is_taken = false;
     promotions.look(start, shards.into_iter(), &mut taken);
     taken.is_taken = true;
-    promotions.fire(start, &mut taken);
+    promotions.fire(start, |_| true, &mut taken);
     assert_eq!(promotions.wait(start), Some(Duration::from_millis(1)), "they are tried again");
     (taken.is_taken, taken.world.0.now) = (false, start + 1);
-    promotions.fire(start + 1, &mut taken);
+    promotions.fire(start + 1, |_| true, &mut taken);
     taken.world.check("LLEN queue:mail", ":102");
     taken.world.check("ZCARD retry", ":1");
     assert_eq!(promotions.wait(start + 1), Some(Duration::from_millis(699)));
     taken.world.0.now = start + 700;
-    promotions.fire(start + 700, &mut taken);
+    promotions.fire(start + 700, |_| true, &mut taken);
     taken.world.check("LLEN queue:mail", ":103");
     assert_eq!(promotions.wait(start + 700), None);
 }

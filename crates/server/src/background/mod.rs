@@ -77,7 +77,6 @@ impl Thread {
         }
         let due = self.host.cron.begin_turn(now_ms);
         look_after_jobs(self, due.is_second);
-        promote_jobs(self, due.is_second);
         if is_first {
             look_after_link(self, due.is_round);
         }
@@ -270,7 +269,8 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     thread.host.queues = queues;
 }
 
-/// Looks each second for leases that end soon and delays that are over soon, and does what is due.
+/// Looks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues soon, and
+/// does what is due.
 fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
     if !is_second && !thread.host.jobs.is_due(now_ms) {
@@ -292,27 +292,6 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     // What they were told of meanwhile, by those that were served.
     let told = std::mem::replace(&mut thread.host.jobs, jobs);
     thread.host.jobs.append(told);
-    thread.post_all();
-}
-
-/// The same for jobs of Sidekiq's that join their queues at a time.
-fn promote_jobs(thread: &mut Thread, is_second: bool) {
-    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
-    if !is_second && !thread.host.promotions.is_due(now_ms) {
-        return;
-    }
-    if !thread.tx.config.promotes || shared.following.is_replica() || thread.host.pausing.is_on() {
-        thread.host.promotions.clear();
-        return;
-    }
-    let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
-    // They are on loan, since shards are visited meanwhile.
-    let mut promotions = std::mem::take(&mut thread.host.promotions);
-    if is_second {
-        promotions.look(now_ms, shared.shards.ids().filter(is_at_home), thread);
-    }
-    promotions.fire(now_ms, thread);
-    thread.host.promotions = promotions;
     thread.post_all();
 }
 

@@ -259,7 +259,7 @@ impl Thread {
                     Post::Flushed => {}
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
                     Post::Due(due) => self.host.jobs.add(due),
-                    Post::Promote(due) => self.host.promotions.add(due),
+                    Post::Promote(due) => self.host.jobs.add_promotion(due),
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {

@@ -5,7 +5,7 @@
 
 use std::str::from_utf8;
 
-use command::{Change, Class, CommandError, Store, peek_into};
+use command::{CommandError, Store, peek_into};
 use config::{Schedule, Zone};
 use ds::hash::Hash;
 use ds::zset::ZSet;
@@ -91,14 +91,15 @@ impl Jobs<'_> {
     /// If what lies beside the queue is none of ours.
     pub(crate) fn line(&self, store: &Store, name: &[u8]) -> Result<Option<Line>, CommandError> {
         let mut buffer = Vec::new();
-        let lines = peek_into::<Hash>(store, &self.names.lines, &mut buffer)
-            .map_err(|_| wrong_type(&self.names.lines))?;
+        let key = self.names.lines();
+        let lines = peek_into::<Hash>(store, &key, &mut buffer).map_err(|_| wrong_type(&key))?;
         Ok(lines.and_then(|lines| lines.get(name).and_then(Line::decode)))
     }
 
     /// The names of all schedules, the one that comes next first, with when that is in ms.
     pub(crate) fn scheduled(&self, store: &Store) -> Result<Vec<(Vec<u8>, i64)>, CommandError> {
-        let cron = store.peek_as::<ZSet>(&self.names.cron).map_err(|_| wrong_type(&self.names.cron))?;
+        let key = self.names.cron();
+        let cron = store.peek_as::<ZSet>(&key).map_err(|_| wrong_type(&key))?;
         let all = cron.map(|cron| cron.iter().map(|(name, ms)| (name.to_vec(), ms as i64)).collect());
         Ok(all.unwrap_or_default())
     }
@@ -109,30 +110,21 @@ impl Jobs<'_> {
         let now_ms = store.now();
         let next_ms = line.next_ms(now_ms)?;
         let is_same = self.line(store, name)?.as_ref() == Some(line);
-        let present = store.peek_as::<ZSet>(&self.names.cron).map_err(|_| wrong_type(&self.names.cron))?;
-        if let Some(due_ms) = present.and_then(|cron| cron.score(name)).filter(|_| is_same) {
+        let cron = self.names.cron();
+        let present = store.peek_as::<ZSet>(&cron).map_err(|_| wrong_type(&cron))?;
+        if let Some(due_ms) = present.and_then(|present| present.score(name)).filter(|_| is_same) {
             return Ok(due_ms as i64);
         }
-        let (text, key, limits) = (line.encode(), &*self.names.lines, &store.config().hash);
-        store.upsert::<Hash>(key)?.set(name, &text, limits);
-        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
-            store.effect(&[b"HSET", key, name, &text]);
-        });
-        self.set_due(store, &self.names.cron, name, next_ms)?;
+        Self::set_field(store, &self.names.lines(), name, &line.encode())?;
+        self.set_due(store, &cron, name, next_ms)?;
         Ok(next_ms)
     }
 
     /// Deletes a schedule; false if there is none.
     pub(crate) fn delete_line(&self, store: &mut Store, name: &[u8]) -> Result<bool, CommandError> {
         let was_there = self.line(store, name)?.is_some();
-        Self::take_out(store, &self.names.cron, name)?;
-        let key = &*self.names.lines;
-        if store.write_as::<Hash>(key)?.is_some_and(|mut lines| lines.remove(name)) {
-            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
-                store.effect(&[b"HDEL", key, name]);
-            });
-            store.delete_if_empty(key);
-        }
+        Self::take_out(store, &self.names.cron(), name)?;
+        Self::remove_field(store, &self.names.lines(), name)?;
         Ok(was_there)
     }
 
@@ -147,18 +139,18 @@ impl Jobs<'_> {
 
     /// The time of a schedule has come.
     pub(crate) fn tick(&self, store: &mut Store, name: &[u8]) -> Result<(), CommandError> {
-        let now_ms = store.now();
+        let (key, now_ms) = (self.names.cron(), store.now());
         let Some(line) = self.line(store, name)? else {
-            Self::take_out(store, &self.names.cron, name)?;
+            Self::take_out(store, &key, name)?;
             return Ok(());
         };
-        let due_ms = store.peek_as::<ZSet>(&self.names.cron)?.and_then(|cron| cron.score(name));
+        let due_ms = store.peek_as::<ZSet>(&key)?.and_then(|cron| cron.score(name));
         let late_ms = now_ms - due_ms.unwrap_or_default() as i64;
         match line.next_ms(now_ms) {
-            Ok(next_ms) => self.set_due(store, &self.names.cron, name, next_ms)?,
+            Ok(next_ms) => self.set_due(store, &key, name, next_ms)?,
             // The machine has lost the time zone, say.
             Err(error) => {
-                Self::take_out(store, &self.names.cron, name)?;
+                Self::take_out(store, &key, name)?;
                 let (name, queue) = (name.escape_ascii(), self.queue.escape_ascii());
                 tracing::warn!(
                     "the schedule {name} of the queue {queue} has come for the last time: {error}"

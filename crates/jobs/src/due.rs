@@ -17,7 +17,7 @@ const LEASE_ENDED: &[u8] = b"the lease ended";
 /// If what lies beside the queue is no longer what it was: nothing can be done about it.
 pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
-    let (active, delayed) = (&jobs.names.active, &jobs.names.delayed);
+    let (active, delayed, cron) = (&jobs.names.active, &jobs.names.delayed, &jobs.names.cron());
     for _ in 0..FIRED_MAX {
         if let Some(id) = first_due(store, active, now_ms)? {
             // A worker that says that it lives keeps all that it has.
@@ -35,7 +35,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
                 let end = jobs.coming_end(store);
                 jobs.wait(store, &id, record, end)?;
             }
-        } else if let Some(name) = first_due(store, &jobs.names.cron, now_ms)? {
+        } else if let Some(name) = first_due(store, cron, now_ms)? {
             jobs.tick(store, &name)?;
         } else {
             break;
@@ -50,7 +50,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
         Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
     };
-    Ok([first(active)?, first(delayed)?, first(&jobs.names.cron)?, opens_ms].into_iter().flatten().min())
+    Ok([first(active)?, first(delayed)?, first(cron)?, opens_ms].into_iter().flatten().min())
 }
 
 fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, CommandError> {

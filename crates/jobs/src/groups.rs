@@ -33,6 +33,8 @@ const MOVED_MAX: usize = 1000;
 /// Groups at their limit that one take lets in again.
 const LET_IN_MAX: usize = 16;
 
+/// The hash of turns.
+pub(crate) const TURN: &[u8] = b":jobs:turn";
 const NOW: &[u8] = b"now";
 const LIST: &[u8] = b"list";
 
@@ -53,7 +55,7 @@ impl GroupKeys {
             ready: name(":jobs:groups"),
             full: name(":jobs:groups:full"),
             active: name(":jobs:groups:active"),
-            turn: name(":jobs:turn"),
+            turn: [begin, TURN].concat(),
             list: name(":jobs:group:"),
         }
     }
@@ -83,12 +85,7 @@ impl GroupKeys {
     }
 
     fn set_number(store: &mut Store, key: &[u8], field: &[u8], number: u64) -> Result<(), CommandError> {
-        let (text, limits) = (itoa::Buffer::new().format(number).to_owned(), &store.config().hash);
-        store.upsert::<Hash>(key)?.set(field, text.as_bytes(), limits);
-        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
-            store.effect(&[b"HSET", key, field, text.as_bytes()]);
-        });
-        Ok(())
+        Jobs::set_field(store, key, field, itoa::Buffer::new().format(number).as_bytes())
     }
 
     /// How many jobs of a group are active.
@@ -101,13 +98,7 @@ impl GroupKeys {
         if count > 0 {
             return Self::set_number(store, key, group, count);
         }
-        if store.write_as::<Hash>(key)?.is_some_and(|mut fields| fields.remove(group)) {
-            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
-                store.effect(&[b"HDEL", key, group]);
-            });
-            store.delete_if_empty(key);
-        }
-        Ok(())
+        Jobs::remove_field(store, key, group)
     }
 
     /// A group has something, and is under its limit or not.
@@ -227,10 +218,10 @@ impl Jobs<'_> {
 
     /// Takes the element whose turn it is, and says what room there was; `None` if there is none that may be taken.
     pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<(Vec<u8>, Room)>, CommandError> {
-        let keys = self.names.groups();
-        if !store.exists(&keys.turn) {
+        if !self.has_groups(store) {
             return self.pop_list(store);
         }
+        let keys = self.names.groups();
         keys.check(store)?;
         let room = room(store, self.queue)?;
         if room.is_none() || is_paused(store, self.queue) {
@@ -306,10 +297,10 @@ impl Jobs<'_> {
 
     /// Whether some group has a job that may be taken, as far as groups limit that.
     pub(crate) fn has_group_with_some(&self, store: &Store) -> Result<bool, CommandError> {
-        let keys = self.names.groups();
-        if !store.exists(&keys.turn) {
+        if !self.has_groups(store) {
             return Ok(false);
         }
+        let keys = self.names.groups();
         let per_group = self.per_group(store)?;
         let full = store.peek_as::<ZSet>(&keys.full)?;
         let is_under = |score: f64| per_group.is_none_or(|max| score < max as f64);
@@ -327,7 +318,7 @@ impl Jobs<'_> {
 
     /// Whether jobs of groups wait.
     pub(crate) fn has_groups(&self, store: &Store) -> bool {
-        store.exists(&self.names.groups().turn)
+        store.exists(&self.names.turn())
     }
 
     fn per_group(&self, store: &Store) -> Result<Option<u64>, CommandError> {
@@ -336,10 +327,10 @@ impl Jobs<'_> {
 
     /// Moves groups that are at their limit since it was changed out of the way, some at a time; true if there may be more of them.
     pub(crate) fn settle_groups(&self, store: &mut Store) -> Result<bool, CommandError> {
-        let keys = self.names.groups();
-        if !store.exists(&keys.turn) {
+        if !self.has_groups(store) {
             return Ok(false);
         }
+        let keys = self.names.groups();
         keys.check(store)?;
         let per_group = self.per_group(store)?;
         let is_stuck = keys.first_under(store, per_group)?.is_none() && store.exists(&keys.ready);

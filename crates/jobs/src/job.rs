@@ -70,24 +70,38 @@ impl<'q> Jobs<'q> {
     }
 
     fn keep(&self, store: &mut Store, id: &[u8], record: &Record) -> Result<(), CommandError> {
-        let (text, key, limits) = (record.encode(), &*self.names.jobs, &store.config().hash);
-        store.upsert::<Hash>(key)?.set(id, &text, limits);
+        Self::set_field(store, &self.names.jobs, id, &record.encode())
+    }
+
+    /// Sets a field of one of the hashes.
+    pub(crate) fn set_field(
+        store: &mut Store,
+        key: &[u8],
+        field: &[u8],
+        text: &[u8],
+    ) -> Result<(), CommandError> {
+        let limits = &store.config().hash;
+        store.upsert::<Hash>(key)?.set(field, text, limits);
         store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
-            store.effect(&[b"HSET", key, id, &text]);
+            store.effect(&[b"HSET", key, field, text]);
         });
+        Ok(())
+    }
+
+    /// Removes a field of one of the hashes, if it is there.
+    pub(crate) fn remove_field(store: &mut Store, key: &[u8], field: &[u8]) -> Result<(), CommandError> {
+        if store.write_as::<Hash>(key)?.is_some_and(|mut fields| fields.remove(field)) {
+            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
+                store.effect(&[b"HDEL", key, field]);
+            });
+            store.delete_if_empty(key);
+        }
         Ok(())
     }
 
     /// The job is over, or only its payload in the list is left of it.
     fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
-        let key = &*self.names.jobs;
-        let was_there = store.write_as::<Hash>(key)?.is_some_and(|mut jobs| jobs.remove(id));
-        if was_there {
-            store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
-                store.effect(&[b"HDEL", key, id]);
-            });
-            store.delete_if_empty(key);
-        }
+        Self::remove_field(store, &self.names.jobs, id)?;
         if let Some(lock) = lock {
             let key = self.names.lock(lock);
             if store.peek_as::<Str>(&key)?.is_some_and(|holder| *holder.bytes() == *id) {

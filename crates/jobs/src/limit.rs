@@ -25,7 +25,7 @@ impl Jobs<'_> {
             self.count_active(store, &group, false)?;
         }
         Self::take_out(store, &self.names.active, id)?;
-        if store.exists(&self.names.limit) {
+        if store.exists(&self.names.limit()) {
             got_room(store, self.queue);
         }
         Ok(true)

@@ -8,7 +8,7 @@
 use command::{CommandError, Store, beside};
 use keyspace::queue::{LIMIT, RATE, queue_beside};
 
-use crate::groups::GroupKeys;
+use crate::groups::{GroupKeys, TURN};
 
 /// The sorted set of jobs that workers have, by the end of their lease in ms.
 const ACTIVE: &[u8] = b":jobs:active";
@@ -27,19 +27,14 @@ const LINES: &[u8] = b":jobs:cron:lines";
 /// How the names of locks begin.
 const UNIQUE: &[u8] = b":jobs:unique:";
 
-/// The names of the keys beside a queue.
+/// The names of the keys beside a queue: those that nearly every command needs, and how the others begin.
 pub(crate) struct Names {
     pub(crate) active: Vec<u8>,
     pub(crate) delayed: Vec<u8>,
     pub(crate) dead: Vec<u8>,
     pub(crate) jobs: Vec<u8>,
     pub(crate) workers: Vec<u8>,
-    pub(crate) cron: Vec<u8>,
-    pub(crate) lines: Vec<u8>,
-    /// The limit of the queue; how takes are counted against it is known to [`command::Limit`].
-    pub(crate) limit: Vec<u8>,
     begin: Vec<u8>,
-    unique: Vec<u8>,
 }
 
 impl Names {
@@ -53,22 +48,42 @@ impl Names {
             dead: name(DEAD),
             jobs: name(JOBS),
             workers: name(WORKERS),
-            cron: name(CRON),
-            lines: name(LINES),
-            limit: name(LIMIT),
-            begin: begin.clone(),
-            unique: name(UNIQUE),
+            begin,
         })
+    }
+
+    fn other(&self, end: &[u8]) -> Vec<u8> {
+        [&self.begin, end].concat()
+    }
+
+    /// The sorted set of schedules.
+    pub(crate) fn cron(&self) -> Vec<u8> {
+        self.other(CRON)
+    }
+
+    /// The hash of schedules.
+    pub(crate) fn lines(&self) -> Vec<u8> {
+        self.other(LINES)
+    }
+
+    /// The limit of the queue; how takes are counted against it is known to [`command::Limit`].
+    pub(crate) fn limit(&self) -> Vec<u8> {
+        self.other(LIMIT)
+    }
+
+    /// The key of the lock `name`.
+    pub(crate) fn lock(&self, name: &[u8]) -> Vec<u8> {
+        [&self.begin, UNIQUE, name].concat()
+    }
+
+    /// The hash of turns, which is there while jobs of groups wait.
+    pub(crate) fn turn(&self) -> Vec<u8> {
+        self.other(TURN)
     }
 
     /// The keys of groups.
     pub(crate) fn groups(&self) -> GroupKeys {
         GroupKeys::new(&self.begin)
-    }
-
-    /// The key of the lock `name`.
-    pub(crate) fn lock(&self, name: &[u8]) -> Vec<u8> {
-        [&self.unique, name].concat()
     }
 }
 

@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -84,6 +84,9 @@ bench-growth: ## How long one operation takes while tables and collections grow 
 
 bench-evictions: programs ## Hit rates of a cache under each maxmemory-policy, beside redis-server's
 	scripts/eviction-table
+
+bench-jobs: programs ## Server CPU for each job with leases and without, beside redis-server
+	scripts/bench-jobs
 
 bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
 	scripts/bench-memory

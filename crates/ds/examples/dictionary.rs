@@ -1,7 +1,7 @@
-//! What packing jobs one by one by a dictionary saves, and what it costs: `cargo run --release -p ds --example dictionary`.
+//! What packing single jobs with a dictionary saves and costs: `cargo run --release -p ds --example dictionary`.
 //!
-//! Prints for each kind of jobs the bytes of one as it is, with our own packing, and with zstd and a dictionary of the same samples as they are;
-//! nanoseconds to pack, to unpack, and to learn the dictionary, the best of several rounds.
+//! Prints for each kind of jobs the bytes of one as it is, with our packing, and with zstd and a dictionary of the same
+//! samples; nanoseconds to pack, to unpack, and to learn the dictionary, the best of several rounds.
 
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -20,7 +20,7 @@ use jobs::{KINDS, Maker};
 const JOBS: usize = 4000;
 const ROUNDS: usize = 7;
 
-/// The shortest time of several rounds, for each job.
+/// The shortest time of several rounds, per job.
 fn ns(mut round: impl FnMut()) -> f64 {
     let time = |_| {
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! What operations on a large sorted set of jobs cost, with and without packing: the memory of a member, or the work of one operation under
-//! callgrind, as the difference of two runs:
+//! What operations on a large sorted set of jobs cost, with and without packing: the memory of a member, or the work of
+//! one operation under callgrind, as the difference of two runs:
 //!
 //! ```text
 //! cargo build --release -p ds --example packed_set
@@ -7,7 +7,7 @@
 //! valgrind --tool=callgrind target/release/examples/packed_set retry 131072 ZADD 20000
 //! ```
 //!
-//! The arguments: the kind of jobs, `zset-compress-bytes-min`, the operation, and how often.
+//! The arguments are the kind of jobs, `zset-compress-bytes-min`, the operation, and the number of operations.
 
 mod jobs;
 
@@ -17,7 +17,7 @@ use ds::random::Random;
 use ds::zset::{ScoreBound, ZSet, ZSetLimits};
 use jobs::KINDS;
 
-/// Members of the set, and others that are added to it.
+/// Number of members of the set, and of others that are added to it.
 const JOBS: usize = 20_000;
 
 fn main() {
@@ -42,7 +42,7 @@ fn main() {
         set.lend().score_range(ScoreBound::Inclusive(f64::NEG_INFINITY), ScoreBound::Inclusive(score))
     };
     for at in 0..number(count) {
-        // Any order but that of insertion.
+        // Any order other than that of insertion.
         let (member, score) = &members[at * 7919 % JOBS];
         match &operation[..] {
             "ZADD" => _ = black_box(set.insert(&others[at].0, others[at].1, &limits)),

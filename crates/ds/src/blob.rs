@@ -1,11 +1,11 @@
-//! A byte string behind one thin pointer: what the tables of collections hold.
+//! A byte string behind one thin pointer: the items in the tables of collections.
 //!
 //! ```text
 //! blob       pointer -> | length | bytes |     the length as in a listpack
 //! slim blob  pointer with the length in its upper 16 bits -> | bytes |
 //! ```
 //!
-//! A table needs the upper bits of pointers for itself; where they are free, slim blobs are shorter by the length.
+//! A table uses the upper bits of its pointers. Where these are free, a slim blob saves the bytes of the length.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
@@ -15,13 +15,13 @@ use crate::compact_table::{Block, Held};
 use crate::listpack::{PREFIX_BYTES_MAX, item_range, prefix, prefix_bytes};
 use crate::mover::Mover;
 
-/// A byte string; see the head of this file.
+/// A byte string with its length in front.
 pub(crate) struct Blob {
-    /// The first byte of a boxed slice, made by [`Blob::written`]; owned.
+    /// The first byte of a boxed slice from [`Blob::written`]; owned.
     block: NonNull<u8>,
 }
 
-// SAFETY: a blob owns its bytes, and they are tied to no thread.
+// SAFETY: a blob owns its bytes, which are not tied to a thread.
 unsafe impl Send for Blob {}
 // SAFETY: as above; `&Blob` only reads.
 unsafe impl Sync for Blob {}
@@ -32,7 +32,7 @@ impl Blob {
         Self::written(bytes.len(), |blob| blob.push(bytes))
     }
 
-    /// The `len` bytes that `write` appends.
+    /// A blob of the `len` bytes that `write` appends. Panics if it appends another number.
     #[inline]
     pub(crate) fn written(len: usize, write: impl FnOnce(&mut Unwritten<'_>)) -> Self {
         let mut block = Box::new_uninit_slice(Self::memory_bytes(len));
@@ -52,7 +52,7 @@ impl Blob {
         parts(self.block).1
     }
 
-    /// Moves a blob in its table; always true, as a visit that is over.
+    /// Moves a blob in its table if the mover asks for it. Always returns true: the visit of this blob is complete.
     pub(crate) fn relocate(mut held: Held<'_, Self>, mover: &mut dyn Mover) -> bool {
         if mover.wants(held.raw().as_ptr().cast()) {
             let moved = Self::new(held.get());
@@ -61,15 +61,15 @@ impl Blob {
         true
     }
 
-    /// The bytes of a blob in a table, to change them.
+    /// The bytes of a blob in a table, for changing them.
     pub(crate) fn bytes_mut<'a>(held: &'a mut Held<'_, Self>) -> &'a mut [u8] {
         let (bytes, len) = parts(held.raw().cast());
-        // SAFETY: that many bytes of the blob follow, and who holds it is alone with it.
+        // SAFETY: that many bytes of the blob follow, and `Held` borrows them mutably.
         unsafe { slice::from_raw_parts_mut(bytes.as_ptr(), len) }
     }
 }
 
-/// What is to be written of a new blob.
+/// The part of a new blob that is not written yet.
 pub(crate) struct Unwritten<'a>(&'a mut [MaybeUninit<u8>]);
 
 impl Unwritten<'_> {
@@ -81,7 +81,7 @@ impl Unwritten<'_> {
         self.0 = rest;
     }
 
-    /// Appends the prefix for so many bytes.
+    /// Appends the length prefix for `len` bytes.
     #[inline]
     pub(crate) fn push_prefix(&mut self, len: usize) {
         let (bytes, prefix_len) = prefix(len);
@@ -89,13 +89,13 @@ impl Unwritten<'_> {
     }
 }
 
-/// Where the bytes of the blob at `block` begin, and how many they are.
+/// Start and length of the bytes of the blob at `block`.
 #[inline]
 fn parts(block: NonNull<u8>) -> (NonNull<u8>, usize) {
     // SAFETY: there is at least the first byte of the length.
     let first = unsafe { slice::from_raw_parts(block.as_ptr(), 1) };
     let range = if first[0] == u8::MAX {
-        // SAFETY: after this first byte the others of the length follow.
+        // SAFETY: this first byte is followed by the rest of the length.
         item_range(unsafe { slice::from_raw_parts(block.as_ptr(), PREFIX_BYTES_MAX) }, 0)
     } else {
         item_range(first, 0)
@@ -123,7 +123,7 @@ unsafe impl Block for Blob {
     #[inline]
     unsafe fn lend<'a>(raw: NonNull<()>) -> &'a [u8] {
         let (bytes, len) = parts(raw.cast());
-        // SAFETY: that many bytes follow; by the caller's promise nobody changes them meanwhile.
+        // SAFETY: that many bytes follow, and the caller guarantees that they do not change meanwhile.
         unsafe { slice::from_raw_parts(bytes.as_ptr(), len) }
     }
 
@@ -136,23 +136,23 @@ unsafe impl Block for Blob {
 impl Drop for Blob {
     fn drop(&mut self) {
         let boxed = NonNull::slice_from_raw_parts(self.block, Self::memory_bytes(self.len()));
-        // SAFETY: it is the box that `written` leaked, of the same length.
+        // SAFETY: it is the box that `written` leaked, with the same length.
         drop(unsafe { Box::from_raw(boxed.as_ptr()) });
     }
 }
 
-/// Above the addresses of memory.
+/// Lowest of the pointer's bits above memory addresses.
 const LENGTH_BIT: u32 = 48;
-/// In place of a length: it is a blob.
+/// Stands for the length if the pointer is that of a blob.
 const NOT_SLIM: usize = u16::MAX as usize;
 
-/// A byte string whose length lies in the pointer, if it fits; see the head of this file.
+/// A byte string with its length in the pointer; a blob if the length does not fit.
 pub(crate) struct SlimBlob {
-    /// The first byte of a boxed slice, or of a blob's block, with the length; owned.
+    /// The first byte of a boxed slice, with the length, or a blob's pointer, with [`NOT_SLIM`]; owned.
     pointer: NonNull<u8>,
 }
 
-// SAFETY: it owns its bytes, and they are tied to no thread.
+// SAFETY: it owns its bytes, which are not tied to a thread.
 unsafe impl Send for SlimBlob {}
 // SAFETY: as above; `&SlimBlob` only reads.
 unsafe impl Sync for SlimBlob {}
@@ -169,12 +169,12 @@ impl SlimBlob {
         Self { pointer: block.map_addr(|address| address | length << LENGTH_BIT) }
     }
 
-    /// Bytes that one of `len` bytes allocates.
+    /// Bytes that a string of `len` bytes allocates.
     pub(crate) fn memory_bytes(len: usize) -> usize {
         if len < NOT_SLIM { len } else { Blob::memory_bytes(len) }
     }
 
-    /// Where the bytes begin, and how many they are; `None` if it is a blob, whose block that is.
+    /// Start and length of the bytes; if it is a blob, the blob's pointer and `None`.
     #[inline]
     fn parts(&self) -> (NonNull<u8>, Option<usize>) {
         let tagged = self.pointer.as_ptr();
@@ -194,17 +194,17 @@ impl SlimBlob {
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: it owns these bytes, which were written when it was made.
+        // SAFETY: it owns these bytes, which were written when it was created.
         unsafe { self.slice().as_ref() }
     }
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and it is borrowed alone.
+        // SAFETY: as above, and it is mutably borrowed.
         unsafe { self.slice().as_mut() }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         if mover.wants(self.bytes().as_ptr()) {
             *self = self.clone();
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::compact_table::CompactTable;
 
-    /// Gives bytes an even address, as the program's allocator does and tables expect; Miri's own does not.
+    /// Aligns all blocks to even addresses, as the program's allocator does and tables require; Miri's own does not.
     #[cfg(miri)]
     struct Even;
 
@@ -246,15 +246,15 @@ mod tests {
     static ALLOCATOR: Even = Even;
 
     #[cfg(miri)]
-    // SAFETY: it is the system's, asked for more alignment.
+    // SAFETY: it is the system's allocator with a larger alignment.
     unsafe impl GlobalAlloc for Even {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: by what the caller promises.
+            // SAFETY: the caller guarantees it.
             unsafe { System.alloc(layout.align_to(8).expect("a small power of two")) }
         }
 
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-            // SAFETY: by what the caller promises.
+            // SAFETY: the caller guarantees it.
             unsafe { System.dealloc(block, layout.align_to(8).expect("a small power of two")) }
         }
     }

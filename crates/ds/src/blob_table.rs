@@ -1,7 +1,7 @@
-//! Records by a key that is a part of each: what large hashes and sets lie in.
+//! A table of records whose key is a part of each record: the form of large hashes and sets.
 //!
-//! A record is one [`Blob`]; where in it the key lies says [`Keyed`]. Beside the table stand the seed that hashes the keys and the
-//! bytes that the records take.
+//! A record is one [`Blob`]; [`Keyed`] finds the key in it. The seed for hashing keys and the bytes that the records
+//! take are stored beside the table.
 //!
 //! Not here: what else is in a record, and the small forms (`hash.rs`, `set/`).
 
@@ -14,11 +14,11 @@ use crate::mover::{Mover, Place, move_box};
 
 /// A kind of records.
 pub(crate) trait Keyed {
-    /// The key in a record.
+    /// The key within a record.
     fn key(record: &[u8]) -> &[u8];
 }
 
-/// See the head of this file.
+/// A table of records of one kind.
 pub(crate) struct BlobTable<K> {
     table: CompactTable<Blob>,
     seed: ObjectSeed,
@@ -33,7 +33,7 @@ impl<K> Clone for BlobTable<K> {
 }
 
 impl<K: Keyed> BlobTable<K> {
-    /// An empty one.
+    /// An empty table.
     pub(crate) fn new() -> Box<Self> {
         let (table, seed) = (CompactTable::new(), ObjectSeed::next());
         Box::new(Self { table, seed, record_bytes: 0, kind: PhantomData })
@@ -49,8 +49,8 @@ impl<K: Keyed> BlobTable<K> {
         self.table.find(self.seed.hash(key), |record| K::key(record) == key)
     }
 
-    /// Puts in the record of `len` bytes that `make` makes and that has this key; true if there was none. One that was there is replaced, unless
-    /// `write_over` has made it what it is to be.
+    /// Puts a record of `len` bytes with this key, created by `make`. Returns true if there was none. An existing
+    /// record is replaced, unless `write_over` has updated it in place and returns true.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -79,52 +79,53 @@ impl<K: Keyed> BlobTable<K> {
         is_new
     }
 
-    /// Removes the record with this key; true if it was there.
+    /// Removes the record with this key. Returns true if it was there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         let removed = self.table.remove(self.seed.hash(key), |record| K::key(record) == key);
         self.record_bytes -= removed.as_ref().map_or(0, |record| Blob::memory_bytes(record.len()));
         removed.is_some()
     }
 
-    /// All records, in no order that means anything.
+    /// All records, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.table.iter()
     }
 
-    /// As [`CompactTable::for_each`].
+    /// Like [`CompactTable::for_each`].
     #[inline]
     pub(crate) fn for_each<'a>(&'a self, visit: impl FnMut(&'a [u8])) {
         self.table.for_each(visit);
     }
 
-    /// As [`CompactTable::scan`].
+    /// Like [`CompactTable::scan`].
     pub(crate) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8])) -> u64 {
         self.table.scan(cursor, count, visit)
     }
 
-    /// A random record, each equally likely.
+    /// A random record; all are equally likely.
     pub(crate) fn random(&self, random: u64, random2: u64) -> Option<&[u8]> {
         self.table.random(random, random2)
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning.
     pub(crate) fn defragment(self: &mut Box<Self>, place: &mut Place, mover: &mut dyn Mover) -> bool {
         move_box(self, mover);
         self.table.defragment(place, mover, &mut Blob::relocate)
     }
 
-    /// Frees a bounded piece of it.
+    /// Frees a bounded part of it.
     pub(crate) fn free_slice(&mut self) {
         let piece = self.table.drain_segment().unwrap_or_default();
         self.record_bytes -= piece.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
     }
 
-    /// Bytes that it has allocated, itself among them.
+    /// Bytes that it has allocated, including itself.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.table.memory_bytes() + self.record_bytes
     }
 
-    /// Panics if it contradicts itself; for tests.
+    /// Panics if it is inconsistent; for tests.
     pub(crate) fn debug_validate(&self) {
         self.table.debug_validate(|record| self.seed.hash(K::key(record)));
         let bytes = self.table.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();

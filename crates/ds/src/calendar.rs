@@ -1,6 +1,6 @@
-//! Dates, in UTC.
+//! Calendar dates in UTC.
 
-/// Year, month and day of a day since 1970. (Hinnant: "chrono-compatible low-level date algorithms".)
+/// Year, month and day of a day counted from 1970-01-01. (Hinnant: "chrono-compatible low-level date algorithms".)
 pub fn date(day: u64) -> (u64, u64, u64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

@@ -1,27 +1,27 @@
-//! Places on Earth as numbers of 52 bits, in whose order neighbours mostly lie together.
+//! Places on Earth as 52-bit numbers, ordered so that neighbours are mostly close together.
 //!
-//! Longitude and latitude are each halved 26 times; the bits that say which half are interleaved, longitude first. The
-//! number is kept as the score of a sorted set, which a double holds exactly. A [`Cell`] is what the first bits of such
-//! numbers have in common: a rectangle, and a range of scores. A search looks at the cell of its centre and the eight
-//! around it, of a size that covers the wanted shape.
+//! Longitude and latitude are each halved 26 times; the bits that select the halves are interleaved, longitude first.
+//! The number is the score of a member of a sorted set; a double holds it exactly. A [`Cell`] is a common prefix of
+//! such numbers: a rectangle, and a range of scores. A search looks at the cell of its centre and the eight around it,
+//! of a size that covers the searched shape.
 //!
-//! Distances are those of a sphere (haversine formula). The latitudes are those of the square Mercator map.
+//! Distances are those on a sphere (haversine formula). The latitudes are those of the square Mercator map.
 //!
-//! Sources: Niemeyer's geohash (2008); the choice of cells follows the geo commands of Redis, so that members come in
-//! the same order.
+//! Sources: Niemeyer's geohash (2008); the choice of cells follows the geo commands of Redis, so that members are
+//! returned in the same order.
 
 /// Bits of each coordinate.
 const STEP_MAX: u32 = 26;
-/// In degrees, on either side of zero.
+/// Degrees on either side of zero.
 pub const LONGITUDE_MAX: f64 = 180.0;
-/// The same.
+/// Degrees on either side of zero.
 pub const LATITUDE_MAX: f64 = 85.051_128_78;
 /// Half of the map's width.
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
 const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
-/// Bits of latitude among those interleaved.
+/// The bits of the latitude in an interleaved number.
 const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 
 /// A point, in degrees.
@@ -39,12 +39,12 @@ impl Point {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
 
-    /// The score that stands for the point.
+    /// The score that represents the point.
     pub fn score(self) -> f64 {
         Cell::around(self, STEP_MAX, LATITUDE_MAX).bits as f64
     }
 
-    /// The middle of what `score` stands for.
+    /// The middle of the cell that `score` represents.
     pub fn of_score(score: f64) -> Point {
         let cell = Cell { bits: c_u64(score), step: STEP_MAX };
         let area = cell.area();
@@ -54,7 +54,7 @@ impl Point {
         }
     }
 
-    /// The usual geohash of eleven letters, the last of which is always 0: there are bits for ten.
+    /// The usual geohash of eleven letters. The last one is always 0, because there are only bits for ten.
     pub fn text(self) -> [u8; 11] {
         let bits = Cell::around(self, STEP_MAX, 90.0).bits;
         let mut text = [b'0'; 11];
@@ -64,7 +64,7 @@ impl Point {
         text
     }
 
-    /// In metres.
+    /// Distance in metres.
     pub fn distance_m(self, other: Point) -> f64 {
         let half_sine = |a: f64, b: f64| ((radians(b) - radians(a)) / 2.0).sin();
         let v = half_sine(self.longitude, other.longitude);
@@ -89,7 +89,7 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIANS_PER_DEGREE
 }
 
-/// A double as C on x86-64 makes an unsigned number of it, for scores that no geo command has set.
+/// Converts a double to an unsigned integer as C does on x86-64, for scores that were not set by geo commands.
 fn c_u64(value: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match value {
@@ -98,7 +98,7 @@ fn c_u64(value: f64) -> u64 {
     }
 }
 
-/// A double as C on x86-64 makes a number of it: the least one if it does not fit.
+/// Converts a double to an integer as C does on x86-64: to the smallest one if it does not fit.
 pub fn c_i64(value: f64) -> i64 {
     if value < i64::MAX as f64 { value as i64 } else { i64::MIN }
 }
@@ -112,7 +112,7 @@ struct Area {
     north: f64,
 }
 
-/// A rectangle that halving has led to.
+/// A rectangle that results from halving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
     bits: u64,
@@ -121,7 +121,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The cell of a point, after so many steps, on a map that ends at this latitude.
+    /// The cell of a point after `step` halvings, on a map that ends at `latitude_max`.
     fn around(point: Point, step: u32, latitude_max: f64) -> Cell {
         let fraction = |value: f64, max: f64| (value + max) / (max - -max);
         let steps = (1_u64 << step) as f64;
@@ -141,16 +141,16 @@ impl Cell {
         Area { west, east, south, north }
     }
 
-    /// The scores of the points in the cell: from the first up to, and without, the second.
+    /// The range of scores of the points in the cell; the end is exclusive.
     pub fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEP_MAX - self.step);
         ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
     }
 
-    /// The cell so many cells to the east and to the north; beyond the edge it goes on at the other one.
+    /// The cell that many cells to the east and north; beyond an edge of the map it continues at the opposite one.
     fn beside(self, east: i32, north: i32) -> Cell {
         let moved = |bits: u64, by: i32| match by {
-            // The easternmost and the northernmost points lie beyond the last cell.
+            // The easternmost and northernmost points lie beyond the last cell.
             0 => bits & LATITUDE_BITS,
             _ => spread(gather(bits).wrapping_add_signed(by) & ((1 << self.step) - 1)),
         };
@@ -158,7 +158,7 @@ impl Cell {
     }
 }
 
-/// Puts a zero above each bit.
+/// Inserts a zero above each bit.
 fn spread(number: u32) -> u64 {
     let mut bits = u64::from(number);
     for (shift, mask) in [
@@ -173,7 +173,7 @@ fn spread(number: u32) -> u64 {
     bits
 }
 
-/// Every second bit, from the lowest on: the reverse of [`spread`].
+/// Collects every second bit, from the lowest on: the reverse of [`spread`].
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & LATITUDE_BITS;
     for (shift, mask) in [
@@ -188,25 +188,25 @@ fn gather(bits: u64) -> u32 {
     bits as u32
 }
 
-/// What is searched, in metres around a centre.
+/// The area to search, around a centre.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
     /// All points up to a distance.
     Circle {
-        /// That distance.
+        /// The distance in metres.
         radius_m: f64,
     },
     /// A rectangle with sides along the circles of longitude and latitude.
     Box {
-        /// From west to east.
+        /// Extent from west to east in metres.
         width_m: f64,
-        /// From south to north.
+        /// Extent from south to north in metres.
         height_m: f64,
     },
 }
 
 impl Shape {
-    /// The distance of `point` from `center`, if it is inside.
+    /// The distance of `point` from `center` in metres; `None` if the point is outside.
     pub fn distance_m(self, center: Point, point: Point) -> Option<f64> {
         match self {
             Shape::Circle { radius_m } => {
@@ -223,12 +223,12 @@ impl Shape {
         }
     }
 
-    /// The cells to be looked at, in order; a cell may come twice, though not one after the other.
+    /// The cells to search, in order. A cell may occur twice, but not consecutively.
     pub fn cells(self, center: Point) -> Vec<Cell> {
         let bounds = self.bounds(center);
         let mut step = self.step(center.latitude);
         let mut cell = Cell::around(center, step, LATITUDE_MAX);
-        // Near the edge of its cell a shape may reach beyond the next one.
+        // If the centre is near an edge of its cell, the shape may extend beyond the neighbouring cell.
         let reaches_beyond = cell.beside(0, 1).area().north < bounds.north
             || cell.beside(0, -1).area().south > bounds.south
             || cell.beside(1, 0).area().east < bounds.east
@@ -252,7 +252,7 @@ impl Shape {
         cells
     }
 
-    /// How small the cells may be.
+    /// The number of halvings that makes the cells as small as the shape allows.
     fn step(self, latitude: f64) -> u32 {
         let mut reach_m = match self {
             Shape::Circle { radius_m } => radius_m,
@@ -266,7 +266,7 @@ impl Shape {
             reach_m *= 2.0;
             step += 1;
         }
-        // Towards the poles cells are narrower.
+        // Cells are narrower towards the poles.
         step -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
         step.clamp(1, STEP_MAX as i32) as u32
     }
@@ -278,7 +278,7 @@ impl Shape {
         };
         let Point { longitude, latitude } = center;
         let up = degrees(half_height_m / EARTH_RADIUS_M);
-        // The side nearer to the equator is the wider one in metres, the other one in degrees.
+        // In metres the side nearer to the equator is the wider one, in degrees the other.
         let nearer_pole = if latitude < 0.0 { latitude - up } else { latitude + up };
         let aside = degrees(half_width_m / EARTH_RADIUS_M / radians(nearer_pole).cos());
         Area { west: longitude - aside, east: longitude + aside, south: latitude - up, north: latitude + up }
@@ -295,7 +295,7 @@ mod tests {
             .prop_map(|(longitude, latitude)| Point { longitude, latitude })
     }
 
-    /// As Redis 7.0.15 answers.
+    /// As Redis 7.0.15 replies.
     #[test]
     fn places_have_the_scores_and_texts_that_they_have_in_redis() {
         let palermo = Point { longitude: 13.361389, latitude: 38.115556 };
@@ -322,7 +322,7 @@ mod tests {
             prop_assert!(point.distance_m(back) < 1.0);
         }
 
-        /// Away from the poles, where a circle may go round them, and from the date line.
+        /// Avoids the poles, which circles may enclose, and the date line.
         #[test]
         fn what_is_inside_lies_in_the_cells(
             center in points().prop_map(|p| Point { longitude: p.longitude / 2.0, latitude: p.latitude / 1.5 }),

@@ -1,29 +1,29 @@
 //! Glob patterns as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET understand them.
 //!
-//! `*` any run of bytes, `?` one byte, `[abc]`, `[a-z]`, `[^abc]` one byte of a class, `\x` the byte x itself. Bytes,
-//! not characters. The corners are Redis' own and kept on purpose:
+//! `*` matches any run of bytes, `?` one byte, `[abc]`, `[a-z]` and `[^abc]` one byte of a class, `\x` the byte x
+//! itself. Patterns match bytes, not characters. These corner cases are Redis' own and kept on purpose:
 //!
-//! * an empty text is matched by the empty pattern only, not by `*` (the commands treat a lone `*` apart);
+//! * an empty text matches only the empty pattern, not `*` (the commands handle a lone `*` separately);
 //! * a class that is never closed ends with the pattern; so `[^` matches any byte;
-//! * the bounds of a range compare as *signed* bytes and may stand in either order; `-` before `]` still makes a range;
-//! * an escaped byte within a class keeps its case even where case is ignored;
-//! * more than [`STARS_MAX`] runs of stars match nothing.
+//! * the bounds of a range compare as *signed* bytes and may be in either order; `-` before `]` still makes a range;
+//! * an escaped byte within a class is compared with its case even where case is ignored;
+//! * a pattern with more than [`STARS_MAX`] runs of stars matches nothing.
 //!
-//! Every element except `*` takes exactly one byte. Therefore only the last star passed ever has to be tried at a later
-//! place: if the rest of the pattern matches nowhere after it, no other choice for an earlier star helps. The time is
-//! at most the product of both lengths, whatever the pattern; nothing recurses.
+//! Every element except `*` matches exactly one byte. So only the last star passed has to be retried at a later place:
+//! if the rest of the pattern matches nowhere after it, no other choice for an earlier star helps. The time is at most
+//! proportional to the product of both lengths, whatever the pattern; nothing recurses.
 
-/// The number of separate stars beyond which a pattern matches nothing, as in Redis.
+/// The number of separate runs of stars beyond which a pattern matches nothing, as in Redis.
 pub const STARS_MAX: usize = 1000;
 
-/// Whether `pattern` matches the whole of `text`; `nocase` ignores the case of ASCII letters.
+/// Whether `pattern` matches the whole of `text`. `nocase` ignores the case of ASCII letters.
 pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
     let mut rest = pattern;
     let mut at = 0;
-    // The pattern after the last star, and the place in the text where it is being tried.
+    // The pattern after the last star, and the position in the text where it is being tried.
     let mut retry: Option<(&[u8], usize)> = None;
     let mut stars = 0;
     while at < text.len() {
@@ -56,7 +56,7 @@ fn skip_stars(pattern: &[u8]) -> &[u8] {
     &pattern[stars..]
 }
 
-/// Matches the first element of `pattern`, which is not a star, against one byte; gives the rest of the pattern.
+/// Matches the first element of `pattern`, which is not a star, against one byte. Returns the rest of the pattern if it matches.
 fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> Option<&[u8]> {
     let (matched, tail) = match pattern {
         [] => return None,
@@ -67,7 +67,7 @@ fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> Option<&[u8]> {
     matched.then_some(tail)
 }
 
-/// Matches the class that begins after its opening bracket; gives the pattern after it.
+/// Matches the class after its opening bracket against one byte. Returns whether it matches, and the pattern after the class.
 fn match_class(class: &[u8], byte: u8, nocase: bool) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition, word for word: a star tries every length. Exponential, so only for short patterns.
+    /// The definition itself: a star tries every length. Exponential, so only for short patterns.
     fn model(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

@@ -1,11 +1,10 @@
 //! The hash type: fields with values.
 //!
-//! A small hash is one [`Listpack`], field and value in turn, in the order fields came. When it has too
-//! many entries or too long an item it becomes a [`BlobTable`] of records, for good. A record is one
-//! blob: its field's length, the field, the value. A value of the same length is written over in
-//! place, which is what counters do most of the time.
+//! A small hash is one [`Listpack`] of alternating fields and values, in the order in which fields were added. When it has
+//! too many entries or too long an item, it becomes a [`BlobTable`] of records, for good. A record is one blob: the field's
+//! length, the field, the value. A value of the same length is overwritten in place, which is what counters mostly need.
 //!
-//! Fields may expire ([`FieldExpiries`]). The hash reads no clock: whoever looks into it takes out first what is due.
+//! Fields may expire ([`FieldExpiries`]). The hash reads no clock: callers remove due fields before they read it.
 
 use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
@@ -18,17 +17,17 @@ use crate::random::reduce;
 /// When a hash leaves its small form.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectionLimits {
-    /// The most entries of the small form.
+    /// Maximum number of entries in the small form.
     pub entries_max: usize,
-    /// The longest item, field or value, of the small form.
+    /// Maximum length of an item, field or value, in the small form.
     pub value_bytes_max: usize,
 }
 
-/// A hash; see the head of this file.
+/// A hash, owned.
 #[derive(Clone)]
 pub struct Hash {
     form: Form,
-    /// Made when a field is first said to expire.
+    /// Created when a field first gets an expiry.
     expiries: Option<Box<FieldExpiries>>,
 }
 
@@ -38,14 +37,14 @@ enum Form {
     Big(Box<Big>),
 }
 
-/// A hash as it is lent, wherever it lies.
+/// A borrowed hash, wherever it is stored.
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
     form: FormRef<'a>,
     expiries: Option<Expiries<'a>>,
 }
 
-/// When fields of a hash expire, and which of them are hidden for that.
+/// When fields of a hash expire, and which of them are hidden because of that.
 #[derive(Clone, Copy)]
 struct Expiries<'a> {
     all: &'a FieldExpiries,
@@ -69,7 +68,7 @@ enum FormRef<'a> {
     Big(&'a Big),
 }
 
-/// A field and its value.
+/// Creates the record of a field and its value.
 fn record(field: &[u8], value: &[u8]) -> Blob {
     Blob::written(record_len(field, value), |record| {
         record.push_prefix(field.len());
@@ -78,7 +77,7 @@ fn record(field: &[u8], value: &[u8]) -> Blob {
     })
 }
 
-/// The bytes of that.
+/// Length of the record of a field and its value.
 #[inline]
 fn record_len(field: &[u8], value: &[u8]) -> usize {
     prefix_bytes(field.len()) + field.len() + value.len()
@@ -126,7 +125,7 @@ fn pairs<'a>(pack: ListpackRef<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])
     std::iter::from_fn(move || Some((items.next()?, items.next()?)))
 }
 
-/// Where the field and its value lie in a small hash.
+/// The ranges of a field and its value in a small hash.
 fn find_pair(
     pack: ListpackRef<'_>,
     field: &[u8],
@@ -141,14 +140,14 @@ fn find_pair(
 }
 
 impl<'a> HashRef<'a> {
-    /// The hash that [`packed`](Self::packed) gave.
+    /// The hash that [`packed`](Self::packed) returned.
     #[inline]
     pub fn of(packed: Packed<'a>) -> Self {
         Self { form: FormRef::Small(ListpackRef::of(packed)), expiries: None }
     }
 
-    /// The same hash without the fields that expired before the time that `before_ms` says, if it says one: they are there, but whoever looks at it
-    /// does not see them. It is asked only if there are fields that expire.
+    /// Hides the fields that expired before the time that `before_ms` returns, if it returns one: they are still there,
+    /// but readers do not see them. `before_ms` is only called if fields of the hash expire.
     #[inline]
     #[must_use]
     pub fn hiding(mut self, before_ms: impl FnOnce() -> Option<i64>) -> Self {
@@ -165,7 +164,7 @@ impl<'a> HashRef<'a> {
         self.expiries.is_some_and(|expiries| expiries.hides(field))
     }
 
-    /// Number of fields.
+    /// Number of fields that are not hidden.
     pub fn len(self) -> usize {
         self.whole_len() - self.expiries.map_or(0, Expiries::hidden_count)
     }
@@ -207,12 +206,12 @@ impl<'a> HashRef<'a> {
         self.get(field).is_some()
     }
 
-    /// When `field` expires, if it does.
+    /// When `field` expires, in ms; `None` if it does not.
     pub fn expiry(self, field: &[u8]) -> Option<i64> {
         if self.hides(field) { None } else { self.expiries?.all.of(field) }
     }
 
-    /// When the first field expires.
+    /// When the first field expires, in ms; hidden fields count.
     pub fn first_expiry(self) -> Option<i64> {
         self.expiries?.all.first_ms()
     }
@@ -223,14 +222,14 @@ impl<'a> HashRef<'a> {
         self.expiries.is_some_and(|expiries| expiries.all.are_all_due(self.whole_len(), now_ms))
     }
 
-    /// The fields that expire, the earliest first, and when.
+    /// The fields that expire, with the time in ms, earliest first.
     pub fn expiries(self) -> impl Iterator<Item = (&'a [u8], i64)> {
         self.expiries.into_iter().flat_map(|expiries| {
             expiries.all.iter().filter(move |(_, at_ms)| *at_ms >= expiries.hidden_before_ms)
         })
     }
 
-    /// All fields with their values; a small hash gives them in the order they came.
+    /// All fields with their values. In a small hash they have the order in which they were added.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let (small, big) = match self.form {
             FormRef::Small(pack) => (Some(pairs(pack)), None),
@@ -243,8 +242,8 @@ impl<'a> HashRef<'a> {
             .filter(move |(field, _)| !self.hides(field))
     }
 
-    /// Calls `visit` for each field and then its value, in that order, with bytes that begin with it, and its length: what follows in
-    /// them says nothing, and whoever copies small items may copy some of it as well.
+    /// Calls `visit` for each field and then its value, with bytes that begin with the item, and the item's length. The
+    /// bytes after the item are arbitrary, but may be read: that allows a faster copy of small items.
     pub fn visit_ahead(self, mut visit: impl FnMut(&'a [u8], usize)) {
         match self.form {
             _ if self.expiries.is_some() => self.iter().for_each(|(field, value)| {
@@ -260,8 +259,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small hash in one go. Returns
-    /// the next cursor, 0 at the end.
+    /// Visits fields from `cursor` on with the guarantees of [`CompactTable::scan`](crate::compact_table::CompactTable::scan);
+    /// a small hash in one go. Returns the next cursor, or 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
         let visit = &mut |field: &'a [u8], value: &'a [u8]| {
             if !self.hides(field) {
@@ -280,7 +279,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// A random field, each equally likely.
+    /// A random field with its value; all are equally likely.
     pub fn random(self, random: u64, random2: u64) -> Option<(&'a [u8], &'a [u8])> {
         let len = self.len();
         if len < self.whole_len() {
@@ -302,7 +301,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The run of these fields and values, appended to `buffer`.
+    /// Appends the listpack of these fields and values to `buffer`.
     pub(crate) fn run_of<'b>(
         pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         buffer: &'b mut Vec<u8>,
@@ -316,7 +315,7 @@ impl<'a> HashRef<'a> {
         Packed { form: 0, count, bytes: &buffer[start..] }
     }
 
-    /// A hash of its own in the big form, where no field expires.
+    /// An owned copy in the big form. No field may expire.
     pub(crate) fn to_big_hash(self) -> Hash {
         debug_assert!(self.expiries.is_none());
         let mut big = Big::new();
@@ -326,7 +325,7 @@ impl<'a> HashRef<'a> {
         Hash { form: Form::Big(big), expiries: None }
     }
 
-    /// A hash of its own.
+    /// An owned copy.
     pub fn to_hash(self) -> Hash {
         let form = match self.form {
             FormRef::Small(pack) => Form::Small(Listpack::unpacked(pack.packed())),
@@ -348,7 +347,7 @@ impl Hash {
         Self { form: Form::Small(Listpack::new()), expiries: None }
     }
 
-    /// The hash, lent.
+    /// Borrows the hash.
     #[inline]
     pub fn lend(&self) -> HashRef<'_> {
         let form = match &self.form {
@@ -359,32 +358,32 @@ impl Hash {
         HashRef { form, expiries: self.expiries.as_deref().map(whole) }
     }
 
-    /// The hash that [`HashRef::packed`] gave.
+    /// A copy of the hash that [`HashRef::packed`] returned.
     pub fn unpacked(packed: Packed<'_>) -> Self {
         Self { form: Form::Small(Listpack::unpacked(packed)), expiries: None }
     }
 
-    /// Says that `count` fields will be set at once, as HSET does before it begins: more than the small
-    /// form may have convert the hash right away, even if some of them turn out to be equal.
+    /// Announces that `count` fields will be set at once, as HSET does: if the small form may not have that many, the
+    /// hash is converted right away, even if some of the fields turn out to be equal.
     pub fn expect(&mut self, count: usize, limits: &CollectionLimits) {
         if count > limits.entries_max {
             self.convert();
         }
     }
 
-    /// Says when `field`, which must be there, expires.
+    /// Sets when `field`, which must exist, expires.
     pub fn set_expiry(&mut self, field: &[u8], at_ms: i64) {
         debug_assert!(self.lend().contains(field));
         self.expiries.get_or_insert_default().set(field, at_ms);
     }
 
-    /// Says that `field` does not expire; false if it did not anyway.
+    /// Removes the expiry of `field`. Returns false if it had none.
     #[inline]
     pub fn persist(&mut self, field: &[u8]) -> bool {
         self.expiries.as_mut().is_some_and(|expiries| expiries.remove(field))
     }
 
-    /// Removes up to `count_max` of the fields that expired before `now_ms`, and gives them.
+    /// Removes up to `count_max` fields that expired before `now_ms`, and returns them.
     pub fn take_due(&mut self, now_ms: i64, count_max: usize) -> Vec<Box<[u8]>> {
         let mut taken = Vec::new();
         while taken.len() < count_max
@@ -396,13 +395,13 @@ impl Hash {
         taken
     }
 
-    /// Sets a field, which then does not expire; true if it is new.
+    /// Sets a field and removes its expiry. Returns true if it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
         self.persist(field);
         self.set_keeping_expiry(field, value, limits)
     }
 
-    /// Sets a field, which expires when it did before; true if it is new.
+    /// Sets a field and keeps its expiry. Returns true if it is new.
     pub fn set_keeping_expiry(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
         if let Form::Big(big) = &mut self.form {
             return big.set(field, value);
@@ -429,7 +428,7 @@ impl Hash {
         self.convert().set(field, value)
     }
 
-    /// The big form, to which the hash is brought if it is small.
+    /// Converts the hash to the big form, if it is small.
     fn convert(&mut self) -> &mut Big {
         if let Form::Small(pack) = &self.form {
             let mut big = Big::new();
@@ -444,7 +443,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field; true if it was there.
+    /// Removes a field. Returns true if it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.persist(field);
         match &mut self.form {
@@ -459,8 +458,8 @@ impl Hash {
         }
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
-    /// What is known of expiries stays where it is.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning. The expiries are not moved.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Small(pack) => pack.relocate(mover),
@@ -469,7 +468,7 @@ impl Hash {
         true
     }
 
-    /// Drops a bounded piece of the contents; false when nothing is left. Frees a big hash in slices.
+    /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a big hash in slices.
     pub fn free_slice(&mut self) -> bool {
         self.expiries = None;
         match &mut self.form {
@@ -479,7 +478,7 @@ impl Hash {
         !self.lend().is_empty()
     }
 
-    /// Bytes the hash has allocated, as asked for; what the allocator adds is not counted.
+    /// Bytes that the hash has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
         let of_expiries =
             self.expiries.as_ref().map_or(0, |expiries| size_of::<FieldExpiries>() + expiries.memory_bytes());
@@ -490,7 +489,7 @@ impl Hash {
         of_form + of_expiries
     }
 
-    /// Panics if the hash contradicts itself; for tests.
+    /// Panics if the hash is inconsistent; for tests.
     pub fn debug_validate(&self) {
         self.expiries.iter().for_each(|expiries| expiries.debug_validate());
         assert!(self.lend().expiries().all(|(field, _)| self.lend().contains(field)));

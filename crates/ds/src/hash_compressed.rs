@@ -1,33 +1,33 @@
-//! A hash that is compressed by a dictionary: what its fields have in common with those of other hashes lies there
+//! A hash that is compressed with a dictionary, which has what its fields have in common with those of other hashes
 //! ([`dictionary`](crate::dictionary)).
 //!
-//! Compressed is one run of fields and values, as a small hash has it. A hash of the big form has it too, if it has few fields: they are put
-//! in order, so that hashes with the same fields look alike. It cannot be read in place: it is expanded into a buffer, which takes a
-//! fraction of a microsecond, or made a hash of its own to be changed.
+//! The compressed text is a listpack of fields and values, as in a small hash. For a hash of the big form, which
+//! qualifies if it has few fields, one is created with its fields sorted, so that hashes with the same fields look alike.
+//! A compressed hash cannot be read in place: it is expanded into a buffer, which takes a fraction of a microsecond.
 //!
-//! Not here: which hashes are compressed, and where the bytes lie (`keyspace`).
+//! Not here: which hashes are compressed, and where the bytes are stored (`keyspace`).
 
 use crate::dictionary::{Dictionary, unpacked_len};
 use crate::hash::{Hash, HashRef};
 use crate::packed::Packed;
 
-/// The shortest and the longest run that is compressed: expanding the longest takes little more than a microsecond.
+/// Range of listpack sizes that are compressed. Expanding the largest takes little more than a microsecond.
 const PLAIN_BYTES_MIN: usize = 48;
 const PLAIN_BYTES_MAX: usize = 2048;
-/// Fields of the big form that is compressed, at most: when it is read, they are looked at one after the other.
+/// Maximum number of fields of a big hash that is compressed: when it is read, its fields are searched one by one.
 const BIG_FIELDS_MAX: usize = 32;
 
-/// A hash that is to be compressed.
+/// A hash that can be compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Compressible<'a> {
     /// Whether it has the big form.
     pub is_big: bool,
-    /// The run of its items.
+    /// The listpack of its items.
     pub run: Packed<'a>,
 }
 
 impl<'a> Compressible<'a> {
-    /// The hash if it can be compressed; `buffer` is for the run.
+    /// The hash, if it can be compressed; `buffer` may be used for the listpack.
     pub fn of(hash: HashRef<'a>, buffer: &'a mut Vec<u8>) -> Option<Self> {
         let is_fit = |run: Packed<'_>| (PLAIN_BYTES_MIN..=PLAIN_BYTES_MAX).contains(&run.bytes.len());
         if let Some(run) = hash.packed() {
@@ -47,16 +47,16 @@ impl<'a> Compressible<'a> {
     }
 }
 
-/// A compressed hash, lent; see the head of this file.
+/// A borrowed compressed hash.
 #[derive(Clone, Copy)]
 pub struct CompressedHash<'a> {
     /// Whether it has the big form when it is not compressed.
     pub is_big: bool,
-    /// Fields and values.
+    /// Number of fields and values.
     pub item_count: usize,
-    /// The packed run of its items.
+    /// The packed listpack of its items.
     pub bytes: &'a [u8],
-    /// By which it was packed.
+    /// Dictionary that it was packed with.
     pub dictionary: &'a Dictionary,
 }
 
@@ -76,7 +76,7 @@ impl<'a> CompressedHash<'a> {
         if self.is_big { "hashtable" } else { "listpack" }
     }
 
-    /// The hash to be read. It lies in the beginning of `buffer`, which only grows.
+    /// Expands the hash for reading, into the beginning of `buffer`, which never shrinks. Panics if the bytes are damaged.
     pub fn expand(self, buffer: &mut Vec<u8>) -> HashRef<'_> {
         let len = unpacked_len(self.bytes);
         if buffer.len() < len {
@@ -87,7 +87,7 @@ impl<'a> CompressedHash<'a> {
         HashRef::of(Packed { form: 0, count: self.item_count, bytes: &buffer[..len] })
     }
 
-    /// A hash of its own, in the form that it had.
+    /// An owned copy, in the form that the hash had.
     pub fn to_hash(self) -> Hash {
         let mut buffer = Vec::new();
         let hash = self.expand(&mut buffer);

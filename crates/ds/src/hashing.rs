@@ -1,16 +1,14 @@
 //! The seeded hash of keys, fields and members.
 //!
 //! foldhash in its quality form: all 64 bits are good, which placement on shards (low 16 bits) and the
-//! [`CompactTable`](crate::compact_table::CompactTable) (all others) rely on. Every number inside the hash is derived from the
-//! secret seed. With foldhash's fixed public numbers a client could send keys that multiply by zero and so
-//! collide under any seed.
+//! [`CompactTable`](crate::compact_table::CompactTable) (all others) rely on. All numbers inside the hash are derived from the
+//! secret seed. With foldhash's fixed public numbers a client could send keys that multiply by zero and so collide under any seed.
 //!
-//! A key is hashed once, with the [`Seed`] its owner passes in; that hash serves placement and table. Big
-//! hashes and sets have an [`ObjectSeed`] each, so that walking one object in hash order and filling
-//! another from it does not fill the other one's segments in order.
+//! A key is hashed once, with the [`Seed`] that its owner passes in; placement and the table share that hash. Big
+//! hashes and sets have an [`ObjectSeed`] each, so that walking one object in hash order and filling another from it
+//! does not fill the other one's segments in order.
 //!
-//! foldhash is not cryptographic: a client that could time single lookups very finely might learn about the
-//! seed.
+//! foldhash is not cryptographic: a client that could time single look-ups very finely might learn about the seed.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
@@ -29,17 +27,17 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// The hash function number `number`: equal numbers give equal hashes, in any process.
+    /// The hash function with this number. Equal numbers give equal hashes in any process.
     pub const fn new(number: u64) -> Self {
         Self { start: mix(number), shared: SharedSeed::from_u64(number) }
     }
 
-    /// Whether it is the same hash function.
+    /// Whether both are the same hash function.
     pub const fn is_same(&self, other: &Self) -> bool {
         self.start == other.start
     }
 
-    /// A hash function nobody can foresee, from the operating system's randomness.
+    /// An unpredictable hash function, from the operating system's randomness.
     #[expect(clippy::disallowed_types, reason = "the seed that others are passed comes from here")]
     pub fn random() -> Self {
         Self::new(std::hash::RandomState::new().hash_one(0_u64))
@@ -71,7 +69,7 @@ fn process_seed() -> &'static Seed {
 pub struct ObjectSeed(u64);
 
 impl ObjectSeed {
-    /// Another one than any object of this process got before.
+    /// A seed that no other object of this process has.
     pub fn next() -> Self {
         let number = OBJECTS_SEEDED.fetch_add(1, Ordering::Relaxed);
         Self(mix(process_seed().start ^ mix(number)))

@@ -1,20 +1,18 @@
 //! A sorted set of integers, as narrow as its widest member: the form of small sets of numbers.
 //!
-//! Members take 2, 4 or 8 bytes each. One that does not fit widens all of them; removing it narrows
-//! nothing, as a set that has seen wide members will see them again. Members are found by binary search.
+//! Members take 2, 4 or 8 bytes each. One that does not fit widens all of them; removing it narrows nothing, because a
+//! set that had wide members will probably get them again. Members are found by binary search, and stored as bytes like
+//! other small collections (`packed`).
 //!
-//! Members lie in a row of bytes, as small collections do (`packed`).
-//!
-//! Invariant: strictly ascending. Not here: when a set stops being one of integers, see
-//! [`Set`](crate::set::Set).
+//! Invariant: strictly ascending. Not here: when a set stops being one of integers, see [`Set`](crate::set::Set).
 
 use crate::mover::{Mover, move_vec};
 use std::cmp::Ordering;
 
 use crate::packed;
 
-/// The integer that `text` is the one canonical way to write: no sign but a minus, no leading zeros, no
-/// `-0`.
+/// Parses an integer in its canonical form: no sign other than a minus, no leading zeros, no `-0`. Returns `None` for
+/// any other text.
 pub(crate) fn parse_canonical(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -32,7 +30,7 @@ pub(crate) fn parse_canonical(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// A set of integers; see the head of this file.
+/// A sorted set of integers, owned.
 #[derive(Clone, Debug)]
 pub(crate) struct Intset {
     /// Little-endian.
@@ -40,14 +38,14 @@ pub(crate) struct Intset {
     width: Width,
 }
 
-/// An [`Intset`] as it is lent, wherever it lies.
+/// A borrowed [`Intset`], wherever its bytes are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntsetRef<'a> {
     bytes: &'a [u8],
     width: Width,
 }
 
-/// Bytes that each member takes.
+/// Bytes per member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub(crate) enum Width {
     Two = 2,
@@ -110,7 +108,7 @@ impl<'a> IntsetRef<'a> {
         })
     }
 
-    /// Where a member is, or would have to be.
+    /// Index of a member, or the index where it would have to be inserted.
     fn search(self, number: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -136,23 +134,23 @@ impl Intset {
         Self { bytes: Vec::new(), width: Width::Two }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_vec(&mut self.bytes, mover);
     }
 
-    /// The members that [`IntsetRef::bytes`] gave, with room for more.
+    /// The set with the members that [`IntsetRef::bytes`] returned.
     pub(crate) fn on(bytes: Vec<u8>, width: Width) -> Self {
         Self { bytes, width }
     }
 
-    /// The set, lent.
+    /// Borrows the set.
     #[inline]
     pub(crate) fn lend(&self) -> IntsetRef<'_> {
         IntsetRef { bytes: &self.bytes, width: self.width }
     }
 
-    /// Adds `number`; true if it is new.
+    /// Adds `number`. Returns true if it is new.
     pub(crate) fn insert(&mut self, number: i64) -> bool {
         self.widen_for(number);
         let Err(place) = self.lend().search(number) else { return false };
@@ -175,7 +173,7 @@ impl Intset {
         *self = Self { bytes: wide, width };
     }
 
-    /// Removes `number`; true if it was there.
+    /// Removes `number`. Returns true if it was there.
     pub(crate) fn remove(&mut self, number: i64) -> bool {
         let Ok(place) = self.lend().search(number) else { return false };
         let width = self.width.bytes();
@@ -184,12 +182,12 @@ impl Intset {
         true
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Panics if the set contradicts itself; for tests.
+    /// Panics if the set is inconsistent; for tests.
     pub(crate) fn debug_validate(&self) {
         assert_eq!(self.bytes.len() % self.width.bytes(), 0);
         assert!(self.lend().iter().zip(self.lend().iter().skip(1)).all(|(one, next)| one < next));

@@ -1,6 +1,6 @@
-//! The kinds of values: what `TYPE` answers and what files tell apart, whatever the encoding.
+//! The kinds of values, independent of their encoding: what `TYPE` reports and files distinguish.
 
-/// What kind of value a key holds; `TYPE` answers its name.
+/// The kind of a key's value; `TYPE` reports its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `string`
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name that `TYPE` answers and `SCAN … TYPE` takes.
+    /// The name that `TYPE` reports and `SCAN … TYPE` accepts.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Str => "string",
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Redis' number of the type, which `DEBUG DIGEST` mixes in.
+    /// Redis' number of the type, which is part of `DEBUG DIGEST`.
     pub fn number(self) -> u32 {
         match self {
             Kind::Str => 0,
@@ -38,7 +38,7 @@ impl Kind {
             Kind::Set => 2,
             Kind::ZSet => 3,
             Kind::Hash => 4,
-            // 5 are the types of modules.
+            // 5 is the type of modules' values.
             Kind::Stream => 6,
         }
     }

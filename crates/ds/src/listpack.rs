@@ -4,8 +4,8 @@
 //! | length | bytes | length | bytes | ...     length: one byte, or 255 and eight bytes, little-endian
 //! ```
 //!
-//! Items keep the order they were pushed in and are found by walking. It bears the name that OBJECT
-//! ENCODING reports; its bytes are not those of Redis' listpack.
+//! Items keep the order in which they were added and are found by walking. OBJECT ENCODING reports this name, but the
+//! bytes are not those of Redis' listpack.
 //!
 //! Invariant: `bytes` is exactly `len` items. Not here: limits and when to leave this form, see
 //! [`CollectionLimits`](crate::hash::CollectionLimits) and [`SetLimits`](crate::set::SetLimits).
@@ -15,9 +15,9 @@ use std::ops::Range;
 use crate::mover::{Mover, move_vec};
 use crate::packed::{self, Packed};
 
-/// No listpack grows past this, whatever the limits in force are.
+/// Maximum size of a listpack, whatever limits are configured.
 pub(crate) const LISTPACK_BYTES_MAX: usize = 1 << 30;
-/// The longest prefix of an item.
+/// Length of the longest prefix.
 pub(crate) const PREFIX_BYTES_MAX: usize = 9;
 const LONG: u8 = u8::MAX;
 
@@ -27,7 +27,7 @@ pub(crate) fn push_prefix(bytes: &mut Vec<u8>, len: usize) {
     bytes.extend_from_slice(&prefix[..prefix_len]);
 }
 
-/// The prefix for an item of `len` bytes, and how long it is.
+/// The prefix for an item of `len` bytes, and the prefix's length.
 #[inline]
 pub(crate) fn prefix(len: usize) -> ([u8; PREFIX_BYTES_MAX], usize) {
     let mut prefix = [LONG; PREFIX_BYTES_MAX];
@@ -40,13 +40,13 @@ pub(crate) fn prefix(len: usize) -> ([u8; PREFIX_BYTES_MAX], usize) {
     (prefix, prefix_len)
 }
 
-/// Bytes of the prefix for an item of `len` bytes.
+/// Length of the prefix for an item of `len` bytes.
 #[inline]
 pub(crate) fn prefix_bytes(len: usize) -> usize {
     if len < usize::from(LONG) { 1 } else { PREFIX_BYTES_MAX }
 }
 
-/// Where the item whose prefix begins at `at` lies.
+/// The range of the item whose prefix begins at `at`.
 #[inline]
 pub(crate) fn item_range(bytes: &[u8], at: usize) -> Range<usize> {
     let short = bytes[at];
@@ -58,14 +58,14 @@ pub(crate) fn item_range(bytes: &[u8], at: usize) -> Range<usize> {
     start..start + len
 }
 
-/// A run of byte strings; see the head of this file.
+/// A run of byte strings, owned.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listpack {
     bytes: Vec<u8>,
     len: usize,
 }
 
-/// A [`Listpack`] as it is lent, wherever it lies.
+/// A borrowed [`Listpack`], wherever its bytes are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListpackRef<'a> {
     bytes: &'a [u8],
@@ -73,7 +73,7 @@ pub(crate) struct ListpackRef<'a> {
 }
 
 impl<'a> ListpackRef<'a> {
-    /// The items that [`packed`](Self::packed) gave.
+    /// The listpack that [`packed`](Self::packed) returned.
     #[inline]
     pub(crate) fn of(packed: Packed<'a>) -> Self {
         Self { bytes: packed.bytes, len: packed.count }
@@ -96,7 +96,8 @@ impl<'a> ListpackRef<'a> {
         self.ranges().map(move |range| self.item(range))
     }
 
-    /// Calls `visit` for the items in order, with the bytes from each item on, and its length.
+    /// Calls `visit` for the items in order, with the bytes from the item's start to the end of the listpack, and the
+    /// item's length.
     #[inline]
     pub(crate) fn visit_ahead(self, visit: &mut impl FnMut(&'a [u8], usize)) {
         let mut at = 0;
@@ -113,7 +114,7 @@ impl<'a> ListpackRef<'a> {
         &self.bytes[range]
     }
 
-    /// Where the items lie, in order.
+    /// The ranges of the items, in order.
     #[inline]
     pub(crate) fn ranges(self) -> impl Iterator<Item = Range<usize>> + use<'a> {
         let mut at = 0;
@@ -134,33 +135,33 @@ impl<'a> ListpackRef<'a> {
 }
 
 impl Listpack {
-    /// An empty one; allocates nothing.
+    /// An empty listpack; allocates nothing.
     pub(crate) const fn new() -> Self {
         Self { bytes: Vec::new(), len: 0 }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_vec(&mut self.bytes, mover);
     }
 
-    /// The items that [`ListpackRef::packed`] gave, with room for more.
+    /// A copy of the listpack that [`ListpackRef::packed`] returned, with room for more.
     pub(crate) fn unpacked(packed: Packed<'_>) -> Self {
         Self { bytes: packed.to_vec(), len: packed.count }
     }
 
-    /// The items, lent.
+    /// Borrows the items.
     #[inline]
     pub(crate) fn lend(&self) -> ListpackRef<'_> {
         ListpackRef { bytes: &self.bytes, len: self.len }
     }
 
-    /// True if items of `bytes` bytes in all, at most two, still fit under [`LISTPACK_BYTES_MAX`].
+    /// Whether at most two items of `bytes` bytes in total still fit within [`LISTPACK_BYTES_MAX`].
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes.len().saturating_add(bytes).saturating_add(2 * PREFIX_BYTES_MAX) <= LISTPACK_BYTES_MAX
     }
 
-    /// Adds an item at the end.
+    /// Appends an item.
     pub(crate) fn push(&mut self, item: &[u8]) {
         packed::reserve(&mut self.bytes, PREFIX_BYTES_MAX + item.len());
         push_prefix(&mut self.bytes, item.len());
@@ -168,7 +169,7 @@ impl Listpack {
         self.len += 1;
     }
 
-    /// Puts `item` in the place of the one at `range`.
+    /// Replaces the item at `range`.
     pub(crate) fn replace(&mut self, range: Range<usize>, item: &[u8]) {
         if range.len() == item.len() {
             self.bytes[range].copy_from_slice(item);
@@ -181,19 +182,19 @@ impl Listpack {
         self.bytes.splice(range.start - prefix_bytes(range.len())..range.end, new);
     }
 
-    /// Removes the neighbouring items from the one at `first` to the one at `last`, `count` in all.
+    /// Removes `count` consecutive items, from the one at `first` to the one at `last`.
     pub(crate) fn remove(&mut self, first: Range<usize>, last: Range<usize>, count: usize) {
         self.bytes.drain(first.start - prefix_bytes(first.len())..last.end);
         self.len -= count;
         packed::give_back(&mut self.bytes);
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Panics if the listpack contradicts itself; for tests.
+    /// Panics if the listpack is inconsistent; for tests.
     pub(crate) fn debug_validate(&self) {
         let mut count = 0;
         let mut end = 0;

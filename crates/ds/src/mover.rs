@@ -1,10 +1,10 @@
-//! Moving what lies in memory that is to become free elsewhere: each structure goes over its blocks of memory, asks a [`Mover`]
-//! about each, and puts a new one in place of those that are to move.
+//! Moving memory out of blocks that are to become free: each structure walks over its blocks of memory, asks a
+//! [`Mover`] about each, and replaces those that are to move.
 //!
-//! A large structure does so in slices, and keeps its [`Place`] between two. What happens to it meanwhile may make the walk miss
-//! something, or come to it twice, and nothing worse.
+//! A large structure does so in slices, and keeps its [`Place`] in between. If it changes meanwhile, the walk may skip
+//! something or visit it twice; nothing worse happens.
 //!
-//! Not here: which blocks these are; the allocator knows that. Large trees of the standard library keep their place.
+//! Not here: which blocks are to move; the allocator knows that. Large trees of the standard library are never moved.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::{self, ManuallyDrop};
@@ -12,22 +12,22 @@ use std::ptr;
 
 use crate::random::Random;
 
-/// Entries of a map that is made anew at most.
+/// Maximum number of entries of a map that is rebuilt.
 const MAP_ENTRIES_MAX: usize = 64;
 
-/// Says what is to be moved, and for how long.
+/// Decides what is moved, and for how long.
 pub trait Mover {
-    /// Whether the block of memory in which this address lies is to be moved.
+    /// Whether the block of memory that contains this address is to be moved.
     fn wants(&mut self, block: *const u8) -> bool;
 
-    /// Whether there is time for more; asked every few blocks.
+    /// Whether there is time for more; called every few blocks.
     fn has_time(&mut self) -> bool;
 
-    /// What is asked about from here on is a key's, and its value's.
+    /// The following calls concern one key and its value.
     fn begin_key(&mut self) {}
 }
 
-/// By chance, for tests and the simulation.
+/// Decides randomly, for tests and the simulation.
 impl Mover for Random {
     fn wants(&mut self, _: *const u8) -> bool {
         self.below(2) == 0
@@ -38,30 +38,30 @@ impl Mover for Random {
     }
 }
 
-/// Where a walk goes on: what the numbers mean is the structure's own.
+/// Position at which a walk continues. The structure defines the meaning of the numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place {
-    /// A part of it.
+    /// A part of the structure.
     pub part: usize,
-    /// A place in the part.
+    /// A position in the part.
     pub item: usize,
 }
 
-/// Moves the memory of a box.
+/// Moves the memory of a box if the mover asks for it.
 pub fn move_box<T>(boxed: &mut Box<T>, mover: &mut dyn Mover) {
     if !mover.wants((&raw const **boxed).cast()) {
         return;
     }
     let mut moved = Box::<T>::new_uninit();
-    // SAFETY: both are of this type, and the new one is nobody else's.
+    // SAFETY: both have this type, and nothing else refers to the new one.
     unsafe { ptr::copy_nonoverlapping(&raw const **boxed, moved.as_mut_ptr(), 1) };
     // SAFETY: it has just been written.
     let old = mem::replace(boxed, unsafe { moved.assume_init() });
-    // SAFETY: the box is that of a value of the same layout. The value itself lives on elsewhere, and is not dropped here.
+    // SAFETY: the box holds a value of the same layout. The value itself has moved to the new box and is not dropped here.
     drop(unsafe { Box::from_raw(Box::into_raw(old).cast::<ManuallyDrop<T>>()) });
 }
 
-/// The same for a slice.
+/// Moves the memory of a slice if the mover asks for it.
 pub fn move_slice<T>(slice: &mut Box<[T]>, mover: &mut dyn Mover) {
     if !slice.is_empty() && mover.wants(slice.as_ptr().cast()) {
         let mut moved = Vec::with_capacity(slice.len());
@@ -70,7 +70,7 @@ pub fn move_slice<T>(slice: &mut Box<[T]>, mover: &mut dyn Mover) {
     }
 }
 
-/// The same for a vector, whose capacity stays.
+/// Moves the memory of a vector, whose capacity stays, if the mover asks for it.
 pub fn move_vec<T>(vec: &mut Vec<T>, mover: &mut dyn Mover) {
     if vec.capacity() > 0 && mover.wants(vec.as_ptr().cast()) {
         let mut moved = Vec::with_capacity(vec.capacity());
@@ -79,17 +79,17 @@ pub fn move_vec<T>(vec: &mut Vec<T>, mover: &mut dyn Mover) {
     }
 }
 
-/// The same for a map of few entries; one of many keeps its place.
+/// Rebuilds a map with few entries if the mover asks for it; a map with more is not moved.
 pub fn move_small_map<K: Ord, V>(map: &mut BTreeMap<K, V>, mover: &mut dyn Mover) {
-    // Its keys lie in its blocks.
+    // The keys lie in the blocks of the map.
     if map.len() <= MAP_ENTRIES_MAX && map.keys().any(|key| mover.wants(ptr::from_ref(key).cast())) {
         *map = mem::take(map).into_iter().collect();
     }
 }
 
-/// The same for a deque.
+/// Moves the memory of a deque if the mover asks for it.
 pub fn move_deque<T>(deque: &mut VecDeque<T>, mover: &mut dyn Mover) {
-    // What lies within a block is as good as its beginning.
+    // Any address within a block will do.
     if deque.capacity() > 0 && mover.wants(deque.as_slices().0.as_ptr().cast()) {
         let mut moved = VecDeque::with_capacity(deque.capacity());
         moved.append(deque);

@@ -1,19 +1,19 @@
-//! A small collection as bytes, which whoever keeps it may put where they like: the keyspace puts them into the record.
+//! A small collection as bytes, which its owner may store anywhere: the keyspace stores them in the record.
 //!
-//! To be read, a collection is lent from such bytes as they lie there; to be changed, it is made anew of a copy of them,
-//! with room for more. To find anything the bytes are walked through anyway, which takes longer than copying them.
+//! A collection is read from such bytes in place. To change it, it is recreated from a copy of them with room for more.
+//! Searching has to walk through the bytes anyway, which takes longer than copying them.
 
-/// Room for what is added to a collection that was made of bytes.
+/// Room for additions in a collection that was recreated from bytes.
 const ROOM_BYTES: usize = 64;
-/// Room for later items that a full allocation gets beside an eighth of what it holds.
+/// Extra room when an allocation grows, beside an eighth of its contents.
 const SLACK_BYTES: usize = 16;
-/// What is smaller gives nothing back.
+/// Allocations up to this size are not shrunk.
 pub(crate) const KEPT_BYTES: usize = 512;
 
-/// All that a small collection consists of, but for its type.
+/// A small collection without its type.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'a> {
-    /// Which of the type's small forms it has, below 4.
+    /// Which of the type's small forms it has; below 4.
     pub form: u8,
     /// Number of items, as the form counts them.
     pub count: usize,
@@ -30,7 +30,7 @@ impl Packed<'_> {
     }
 }
 
-/// Makes room for `more` bytes: little more than is needed, as small collections are many.
+/// Makes room for `more` bytes, and little beyond, because there are many small collections.
 #[inline]
 pub(crate) fn reserve(bytes: &mut Vec<u8>, more: usize) {
     if bytes.capacity() - bytes.len() < more {
@@ -38,7 +38,7 @@ pub(crate) fn reserve(bytes: &mut Vec<u8>, more: usize) {
     }
 }
 
-/// Makes a gap of `len` bytes at `at`.
+/// Inserts a gap of `len` bytes at `at`.
 pub(crate) fn make_gap(bytes: &mut Vec<u8>, at: usize, len: usize) {
     reserve(bytes, len);
     let end = bytes.len();
@@ -46,7 +46,7 @@ pub(crate) fn make_gap(bytes: &mut Vec<u8>, at: usize, len: usize) {
     bytes.copy_within(at..end, at + len);
 }
 
-/// Gives memory back if less than half of it is in use.
+/// Shrinks the allocation if less than half of it is used.
 #[inline]
 pub(crate) fn give_back(bytes: &mut Vec<u8>) {
     if bytes.capacity() > KEPT_BYTES && bytes.len() < bytes.capacity() / 2 {

@@ -1,18 +1,18 @@
-//! Sorting only as far as a range of the result needs it.
+//! Sorting only as far as a range of the result requires.
 //!
-//! Quicksort as Bentley and McIlroy describe it ("Engineering a sort function", 1993), which leaves out the parts that
-//! lie wholly outside the range. Redis sorts with the same algorithm where only a part is answered, so that elements
-//! that compare equal come in the same order as there.
+//! Quicksort as Bentley and McIlroy describe it ("Engineering a sort function", 1993), which skips the parts entirely
+//! outside the range. Redis uses the same algorithm where only a part of the result is returned, so elements that
+//! compare equal have the same order as there.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Slices shorter than this are sorted by insertion.
 const INSERTION_MAX: usize = 7;
-/// Of slices longer than this, the pivot is the median of three medians.
+/// For slices longer than this, the pivot is the median of three medians.
 const NINTHER_MIN: usize = 40;
 
-/// Brings the elements that belong into `wanted`, were all sorted, there in order.
+/// Moves the elements to `wanted` that would be there if all were sorted, in order.
 pub fn partial_sort<T>(items: &mut [T], wanted: Range<usize>, compare: &mut impl FnMut(&T, &T) -> Ordering) {
     if items.len() < INSERTION_MAX {
         for end in 1..items.len() {
@@ -73,10 +73,10 @@ fn median<T>(items: &[T], [a, b, c]: [usize; 3], compare: &mut impl FnMut(&T, &T
     }
 }
 
-/// Splits by the first element: lesser ones to the front, greater ones to the end, equal ones between them. Gives how
-/// many are lesser, and how many are greater.
+/// Partitions by the first element: lesser elements to the front, greater ones to the end, equal ones between them.
+/// Returns the numbers of lesser and of greater elements.
 ///
-/// While it goes on, equal ones gather at both ends:
+/// In the meantime, equal elements are collected at both ends:
 ///
 /// ```text
 /// pivot, equal │ lesser │ not looked at │ greater │ equal
@@ -85,7 +85,7 @@ fn median<T>(items: &[T], [a, b, c]: [usize; 3], compare: &mut impl FnMut(&T, &T
 fn partition<T>(items: &mut [T], compare: &mut impl FnMut(&T, &T) -> Ordering) -> (usize, usize) {
     let count = items.len();
     let (mut equal_end, mut low) = (1, 1);
-    // One more than the last that was not looked at, or is not known to be equal.
+    // `high` is the end of the elements not looked at, `equal_start` that of those not known to be equal.
     let (mut high, mut equal_start) = (count, count);
     loop {
         while low < high {

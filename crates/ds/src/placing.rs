@@ -1,50 +1,49 @@
-//! Which part of a key decides where the key lies.
+//! Which part of a key decides on which shard the key is placed.
 //!
-//! Keys that are used together should lie together. A client says so by a hash tag (`{user1}:a`), the rule of Redis Cluster. Clients
-//! that build key names inside their scripts often use none, but all names of one queue begin alike. For these there are
-//! *colocation rules*: `bull:{*}:` says that of `bull:emails:17` the part `emails` decides. A hash tag in the key comes first, then the
-//! first rule that fits the key, else the whole key decides.
+//! Keys that are used together should be on the same shard. A client can request this with a hash tag (`{user1}:a`), as in
+//! Redis Cluster. Clients that build key names inside their scripts often use none, but all key names of a queue have a common
+//! prefix. For these there are *colocation rules*: `bull:{*}:` says that the part `emails` of `bull:emails:17` decides. A hash
+//! tag in the key takes precedence, then the first rule that matches the key; otherwise the whole key decides.
 //!
 //! ```text
 //!   bull:{*}:        bull:emails:17      begins with `bull:`; the shortest part up to the next `:`
 //!   {dramatiq}:      dramatiq:default    begins with `dramatiq:`; always `dramatiq`
 //! ```
 //!
-//! A key that no rule fits costs one look at a table of first bytes.
+//! A key that matches no rule costs one look at a table of first bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rules that there may be.
+/// Maximum number of rules.
 pub const RULES_MAX: usize = 64;
 
-/// The rules of a store, in their order. Clones share them.
+/// The rules of a store, in order. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Colocation {
-    /// A bit for each byte with which a key may begin that a rule fits.
+    /// Bitmap of the first bytes of all rules' prefixes.
     first_bytes: [u64; 4],
     rules: Arc<[Rule]>,
 }
 
-/// One rule; see the head of this file.
+/// One colocation rule.
 #[derive(Debug)]
 struct Rule {
-    /// How keys begin that it fits.
+    /// The prefix of the keys that it matches.
     prefix: Box<[u8]>,
     part: Part,
 }
 
-/// What decides.
+/// The part of a key that decides.
 #[derive(Debug)]
 enum Part {
-    /// What stands behind the prefix, up to this text.
+    /// The text after the prefix, up to this delimiter.
     Until(Box<[u8]>),
-    /// These bytes of the prefix.
+    /// This range of the prefix.
     Fixed(Range<usize>),
 }
 
-/// The part of a key that decides in Redis Cluster: what stands between the first `{` and the next `}`, unless that
-/// is empty; else the whole key.
+/// The hash tag of Redis Cluster: the text between the first `{` and the next `}`, unless that is empty; otherwise the whole key.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = find(b'{', key) else { return key };
@@ -54,8 +53,8 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// Where a byte is first in a part of a key. Keys are mostly shorter than what `memchr` is made for, and each is searched several times:
-/// up to here, eight bytes at a time are faster.
+/// Up to this length, [`find`] searches eight bytes at a time. `memchr` is made for longer texts, and each key is
+/// searched several times.
 const SHORT_BYTES_MAX: usize = 64;
 
 #[inline]
@@ -64,7 +63,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
         return memchr::memchr(byte, bytes);
     }
     const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // The lowest byte whose top bit is set in the result is the first one that is wanted; above it others may be set as well.
+    // The lowest byte of the result with its top bit set is the first match; higher bytes may have theirs set wrongly.
     let wanted = |word: &[u8; 8]| {
         let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
         differing.wrapping_sub(ONES) & !differing & ONES << 7
@@ -78,16 +77,16 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
             return Some(index * 8 + place(found));
         }
     }
-    // It overlaps what has been searched.
+    // Overlaps with what has been searched.
     let found = wanted(last);
     (found != 0).then(|| bytes.len() - 8 + place(found))
 }
 
 impl Colocation {
-    /// Reads rules.
+    /// Parses rules.
     ///
     /// # Errors
-    /// The first rule that makes no sense, and why.
+    /// A text that names the first invalid rule and the reason, or says that there are too many.
     pub fn parse<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Colocation, String> {
         let mut colocation = Colocation::default();
         let mut read: Vec<Rule> = Vec::new();
@@ -111,7 +110,7 @@ impl Colocation {
         Ok(colocation)
     }
 
-    /// The part of `key` that decides where it lies.
+    /// The part of `key` that decides where it is placed.
     #[inline]
     pub fn placing_part<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         let tag = hash_tag(key);
@@ -155,7 +154,7 @@ impl Rule {
         match &self.part {
             Part::Fixed(range) => Some(&key[range.clone()]),
             Part::Until(end) => {
-                // To search for one byte needs no preparation.
+                // Searching for a single byte needs no preparation.
                 let length = match **end {
                     [byte] => find(byte, rest),
                     _ => memchr::memmem::find(rest, end),
@@ -166,7 +165,7 @@ impl Rule {
         }
     }
 
-    /// Whether it fits all keys that `other` fits.
+    /// Whether it matches all keys that `other` matches.
     fn covers(&self, other: &Rule) -> bool {
         let ends_alike = match (&self.part, &other.part) {
             (Part::Fixed(_), _) => true,
@@ -221,14 +220,14 @@ mod tests {
         check(RULES, "bull:emails:17", "emails");
         check(RULES, "bull:emails:", "emails");
         check(RULES, "bull:emails:17:logs", "emails");
-        // Nothing is in the part, or it has no end.
+        // The part is empty, or has no end.
         check(RULES, "bull::17", "bull::17");
         check(RULES, "bull:emails", "bull:emails");
         check(RULES, "bull", "bull");
         check(RULES, "bulls:emails:17", "bulls:emails:17");
         check(RULES, "", "");
         check(RULES, "dramatiq:default.msgs", "dramatiq");
-        // The whole key is what decides of others.
+        // For other keys, the whole key decides.
         check(RULES, "dramatiq", "dramatiq");
         check(RULES, "a:b:cd", "b");
         check(RULES, "a:b:d", "a:b:d");

@@ -1,10 +1,9 @@
-//! A small seeded generator of random numbers: SRANDMEMBER, SPOP, RANDOMKEY, sampling, the simulator.
+//! A small seeded random number generator: SRANDMEMBER, SPOP, RANDOMKEY, sampling, the simulator.
 //!
-//! xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), its state
-//! filled by splitmix64 as its authors advise. Pure: the same seed gives the same numbers everywhere. Not
-//! for secrets.
+//! xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), its state filled by
+//! splitmix64 as its authors advise. Pure: the same seed gives the same numbers everywhere. Not for secrets.
 
-/// splitmix64's finaliser: a bijection that spreads every bit of `number` over all bits.
+/// The finalizer of splitmix64: a bijection that spreads every bit of `number` over all bits.
 #[inline]
 pub const fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -13,21 +12,21 @@ pub const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Maps a random number to `0..n` by its top bits; the bias is below n / 2^64. `n` must not be 0.
+/// Maps a random number to `0..n` by its top bits; the bias is below n / 2^64. Panics if `n` is 0.
 #[inline]
 pub fn reduce(random: u64, n: usize) -> usize {
     assert!(n > 0, "no number is below zero");
     ((u128::from(random) * n as u128) >> 64) as usize
 }
 
-/// A generator; see the head of this file.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The generator number `seed`.
+    /// A generator with this seed.
     pub const fn new(seed: u64) -> Self {
         let (a, b, c) = (mix(seed), mix(seed.wrapping_add(1)), mix(seed.wrapping_add(2)));
         // `mix` is a bijection, so at most one of the three is zero and the state never is.
@@ -49,8 +48,8 @@ impl Random {
         result
     }
 
-    /// A number in `0..n`, each equally likely (Lemire, "Fast random integer generation in an interval",
-    /// 2019). `n` must not be 0.
+    /// A uniformly distributed number in `0..n` (Lemire, "Fast random integer generation in an interval", 2019). Panics
+    /// if `n` is 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "no number is below zero");
@@ -64,7 +63,7 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// Puts `items` into a random order, each equally likely.
+    /// Shuffles `items` uniformly.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

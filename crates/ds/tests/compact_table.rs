@@ -1,4 +1,4 @@
-//! `ds::compact_table` against a map of the standard library, its cursors under change, its growth and its fairness.
+//! Compares `ds::compact_table` with a map of the standard library; tests cursors under change, growth and fairness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use ds::mover::Place;
 use ds::random::{Random, mix};
 use proptest::prelude::*;
 
-/// How keys become hashes: well spread, equal in some bits, or hostile.
+/// How keys become hashes: well distributed, equal in some bits, or hostile.
 #[derive(Clone, Copy, Debug)]
 enum Hashing {
     Spread,
     LowBitsEqual,
     TopBitsEqual,
-    /// The first tags are equal; only later splits tell blocks apart.
+    /// The first tags are equal; only later splits separate the blocks.
     TagsEqual,
     Few,
     Constant,
@@ -71,11 +71,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 type Pair = (u32, u32);
 
-/// A table and what should be in it.
+/// A table and its expected contents.
 struct Checked {
     table: CompactTable<Box<Pair>>,
     model: BTreeMap<u32, u32>,
-    /// The keys of blocks that are old.
+    /// The keys of the blocks that are old.
     old: BTreeSet<u32>,
     hashing: Hashing,
 }
@@ -126,7 +126,7 @@ impl Checked {
         }
     }
 
-    /// Moves blocks of a whole round, in slices; each is visited at least once, and is as old as it was.
+    /// Moves blocks in slices for a whole round. Each block is visited at least once, and its age does not change.
     fn move_some(&mut self, seed: u64) {
         let (mut mover, mut place, mut seen) = (Random::new(seed), Place::default(), BTreeSet::new());
         let old = &self.old;
@@ -321,7 +321,7 @@ fn an_entry_takes_ten_bytes_at_any_length() {
     assert_eq!((table.memory_bytes(), table.len()), (0, 0));
 }
 
-/// More than the counts of what goes past buckets can hold, in a segment and while one is filled.
+/// More than the buckets' counters can represent, in a segment and while one is filled.
 #[test]
 fn thousands_of_blocks_with_one_hash_come_and_go() {
     let hash = |_: &u32| Hashing::Constant.of(0);
@@ -341,7 +341,7 @@ fn thousands_of_blocks_with_one_hash_come_and_go() {
     assert!(table.is_empty() && table.memory_bytes() < 2000, "{}", table.memory_bytes());
 }
 
-/// Short enough for Miri, which goes over it for what is undefined.
+/// Short enough for Miri, which checks it for undefined behaviour.
 #[test]
 fn a_table_of_few_segments_grows_moves_and_shrinks() {
     let mut checked = Checked::new(Hashing::Spread);
@@ -360,7 +360,7 @@ fn scan_is_in_order_of_positions_and_each_entry_comes_once() {
         loop {
             let len_before = seen.len();
             cursor = table.scan(cursor, count, &mut |key| seen.push(hash_of(key)));
-            // Beyond `count` come only blocks whose positions, of which so many bits are known, are the last one's.
+            // Only blocks with the same known position bits as the last one are visited beyond `count`.
             assert!(seen.len() - len_before <= count + 3);
             if cursor == 0 {
                 break;
@@ -398,7 +398,7 @@ fn churn_at_constant_size_keeps_memory_and_misses_as_they_are() {
 #[test]
 fn random_is_fair() {
     for (len, picks) in [(1_u32, 10_u32), (3, 3000), (100, 100_000), (5000, 1_000_000)] {
-        // Three quarters of what was inserted goes away again, unevenly over the segments.
+        // Three quarters of the inserted blocks are removed again, unevenly over the segments.
         let mut table = filled(0..len * 4);
         let mut doomed: Vec<u32> = (0..len * 4).collect();
         doomed.sort_by_key(|key| (hash_of(key) >> 18).reverse_bits());
@@ -419,7 +419,7 @@ fn random_is_fair() {
     assert!(CompactTable::<Box<u8>>::new().random(1, 2).is_none());
 }
 
-/// Whatever stops it in between.
+/// Even if each slice ends at an arbitrary block.
 #[test]
 fn sampling_shows_every_block_once_in_a_round() {
     for len in [1_u32, 7, 300, 5000] {

@@ -1,4 +1,4 @@
-//! Dictionaries: any samples, values and packed bytes, and what packing is for.
+//! Dictionaries: arbitrary samples, values and packed bytes, and the purpose of packing.
 
 #[path = "checks/dictionary.rs"]
 mod checks;
@@ -8,7 +8,7 @@ use ds::dictionary::{Dictionary, Learner, SAMPLE_BYTES_MAX, SAMPLES, TEXT_BYTES_
 use ds::random::Random;
 use proptest::prelude::*;
 
-/// Pieces of which values are made: words, digits, ids, other bytes.
+/// Pieces of values: words, digits, ids, other bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => prop::sample::select(vec![
@@ -82,7 +82,7 @@ fn a_job_takes_little_more_than_what_is_its_own() {
     assert!(teach(&mut dictionary, samples.iter().map(Vec::as_slice)) < 1000, "a few of them say all");
     for number in 0..100 {
         let plain = job(&mut random, number % 3);
-        // 12 bytes are the id's, 8 the time's and some 2 the argument's.
+        // 12 bytes are for the id, 8 for the time and about 2 for the argument.
         let packed = pack(&dictionary, &plain);
         assert!(packed.len() < 50, "{} of {}", packed.len(), plain.len());
         assert_eq!(packed, pack(&dictionary, &plain), "what is packed is packed always alike");

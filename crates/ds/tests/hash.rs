@@ -1,4 +1,4 @@
-//! `ds::hash` against a map of the standard library, its forms, its cursors and its random picks.
+//! Compares `ds::hash` with a map of the standard library; tests its forms, its cursors and its random picks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ proptest! {
         for (number, step) in steps.iter().enumerate() {
             apply(&mut hash, &mut model, step, &limits);
             check_all(&hash, &model);
-            // Some changes follow one another, before others the hash lay somewhere as bytes.
+            // Some changes follow each other directly; before others, the hash has been stored as bytes.
             if number % 2 == 0 && let Some(packed) = hash.lend().packed() {
                 prop_assert!(HashRef::of(packed).iter().eq(hash.lend().iter()));
                 hash = Hash::unpacked(packed);

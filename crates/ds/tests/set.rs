@@ -1,4 +1,4 @@
-//! `ds::set` against a set of the standard library, its three forms, its cursors and its random picks.
+//! Compares `ds::set` with a set of the standard library; tests its three forms, its cursors and its random picks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ proptest! {
         for (number, step) in steps.iter().enumerate() {
             apply(&mut set, &mut model, step, &limits);
             check_all(&set, &model);
-            // Some changes follow one another, before others the set lay somewhere as bytes.
+            // Some changes follow each other directly; before others, the set has been stored as bytes.
             if number % 2 == 0 && let Some(packed) = set.lend().packed() {
                 prop_assert_eq!(SetRef::of(packed).encoding(), set.lend().encoding());
                 set = Set::unpacked(packed);

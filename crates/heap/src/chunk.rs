@@ -1,22 +1,21 @@
 //! The blocks of one chunk: which are free, and which of their pages have memory.
 //!
-//! A chunk is a mebibyte, cut into large blocks of one size. These are many pages long, so the pages of a free block
-//! can be returned to the system while its neighbours are in use; nothing has to be moved for that. A page that two
-//! blocks share is returned when both are free.
+//! A chunk is 1 MiB, cut into large blocks of one size. These are many pages long, so the pages of a free block can be
+//! returned to the system while its neighbours are in use; nothing has to be moved for that. A page that two blocks
+//! share is returned when both are free.
 //!
 //! ```text
 //!  blocks   │ used     │ free     │ free     │ used     │
 //!  pages    │ ██ │ ██ │ ██ │    │    │    │ ██ │ ██ │     █: has memory
 //! ```
 //!
-//! Not here: which heap a chunk belongs to and where it is (`chunks.rs`), and which chunk a block comes from
-//! (`large.rs`).
+//! Not here: which heap owns a chunk and where it is (`chunks.rs`), and which chunk a block comes from (`large.rs`).
 
 use std::ops::{BitAnd, BitOr, Not, Range};
 
 use crate::classes::LargeClass;
 
-/// Bytes of a chunk.
+/// Size of a chunk.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) const PAGE_BYTES: usize = 4096;
 const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
@@ -45,7 +44,7 @@ impl Pages {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// From the first to the last of them; nothing if there are none.
+    /// The range from the first to the last page of the set; empty if the set is.
     fn span(self) -> Range<usize> {
         let first = (0..PAGES).find(|page| self.has(*page)).unwrap_or(0);
         let end = (first..PAGES).rev().find(|page| self.has(*page)).map_or(first, |page| page + 1);
@@ -81,28 +80,28 @@ impl Not for Pages {
     }
 }
 
-/// The blocks of one chunk. All zeros is one without blocks.
+/// The blocks of one chunk. All zeros is a valid value: a chunk without blocks.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     class: LargeClass,
-    /// Blocks that are free, one bit each.
+    /// Bitmap of the free blocks.
     free: u128,
-    /// Those that were free when [`Blocks::cool`] last looked, and ever since.
+    /// Bitmap of the blocks that were free at the last [`Blocks::cool`], and have been ever since.
     rested: u128,
     /// Pages that may have memory.
     warm: Pages,
-    /// How many of them lie within one free block.
+    /// Number of warm pages that lie within one free block.
     kept: u32,
 }
 
 impl Blocks {
-    /// All blocks of an unused chunk.
+    /// Cuts an unused chunk into blocks, all of them free.
     pub(crate) fn new(class: LargeClass) -> Self {
         let free = run(0..CHUNK_BYTES / class.bytes());
         Blocks { class, free, rested: 0, warm: Pages::NONE, kept: 0 }
     }
 
-    /// The same of a chunk in which no block is used, and whose pages may have memory.
+    /// Cuts a chunk without used blocks into another size. Its pages may still have memory.
     pub(crate) fn recut(&self, class: LargeClass) -> Self {
         let mut blocks = Blocks { warm: self.warm, ..Blocks::new(class) };
         blocks.kept = (0..blocks.count()).map(|index| (blocks.warm & blocks.within(index)).count()).sum();
@@ -125,18 +124,18 @@ impl Blocks {
         self.free == run(0..self.count())
     }
 
-    /// Pages that lie within free blocks and may have memory.
+    /// Number of pages that lie within free blocks and may have memory.
     pub(crate) fn kept(&self) -> u32 {
         self.kept
     }
 
-    /// The pages that lie wholly in a block.
+    /// The pages that lie entirely in a block.
     fn within(&self, index: usize) -> Pages {
         let start = index * self.class.bytes();
         Pages::range(start.div_ceil(PAGE_BYTES)..(start + self.class.bytes()) / PAGE_BYTES)
     }
 
-    /// Takes the first free block; its offset.
+    /// Takes the first free block and returns its offset.
     pub(crate) fn take(&mut self) -> Option<usize> {
         let index = (self.free != 0).then(|| self.free.trailing_zeros() as usize)?;
         self.free &= !(1 << index);
@@ -148,7 +147,7 @@ impl Blocks {
         Some(start)
     }
 
-    /// Takes back the block at this offset.
+    /// Frees the block at this offset.
     pub(crate) fn put(&mut self, offset: usize) {
         let index = offset / self.class.bytes();
         debug_assert!(self.free >> index & 1 == 0, "a block is freed once");
@@ -156,8 +155,8 @@ impl Blocks {
         self.kept += self.within(index).count();
     }
 
-    /// Lets the pages go that lie in blocks which were free the last time already, or (`at_once`) are free now: calls `give_back`
-    /// with each run of pages. True if all blocks are free and none has memory any more.
+    /// Releases the pages of blocks that were free at the last call already or, if `at_once`, are free now: calls
+    /// `give_back` with each run of pages. Returns true if all blocks are free and none has memory any more.
     pub(crate) fn cool(&mut self, at_once: bool, mut give_back: impl FnMut(Range<usize>)) -> bool {
         let mut left = if at_once { self.free } else { self.free & self.rested };
         let is_unused = left == run(0..self.count());
@@ -168,7 +167,7 @@ impl Blocks {
             left &= !run(blocks.clone());
             let start = (blocks.start * self.class.bytes()).div_ceil(PAGE_BYTES);
             let end = blocks.end * self.class.bytes();
-            // After the last block nothing comes.
+            // Nothing follows the last block, so its last page may go even if the block only partly covers it.
             let end = if blocks.end == self.count() { end.div_ceil(PAGE_BYTES) } else { end / PAGE_BYTES };
             let going = self.warm & Pages::range(start..end);
             if going == Pages::NONE {
@@ -182,7 +181,7 @@ impl Blocks {
     }
 }
 
-/// The bits of a range.
+/// Bitmap with the bits of `range` set.
 fn run(range: Range<usize>) -> u128 {
     if range.is_empty() { 0 } else { (u128::MAX >> (128 - range.len())) << range.start }
 }

@@ -1,4 +1,4 @@
-//! The address range that chunks come from, and the chunks that no heap has.
+//! The address range that chunks come from, and the pool of chunks that no heap owns.
 //!
 //! As with slabs ([`crate::region`]), there is one long address range, a separate table with the state of each chunk,
 //! and a pool. Chunks in the pool have no memory.
@@ -12,34 +12,35 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use crate::chunk::{Blocks, CHUNK_BYTES, PAGE_BYTES};
 use crate::region::{self, NOBODY, Stack};
 
-/// What is known of a chunk.
+/// State of a chunk.
 #[repr(align(128))]
 pub(crate) struct Chunk {
-    /// The number of the heap that owns it. As long as there is a block it changes only when another heap [inherits](crate::inheriting) the chunk.
+    /// Number of the heap that owns the chunk. While the chunk has blocks, it changes only when another heap
+    /// [inherits](crate::inheriting) the chunk.
     pub(crate) owner: AtomicU16,
-    /// The neighbours in a list of its owner, or (`next`) in the pool.
+    /// Neighbours in a list of the owner. In the pool, `next` links the stack.
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
-    /// Nobody but the owner looks at it.
+    /// Accessed by the owner only.
     blocks: UnsafeCell<Blocks>,
 }
 
-/// The address range.
+/// The address range of the chunks, with their table and pool.
 pub(crate) struct Chunks {
     base: NonNull<u8>,
     bytes: usize,
     table: NonNull<Chunk>,
-    /// The first chunk that was never used.
+    /// Number of the first chunk that was never used.
     fresh: AtomicU32,
     pool: Stack,
 }
 
-// SAFETY: the addresses are the program's for ever, and a chunk and what is known of it are changed by its owner alone.
+// SAFETY: the addresses are never unmapped, and only the owner of a chunk changes it and its state.
 unsafe impl Send for Chunks {}
 // SAFETY: as above.
 unsafe impl Sync for Chunks {}
 
-/// Base and length of the range: no length as long as there is none.
+/// Base and length of the range. The length is 0 until the range exists.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHUNKS: OnceLock<Option<Chunks>> = OnceLock::new();
@@ -50,13 +51,13 @@ pub(crate) fn contains(block: *const u8) -> bool {
     block.addr().wrapping_sub(BASE.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
 }
 
-/// The number of the heap whose `block` this is, which lies in a chunk.
+/// Number of the heap that owns `block`, which must lie in a chunk.
 pub(crate) fn owner_of(block: *const u8) -> u16 {
     let chunks = get().expect("it has chunks");
     chunks.chunk(chunks.number_of(block)).owner.load(Ordering::Relaxed)
 }
 
-/// The chunks of the program, made when they are first asked for; none if the system refuses the addresses.
+/// The chunks of the program, created on first use; `None` if the system refuses the addresses.
 pub(crate) fn get() -> Option<&'static Chunks> {
     CHUNKS
         .get_or_init(|| {
@@ -76,13 +77,13 @@ impl Chunks {
         Some(Chunks { base, bytes: count * CHUNK_BYTES, table, fresh: AtomicU32::new(0), pool: Stack::new() })
     }
 
-    /// What is known of the chunk with this number.
+    /// State of the chunk with this number.
     #[inline]
     pub(crate) fn chunk(&self, number: u32) -> &Chunk {
         debug_assert!((number as usize) < self.bytes / CHUNK_BYTES);
         // SAFETY: the table has an entry for each chunk.
         let chunk = unsafe { self.table.add(number as usize) };
-        // SAFETY: the entry was all zeros at first, which is a chunk of nobody without blocks, and is changed through cells only.
+        // SAFETY: the entry was zeroed at first, which is a chunk without owner and blocks, and is only changed through cells.
         unsafe { chunk.as_ref() }
     }
 
@@ -93,17 +94,17 @@ impl Chunks {
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the owner of a chunk is the only one who asks")]
     pub(crate) unsafe fn blocks(&self, number: u32) -> &mut Blocks {
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         unsafe { &mut *self.chunk(number).blocks.get() }
     }
 
-    /// The number of the chunk in which `block` lies.
+    /// Number of the chunk in which `block` lies.
     #[inline]
     pub(crate) fn number_of(&self, block: *const u8) -> u32 {
         (self.offset(block) / CHUNK_BYTES) as u32
     }
 
-    /// Bytes from the beginning of its chunk to `block`.
+    /// Offset of `block` in its chunk.
     #[inline]
     pub(crate) fn offset_within(&self, block: *const u8) -> usize {
         self.offset(block) % CHUNK_BYTES
@@ -114,14 +115,14 @@ impl Chunks {
         block.addr() - self.base.addr().get()
     }
 
-    /// What lies at this offset of a chunk.
+    /// Address of this offset in a chunk.
     #[inline]
     pub(crate) fn at(&self, number: u32, offset: usize) -> NonNull<u8> {
-        // SAFETY: it lies in the range.
+        // SAFETY: the address lies in the range.
         unsafe { self.base.add(number as usize * CHUNK_BYTES + offset) }
     }
 
-    /// A chunk that nobody has, and that has no memory; none if the addresses are used up.
+    /// Takes a chunk that no heap owns; it has no memory. `None` if the addresses are used up.
     pub(crate) fn take(&self) -> Option<u32> {
         self.pool.pop(|number| &self.chunk(number).next).or_else(|| {
             let last = (self.bytes / CHUNK_BYTES) as u32;
@@ -136,18 +137,18 @@ impl Chunks {
         self.pool.push(number, |number| &self.chunk(number).next);
     }
 
-    /// Chunks that were ever used: their numbers are below this.
+    /// Number of chunks that were ever used: chunk numbers are below this.
     pub(crate) fn used_ever(&self) -> u32 {
         self.fresh.load(Ordering::Relaxed)
     }
 
-    /// Gives the memory of some pages of a chunk back to the system.
+    /// Returns the memory of these pages of a chunk to the system.
     ///
     /// # Safety
-    /// Nobody expects anything of what is in them.
+    /// Nothing relies on the contents of the pages.
     pub(crate) unsafe fn give_back(&self, number: u32, pages: Range<usize>) {
         let start = self.at(number, pages.start * PAGE_BYTES);
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         unsafe { region::give_back(start, pages.len() * PAGE_BYTES) };
     }
 }

@@ -1,16 +1,15 @@
-//! The sizes of small blocks.
+//! The size classes.
 //!
-//! They are so close to each other that a block which is not tiny takes at most a sixteenth more than requested.
-//! General allocators have four sizes for each doubling and waste a tenth. Every multiple of 64 bytes is one of the
-//! sizes, for blocks that have to be aligned to a cache line. Large blocks have steps of a kibibyte up to 32 KiB, then
-//! eight sizes for each doubling.
+//! Small sizes are so close to each other that a block, unless it is tiny, takes at most a sixteenth more than requested.
+//! General allocators have four sizes per doubling and waste a tenth. Every multiple of 64 bytes is a size, for blocks that
+//! must be aligned to a cache line. Large blocks have a size for every KiB up to 32 KiB, then eight sizes per doubling.
 
 /// Bytes of the largest small block.
 pub(crate) const SMALL_BYTES_MAX: usize = BANDS[2].last;
-/// Number of sizes.
+/// Number of small size classes.
 pub(crate) const CLASSES: usize = BANDS[2].classes_before + BANDS[2].count();
 
-/// Sizes at equal distances, from one step after `after` to `last`.
+/// A range of evenly spaced sizes, from `after + step` to `last`.
 struct Band {
     after: usize,
     last: usize,
@@ -23,13 +22,13 @@ impl Band {
         (self.last - self.after) / self.step
     }
 
-    /// The class of so many bytes.
+    /// Index of the smallest class with at least `bytes`.
     #[inline]
     const fn index(&self, bytes: usize) -> usize {
         self.classes_before + (bytes - self.after - 1) / self.step
     }
 
-    /// Bytes of the class.
+    /// Block size of the class.
     #[inline]
     const fn bytes(&self, index: usize) -> usize {
         self.after + (index - self.classes_before + 1) * self.step
@@ -42,7 +41,7 @@ const BANDS: [Band; 3] = [
     Band { after: 2048, last: 8192, step: 64, classes_before: 160 },
 ];
 
-/// Bytes of each class.
+/// Block size of each class.
 static BYTES: [u16; CLASSES] = {
     let (mut bytes, mut index) = ([0; CLASSES], 0);
     while index < CLASSES {
@@ -53,16 +52,16 @@ static BYTES: [u16; CLASSES] = {
     bytes
 };
 
-/// One of the sizes, below [`CLASSES`].
+/// A small size class; its number is below [`CLASSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(u8);
 
 impl Class {
-    /// The smallest size that has room for `bytes`, which are [`SMALL_BYTES_MAX`] at most.
+    /// Returns the smallest class with room for `bytes`, which must be at most [`SMALL_BYTES_MAX`].
     #[inline]
     pub(crate) fn of(bytes: usize) -> Self {
         debug_assert!(bytes <= SMALL_BYTES_MAX);
-        // Each band by itself: so the compiler knows its step, and nothing is divided.
+        // One branch per band, so that the compiler knows each step and emits no division.
         let index = if bytes <= BANDS[0].last {
             BANDS[0].index(bytes.max(1))
         } else if bytes <= BANDS[1].last {
@@ -73,25 +72,25 @@ impl Class {
         Class(index as u8)
     }
 
-    /// The size with this number.
+    /// Returns the class with this number.
     #[inline]
     pub(crate) fn numbered(number: u8) -> Self {
         Class(number)
     }
 
-    /// Its number.
+    /// The number that [`Class::numbered`] takes.
     #[inline]
     pub(crate) fn number(self) -> u8 {
         self.0
     }
 
-    /// Its place in a table of all sizes.
+    /// Index into a table of all classes.
     #[inline]
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     #[inline]
     pub(crate) fn bytes(self) -> usize {
         usize::from(BYTES[self.index()])
@@ -100,21 +99,21 @@ impl Class {
 
 /// Bytes of the largest large block.
 pub(crate) const LARGE_BYTES_MAX: usize = 512 * 1024;
-/// Number of sizes of large blocks.
+/// Number of large size classes.
 pub(crate) const LARGE_CLASSES: usize = EVEN_CLASSES + 4 * STEPS;
-/// Up to here these are multiples of a kibibyte.
+/// Up to here, large sizes are multiples of 1 KiB.
 const EVEN_BYTES_MAX: usize = 32 * 1024;
 const EVEN_STEP: usize = 1024;
 const EVEN_CLASSES: usize = (EVEN_BYTES_MAX - SMALL_BYTES_MAX) / EVEN_STEP;
-/// Sizes of each doubling above.
+/// Sizes per doubling above that.
 const STEPS: usize = 8;
 
-/// One of the sizes of large blocks, below [`LARGE_CLASSES`].
+/// A large size class; its index is below [`LARGE_CLASSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LargeClass(u8);
 
 impl LargeClass {
-    /// The smallest size that has room for `bytes`, if they make a large block.
+    /// Returns the smallest class with room for `bytes`; `None` if that is not the size of a large block.
     #[inline]
     pub(crate) fn of(bytes: usize) -> Option<Self> {
         if bytes <= SMALL_BYTES_MAX || bytes > LARGE_BYTES_MAX {
@@ -130,13 +129,13 @@ impl LargeClass {
         Some(LargeClass(index as u8))
     }
 
-    /// Its place in a table of all sizes.
+    /// Index into a table of all classes.
     #[inline]
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     #[inline]
     pub(crate) fn bytes(self) -> usize {
         match self.index().checked_sub(EVEN_CLASSES) {

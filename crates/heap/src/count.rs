@@ -1,19 +1,19 @@
-//! How much memory the process has allocated.
+//! Counts the memory that the process has allocated.
 //!
 //! Each thread counts in a cell of its own with plain loads and stores; threads beyond [`CELLS`] share the last cell. A
-//! block may be freed by another thread than the one that allocated it, so single cells may be negative; only their sum
-//! has a meaning.
+//! block may be freed by another thread than the one that allocated it, so a single cell may be negative; only the sum
+//! of all cells is meaningful.
 
 use std::cell::Cell as LocalCell;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// Cells; the last one is shared by the threads that find no other.
+/// Number of cells; the last one is shared by all threads that find no other.
 const CELLS: usize = 128;
 const SHARED: usize = CELLS - 1;
-/// No cell yet.
+/// The thread has no cell yet.
 const NONE: usize = usize::MAX;
 
-/// Bytes of one thread, from elsewhere and from slabs; no two share a pair of cache lines.
+/// Bytes allocated by one thread: outside slabs, and in slabs. Each cell has a pair of cache lines to itself.
 #[repr(align(128))]
 struct Cell([AtomicI64; 2]);
 
@@ -31,13 +31,13 @@ thread_local! {
     static CELL: LocalCell<usize> = const { LocalCell::new(NONE) };
 }
 
-/// Bytes allocated and not freed.
+/// Bytes that the process has allocated and not freed.
 pub fn allocated_bytes() -> u64 {
-    // While others allocate and free, the sum of what was read may be off.
+    // While other threads allocate and free, the sum may be slightly off.
     sum_of_cells().max(0) as u64
 }
 
-/// Those of them that lie in slabs.
+/// The part of [`allocated_bytes`] that lies in slabs.
 pub(crate) fn small_bytes() -> u64 {
     let small = used_cells().iter().map(|cell| cell.0[1].load(Ordering::Relaxed));
     small.sum::<i64>().max(0) as u64
@@ -54,23 +54,23 @@ fn sum_of_cells() -> i64 {
     used_cells().iter().map(Cell::sum).sum()
 }
 
-/// Bytes allocated by all threads, as one of them sees it for next to nothing: its own part exactly, that of the others as
-/// it was when it last looked. It looks again when its own part has changed by [`STALE_BYTES`]. So all of them together are
-/// never further beyond a limit that each keeps than this and one allocation for each thread.
+/// A cheap view of the bytes allocated by all threads, for one thread. Its own part is exact; the other threads' part
+/// is cached, and read again when its own part has changed by more than [`STALE_BYTES`]. So if every thread keeps to a
+/// limit, together they exceed it by at most this much and one allocation per thread.
 #[derive(Debug, Default)]
 pub struct Gauge {
     others: i64,
-    /// The own part when it last looked.
+    /// This thread's part at the last full read.
     own: i64,
-    /// With which limit in mind.
+    /// The limit that the last call passed.
     limit: u64,
 }
 
-/// What one thread may allocate before it looks at the others.
+/// How much a thread may allocate or free before it reads the other threads' cells again.
 const STALE_BYTES: u64 = 16 * 1024;
 
 impl Gauge {
-    /// Bytes allocated; looks at once if `limit` is another one than before.
+    /// Bytes allocated. Reads all cells if `limit` differs from that of the last call.
     #[inline]
     pub fn bytes(&mut self, limit: u64) -> u64 {
         let own = ALLOCATED[own_cell()].sum();
@@ -81,7 +81,7 @@ impl Gauge {
         self.others.wrapping_add(own).max(0) as u64
     }
 
-    /// Looks at all threads.
+    /// Reads all threads' cells.
     pub fn read(&mut self) -> u64 {
         self.own = ALLOCATED[own_cell()].sum();
         let sum = sum_of_cells();
@@ -90,7 +90,7 @@ impl Gauge {
     }
 }
 
-/// The number of this thread's cell.
+/// Index of this thread's cell.
 #[inline]
 fn own_cell() -> usize {
     CELL.with(|cell| {
@@ -101,7 +101,7 @@ fn own_cell() -> usize {
     })
 }
 
-/// Counts what was allocated, or freed if it is negative, in a slab if it is small.
+/// Counts `bytes` as allocated (freed if negative), in a slab if `is_small`.
 #[inline]
 pub(crate) fn count(bytes: i64, is_small: bool) {
     let index = own_cell();
@@ -109,7 +109,7 @@ pub(crate) fn count(bytes: i64, is_small: bool) {
     if index == SHARED {
         cell.fetch_add(bytes, Ordering::Relaxed);
     } else {
-        // Only this thread writes it.
+        // Only this thread writes to its cell.
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }
 }
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn every_thread_sees_what_all_have() {
-        // Nothing is counted here but what this test counts.
+        // In this test nothing else is counted.
         let (mut gauge, limit) = (Gauge::default(), 1 << 30);
         let before = gauge.bytes(limit);
         count(1 << 20, true);
         assert_eq!(gauge.bytes(limit), before + (1 << 20));
         let other = std::thread::spawn(|| count(5 << 20, true));
         other.join().expect("it only counts");
-        // Its own change is small: it has not looked.
+        // Its own change is small, so it has not read the other cells.
         count(STALE_BYTES as i64, true);
         assert_eq!(gauge.bytes(limit), before + (1 << 20) + STALE_BYTES);
         count(1, true);

@@ -5,10 +5,10 @@
 //!             keep  empty keep  empty empty keep       no block is taken from those to be emptied
 //! ```
 //!
-//! A heap does this for its own slabs, the emptiest of each class, in two passes over the table of slabs: the first
-//! counts how full they are, the second sets those aside that are not needed. From then on
+//! A heap does this for its own slabs, the emptiest of each class, in two passes over the table of slabs. The first
+//! pass counts how full they are, the second sets aside those that are not needed. From then on
 //! [`is_to_move`](crate::is_to_move) is true of their blocks, for any thread, and a block that is allocated to replace
-//! one of them is elsewhere. An emptied slab is returned like any other; empty ones are returned at once. A slab that
+//! one of them lies elsewhere. An emptied slab is returned like any other; empty ones are returned at once. A slab that
 //! was not emptied stays aside until another [`Emptying`] finds that it is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,27 +18,27 @@ use crate::local::Local;
 use crate::owned;
 use crate::region::{SLAB_BYTES, Slab};
 
-/// Slabs of the table that are looked at in one slice: some 20 us.
+/// Slabs of the table that are examined in one slice, which takes about 20 us.
 const SLABS_PER_SLICE: u32 = 1024;
-/// Degrees of fullness that are told apart.
+/// Number of fill levels that are distinguished.
 const LEVELS: usize = 32;
-/// One slab in so many is kept beyond what the blocks need, for those that come, unless every slab counts.
+/// One slab in this many is kept as a reserve for new blocks, unless memory is tight.
 const SPARE: u64 = 16;
 
-/// The slabs of one class.
+/// The slabs of one class, without the current one.
 #[derive(Clone, Copy, Debug)]
 struct Slabs {
-    /// How many there are of each fullness.
+    /// Number of slabs at each fill level.
     by_level: [u32; LEVELS],
     used: u64,
-    /// Fuller ones than this are kept, and so many that are as full.
+    /// Slabs above this level are kept, and `kept_there` of the slabs at it.
     level: usize,
     kept_there: u32,
 }
 
 const NO_SLABS: Slabs = Slabs { by_level: [0; LEVELS], used: 0, level: 0, kept_there: u32::MAX };
 
-/// Blocks of a slab of this class.
+/// Number of blocks in a slab of this class.
 fn capacity(class: Class) -> usize {
     SLAB_BYTES / class.bytes()
 }
@@ -48,8 +48,8 @@ fn level(slab: &Slab, class: Class) -> usize {
 }
 
 impl Slabs {
-    /// Decides, after all were counted, which are kept: the fullest, until they have room for the blocks of all, but for so many
-    /// as the slab has `room` for that blocks are taken from.
+    /// Called when all slabs are counted: chooses to keep the fullest, as many as the counted blocks need beyond the
+    /// `room` in the current slab.
     fn choose(&mut self, class: Class, room: u64, is_tight: bool) {
         let spare = if is_tight { 0 } else { self.used.div_ceil(SPARE) };
         let needed = (self.used + spare).saturating_sub(room).div_ceil(capacity(class) as u64);
@@ -70,7 +70,7 @@ impl Slabs {
     }
 }
 
-/// Work on the slabs of this thread's heap; see the head of this file.
+/// Work on the slabs of this thread's heap, done in bounded steps; see the crate's `emptying.rs`.
 #[derive(Debug)]
 pub struct Emptying {
     classes: Box<[Slabs]>,
@@ -81,7 +81,7 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// Finds the slabs that are to be emptied, in place of those that were to be; `is_tight`: as many as can be.
+    /// Starts choosing the slabs to be emptied, which replaces any earlier choice. If `is_tight`, chooses as many as possible.
     pub fn begin(is_tight: bool) -> Self {
         Emptying {
             classes: vec![NO_SLABS; CLASSES].into(),
@@ -92,12 +92,12 @@ impl Emptying {
         }
     }
 
-    /// Uses all slabs again.
+    /// Starts a pass after which all slabs are used again.
     pub fn end() -> Self {
         Emptying { is_counting: false, ..Emptying::begin(false) }
     }
 
-    /// Does a bounded piece of it; the number of slabs to be emptied once it is done.
+    /// Does a bounded step. Once it is done, returns the number of slabs to be emptied; `None` before.
     pub fn advance(&mut self) -> Option<u32> {
         owned::with_local(|local| self.advance_on(local)).unwrap_or(Some(0))
     }

@@ -1,6 +1,6 @@
-//! A block that was freed.
+//! A freed block.
 
-/// In its first bytes stands which one was freed before it.
+/// Its first bytes link to the block that was freed before it.
 #[derive(Debug)]
 pub(crate) struct Free {
     pub(crate) next: *mut Free,

@@ -1,5 +1,5 @@
-//! The allocator for blocks beyond 512 KiB and for threads without a heap: mimalloc, and what has to be known about it.
-//! Above 4 MiB it is the system itself: such blocks grow without being copied, and are returned when they are freed.
+//! The allocator for blocks above 512 KiB and for threads without a heap: mimalloc, with what has to be known about it.
+//! Blocks above 4 MiB are mapped from the system: they grow without being copied, and are returned when they are freed.
 //! Under Miri, which runs no C, it is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mimalloc::MiMalloc;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 
-/// From here on it rounds up to whole pages.
+/// Above this size, mimalloc rounds up to whole pages.
 const PAGED_BYTES: usize = 128 * 1024;
 const PAGE_BYTES: usize = 4096;
-/// Larger blocks are mapped: to get their pages anew takes less than to fill them.
+/// Larger blocks are mapped directly: faulting their pages in costs less than filling them.
 const UNMAPPED_BYTES_MAX: usize = 4 << 20;
 
-/// How long freed memory is kept before it goes back to the system.
+/// How long freed memory is kept before it is returned to the system.
 pub(crate) const KEPT_MS: u64 = 2000;
-/// Number and default of mimalloc's option `purge_delay`, for which no crate has a name.
+/// Number and default of mimalloc's option `purge_delay`, for which no crate has a constant.
 const PURGE_DELAY: c_int = 15;
 const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
 
@@ -31,39 +31,39 @@ unsafe extern "C" {
     fn mi_realloc(block: *mut c_void, size: usize) -> *mut c_void;
 }
 
-/// People want it otherwise (`MIMALLOC_PURGE_DELAY`).
+/// Whether the user set the delay (`MIMALLOC_PURGE_DELAY`).
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
-/// Has freed memory kept for a while.
+/// Makes mimalloc keep freed memory for a while, unless the user set another delay.
 pub fn keep_freed() {
     let is_set = mi_option_get(PURGE_DELAY) != PURGE_DELAY_DEFAULT_MS;
     IS_SET.store(is_set, Ordering::Relaxed);
     keep(true);
 }
 
-/// Has freed memory kept for a while, or not at all.
+/// Makes mimalloc keep freed memory for a while, or not at all.
 pub(crate) fn keep(is_kept: bool) {
     if !cfg!(miri) && !IS_SET.load(Ordering::Relaxed) {
         mi_option_set(PURGE_DELAY, if is_kept { KEPT_MS as c_long } else { 0 });
     }
 }
 
-/// Gives back what has been kept for long enough, or (`at_once`) everything: mimalloc does so by itself only when this thread frees
-/// something.
+/// Returns what mimalloc has kept for long enough or, if `at_once`, everything. On its own, mimalloc does so only when
+/// this thread frees something.
 pub(crate) fn collect(at_once: bool) {
     if !cfg!(miri) {
         mi_collect(at_once);
     }
 }
 
-/// Whether mimalloc aligns a block of this size enough without being told. If it is told it takes another seven bytes
-/// for most sizes, to be sure.
+/// Whether mimalloc aligns a block of this size sufficiently without being given the alignment. If it is given one, it
+/// adds seven bytes to most sizes to be safe.
 #[inline]
 fn is_aligned_anyway(size: usize, align: usize) -> bool {
     align <= 8 || align <= 16 && size >= 16
 }
 
-/// The size of the block for a request: four sizes for each doubling.
+/// Size of the block that mimalloc allocates for a request: four sizes per doubling.
 #[inline]
 pub(crate) fn block_bytes(size: usize) -> usize {
     match size {
@@ -74,35 +74,35 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     }
 }
 
-/// Whether such a block is the system's own, and not mimalloc's.
+/// Whether such a block is mapped directly, and not mimalloc's.
 #[inline]
 fn is_mapped(layout: Layout) -> bool {
     layout.size() > UNMAPPED_BYTES_MAX && layout.align() <= PAGE_BYTES && cfg!(not(miri))
 }
 
-/// Memory of the system's; what it gives are zeros.
+/// Maps zeroed memory; null if the system refuses it.
 #[cold]
 fn map(size: usize) -> *mut u8 {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at a place of the system's choice concerns nobody.
+    // SAFETY: a new mapping at an address that the system chooses affects no other memory.
     let mapped = unsafe { mmap_anonymous(ptr::null_mut(), size, protection, MapFlags::PRIVATE) };
     mapped.map_or(ptr::null_mut(), <*mut c_void>::cast)
 }
 
-/// A block; its contents are zeros if `zeroed`. Null if there is no memory.
+/// Allocates a block, filled with zeros if `zeroed`; null if there is no memory.
 #[inline]
 pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     if is_mapped(layout) {
         return map(layout.size());
     }
     if cfg!(miri) {
-        // SAFETY: nothing empty is asked for under Miri.
+        // SAFETY: no empty block is requested under Miri.
         return unsafe { System.alloc_zeroed(layout) };
     }
     match (is_aligned_anyway(layout.size(), layout.align()), zeroed) {
         (true, false) => mi_malloc(layout.size()).cast(),
         (true, true) => mi_zalloc(layout.size()).cast(),
-        // SAFETY: mimalloc takes any layout, an empty one, too.
+        // SAFETY: mimalloc accepts any layout, including an empty one.
         (false, false) => unsafe { MiMalloc.alloc(layout) },
         // SAFETY: as above.
         (false, true) => unsafe { MiMalloc.alloc_zeroed(layout) },
@@ -110,51 +110,51 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
 }
 
 /// # Safety
-/// The block came from [`allocate`] with this layout, and nobody uses it any more.
+/// The block came from [`allocate`] with this layout and is no longer in use.
 #[inline]
 pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
     if is_mapped(layout) {
-        // SAFETY: it was mapped with this size; the rest by what the caller promises.
+        // SAFETY: it was mapped with this size; the caller guarantees the rest.
         let unmapped = unsafe { munmap(block.cast(), layout.size()) };
         return unmapped.expect("what was mapped is unmapped");
     }
     if cfg!(miri) {
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         return unsafe { System.dealloc(block, layout) };
     }
-    // SAFETY: by what the caller promises.
+    // SAFETY: the caller guarantees it.
     unsafe { MiMalloc.dealloc(block, layout) }
 }
 
 /// # Safety
-/// The block came from [`allocate`] with this layout, and nobody uses it any more unless the result is null.
+/// The block came from [`allocate`] with this layout, and is no longer in use unless the result is null.
 #[inline]
 pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
     match (is_mapped(layout), is_mapped(wanted)) {
         (false, false) => {}
         (true, true) => {
-            // SAFETY: it was mapped with this size; the rest by what the caller promises.
+            // SAFETY: it was mapped with this size; the caller guarantees the rest.
             let moved = unsafe { mremap(block.cast(), layout.size(), size, MremapFlags::MAYMOVE) };
             return moved.map_or(ptr::null_mut(), <*mut c_void>::cast);
         }
         (true, false) | (false, true) => {
             let moved = allocate(wanted, false);
             if !moved.is_null() {
-                // SAFETY: both blocks have that many bytes, and the new one is nobody else's.
+                // SAFETY: both blocks have that many bytes, and nothing else refers to the new one.
                 unsafe { ptr::copy_nonoverlapping(block, moved, layout.size().min(size)) };
-                // SAFETY: by what the caller promises.
+                // SAFETY: the caller guarantees it.
                 unsafe { free(block, layout) };
             }
             return moved;
         }
     }
     if cfg!(miri) {
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         return unsafe { System.realloc(block, layout, size) };
     }
     if is_aligned_anyway(size, layout.align()) {
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         unsafe { mi_realloc(block.cast(), size) }.cast()
     } else {
         // SAFETY: as above.
@@ -207,7 +207,7 @@ mod tests {
                 // SAFETY: it is a block of mimalloc.
                 let bytes = unsafe { mi_usable_size(block.cast()) };
                 assert_eq!(bytes, block_bytes(size), "{size}");
-                // SAFETY: it came from there with this layout.
+                // SAFETY: it was allocated there with this layout.
                 unsafe { free(block, layout) };
             }
         }

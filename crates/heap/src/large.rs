@@ -1,9 +1,9 @@
 //! The large blocks of one thread's heap, above 8 KiB and up to 512 KiB.
 //!
 //! They come from chunks (`chunk.rs`) of one size each. A chunk with free blocks is in the list of its size; a chunk
-//! without any used block is in a list from which every size takes. [`Large::cool`] visits the chunks now and then and
-//! returns pages that nobody has used since its last visit; if more is kept than allowed ([`crate::kept`]), pages are
-//! returned at once. Blocks that other threads free arrive by post, as small ones do, but one by one.
+//! without used blocks is in a list from which every size takes. [`Large::cool`] visits the chunks now and then and
+//! returns pages that have been unused since its last visit. If more is kept than allowed ([`crate::kept`]), pages are
+//! returned at once. Blocks that other threads free are posted like small ones, but one by one.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,20 +16,20 @@ use crate::kept;
 use crate::mail;
 use crate::region::NONE;
 
-/// The list of chunks without any block.
+/// The list of chunks without used blocks.
 const EMPTY: usize = LARGE_CLASSES;
-/// Chunks that are looked at in one slice, at some 20 ns each,
+/// Chunks that are examined in one slice, at about 20 ns each.
 const CHUNKS_PER_SLICE: u32 = 1024;
-/// and pages that are given back in one, at some 100 ns each, unless one chunk has more.
+/// Pages that are returned in one slice, at about 100 ns each, unless a single chunk has more.
 const PAGES_PER_SLICE: u32 = 512;
 
 /// The large blocks of one heap.
 pub(crate) struct Large {
     chunks: &'static Chunks,
     id: u16,
-    /// By class, the first chunk with room and blocks; then the first without blocks.
+    /// Heads of the lists: per class, the chunks with room; last, the chunks without used blocks.
     lists: [u32; LARGE_CLASSES + 1],
-    /// The chunk at which [`Large::cool`] goes on.
+    /// The chunk at which [`Large::cool`] continues.
     next_to_cool: u32,
 }
 
@@ -40,11 +40,11 @@ impl Large {
 
     fn blocks(&mut self, number: u32) -> &mut Blocks {
         debug_assert!(self.chunks.chunk(number).owner.load(Relaxed) == self.id);
-        // SAFETY: the chunk is this heap's, and the reference ends before this heap is asked again.
+        // SAFETY: this heap owns the chunk, and the reference ends before this heap is used again.
         unsafe { self.chunks.blocks(number) }
     }
 
-    /// A block of this class with anything in it; null if there are no addresses left.
+    /// Allocates an uninitialized block of this class; null if the addresses are used up.
     pub(crate) fn allocate(&mut self, class: LargeClass) -> *mut u8 {
         let number = match self.chunk_with_room(class) {
             Some(number) => number,
@@ -72,7 +72,7 @@ impl Large {
         Some(self.lists[class.index()])
     }
 
-    /// A chunk without blocks, cut into those of a class.
+    /// Takes a chunk without used blocks and cuts it for this class.
     fn empty_chunk(&mut self, class: LargeClass) -> Option<u32> {
         let number = self.lists[EMPTY];
         if number == NONE {
@@ -90,15 +90,15 @@ impl Large {
         Some(number)
     }
 
-    /// Takes back a block of this or another heap.
+    /// Frees a block of this heap, or posts it to the heap that owns it.
     ///
     /// # Safety
-    /// Nobody uses the block any more.
+    /// The block is no longer in use.
     pub(crate) unsafe fn free(&mut self, block: *mut u8) {
         let number = self.chunks.number_of(block);
         let owner = self.chunks.chunk(number).owner.load(Relaxed);
         if owner != self.id {
-            // SAFETY: by what the caller promises.
+            // SAFETY: the caller guarantees it.
             return unsafe { mail::post_large(owner, block.cast()) };
         }
         let offset = self.chunks.offset_within(block);
@@ -121,12 +121,13 @@ impl Large {
         }
     }
 
-    /// No chunk is in a list any more.
+    /// Empties all lists of chunks.
     pub(crate) fn forget_lists(&mut self) {
         self.lists = [NONE; LARGE_CLASSES + 1];
     }
 
-    /// Takes over the chunks of these numbers that the heap `other` has, whose lists are forgotten; false if there are no larger numbers.
+    /// Takes over the chunks with these numbers that the heap `other` owns, which has emptied its lists. Returns false
+    /// if there are no larger numbers.
     pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
         let end = self.chunks.used_ever();
         for number in numbers.start..numbers.end.min(end) {
@@ -146,7 +147,7 @@ impl Large {
         numbers.end < end
     }
 
-    /// Takes back what came by post.
+    /// Frees the large blocks that other threads have posted to this heap.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if mail::is_large_there(self.id) {
@@ -157,16 +158,16 @@ impl Large {
     fn sort_arrived(&mut self) {
         let mut block: *mut Free = mail::take_large(self.id);
         while !block.is_null() {
-            // SAFETY: it is a freed block of this heap, in which stands the next one.
+            // SAFETY: it is a freed block of this heap, so it contains the link to the next one.
             let next = unsafe { (*block).next };
-            // SAFETY: nobody uses it any more.
+            // SAFETY: the block is no longer in use.
             unsafe { self.free(block.cast()) };
             block = next;
         }
     }
 
-    /// Goes on with a round over the chunks, in which pages go back to the system that have lain free since the round
-    /// before, or (`at_once`) are free; false if the round is at its end.
+    /// Continues a round over the chunks, which returns pages to the system that have been free since the round before
+    /// or, if `at_once`, are free now. Returns false at the end of the round.
     pub(crate) fn cool(&mut self, at_once: bool) -> bool {
         let end = self.chunks.used_ever();
         let mut pages_left = PAGES_PER_SLICE;
@@ -187,7 +188,7 @@ impl Large {
         true
     }
 
-    /// Lets pages of a chunk go, and the chunk if nothing is left; how many pages.
+    /// Returns pages of a chunk to the system, and the chunk to the pool if nothing is left in it. Returns the number of pages.
     fn cool_chunk(&mut self, number: u32, at_once: bool) -> u32 {
         let chunks = self.chunks;
         let blocks = self.blocks(number);

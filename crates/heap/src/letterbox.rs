@@ -1,15 +1,15 @@
-//! A stack of freed blocks to which any thread adds, and which one thread takes as a whole.
+//! A stack of freed blocks: any thread pushes to it, and one thread takes it as a whole.
 //!
-//! Nobody takes single blocks off it, so there is no ABA problem. Whoever takes the blocks sees their contents and the
-//! links between them: posting releases, taking acquires. `tests/loom_letterbox.rs` includes this very file, with
-//! atomics and blocks of its own, and checks it with the model checker; hence `super`.
+//! Single blocks are never popped, so there is no ABA problem. The thread that takes the blocks sees their contents and
+//! links: posting releases, taking acquires. `tests/loom_letterbox.rs` includes this very file, with its own atomics
+//! and blocks, and checks it with the model checker; hence `super`.
 
 use std::ptr;
 
 use super::free::Free;
 use super::sync::{AtomicPtr, Ordering};
 
-/// What waits for a heap; no two share a pair of cache lines.
+/// The blocks that are waiting for a heap. Each letterbox has a pair of cache lines to itself.
 #[repr(align(128))]
 pub(crate) struct Letterbox(pub(crate) AtomicPtr<Free>);
 
@@ -24,11 +24,11 @@ impl Letterbox {
     }
 
     /// # Safety
-    /// The blocks from `first` to `last`, linked, are of the heap whose letterbox it is, and nobody uses them any more.
+    /// The blocks from `first` to `last` are linked, belong to the heap that owns the letterbox, and are no longer in use.
     pub(crate) unsafe fn post(&self, first: *mut Free, last: *mut Free) {
         let mut there = self.0.load(Ordering::Relaxed);
         loop {
-            // SAFETY: `last` is nobody else's until it is posted, as the caller promises.
+            // SAFETY: nothing else uses `last` until it is posted, as the caller guarantees.
             unsafe { (*last).next = there };
             match self.0.compare_exchange_weak(there, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -1,4 +1,4 @@
-//! The program's allocator: blocks in fine sizes, exact counts, and unused memory returned to the system.
+//! The program's allocator: finely spaced block sizes, exact counts, and unused memory returned to the system.
 //!
 //! ```text
 //! allocate ──▶ on a thread with a heap of its own: up to 8 KiB ──▶ its slab for that size   (local.rs, classes.rs)
@@ -7,10 +7,10 @@
 //! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, mail.rs)
 //! ```
 //!
-//! General allocators have four sizes for each doubling, and waste a tenth of a store's memory. Here sizes are 8 to 64
-//! bytes apart. When many blocks were freed and the remaining ones are scattered, slabs can be emptied (`emptying.rs`)
-//! by code that knows how to move the blocks. The pages of free large blocks are returned one by one. A thread gets a
-//! heap with [`own`], tells it with [`settle`] now and then that it has time, and has a [`Round`] every [`ROUND_MS`].
+//! General allocators have four sizes per doubling, and waste a tenth of a store's memory. Here sizes are 8 to 64 bytes
+//! apart. When many blocks have been freed and the remaining ones are scattered, code that knows how to move the blocks
+//! can empty slabs (`emptying.rs`). The pages of free large blocks are returned one by one. A thread gets a heap with
+//! [`own`], calls [`settle`] now and then when it has time, and runs a [`Round`] every [`ROUND_MS`].
 
 mod chunk;
 mod chunks;
@@ -45,46 +45,48 @@ pub use crate::owned::{disown, own};
 use crate::owned::{has_local, with_local};
 pub use crate::purging::{ROUND_MS, Round, keep_at_most, purge, purge_at_once};
 
-/// The most that small blocks are aligned to: there is a size for each multiple of it.
+/// Largest alignment of small blocks. Every multiple of it is a size class.
 const SMALL_ALIGN: usize = 64;
 
-/// Posts the blocks of other threads' heaps that this thread freed, and takes back some of its own; true if more of those wait.
+/// Posts the blocks of other threads' heaps that this thread has freed, and frees some of the blocks that other threads
+/// have posted to its heap. Returns true if more of those are waiting. Does nothing on a thread without a heap.
 #[inline]
 pub fn settle() -> bool {
     with_local(Local::settle).unwrap_or_default()
 }
 
-/// Whether the block at this address lies in a slab that is to be [emptied](Emptying): a block of the same size that is allocated
-/// now would not.
+/// Whether the block at this address lies in a slab that is to be [emptied](Emptying). A new block of the same size
+/// would be allocated outside such slabs.
 #[inline]
 pub fn is_to_move(block: *const u8) -> bool {
     region::is_to_move(block)
 }
 
-/// Bytes of the slabs that heaps have, and of the blocks in them.
+/// Returns the bytes of all slabs that heaps own, and of the blocks in them.
 pub fn slab_bytes() -> (u64, u64) {
     (region::get().map_or(0, |region| region.taken_bytes()), count::small_bytes())
 }
 
-/// The class of small blocks for this layout.
+/// Size class for this layout; `None` if it is not a small block.
 #[inline]
 fn class_of(layout: Layout) -> Option<Class> {
     (layout.size() <= SMALL_BYTES_MAX && layout.align() <= SMALL_ALIGN).then(|| fitting(layout))
 }
 
-/// The same for the layout of a small block. Slabs are aligned, so blocks are to what their size is a multiple of.
+/// Size class for the layout of a small block. Slabs are aligned, so a block is aligned to any power of two (up to the
+/// slab's) that divides its size.
 #[inline]
 fn fitting(layout: Layout) -> Class {
     Class::of(layout.pad_to_align().size())
 }
 
-/// The class of large blocks for this layout.
+/// Size class of large blocks for this layout; `None` if it is not a large block.
 #[inline]
 fn large_class_of(layout: Layout) -> Option<LargeClass> {
     if layout.align() <= SMALL_ALIGN { LargeClass::of(layout.size()) } else { None }
 }
 
-/// Where a block came from.
+/// The allocator a block came from.
 #[derive(Clone, Copy)]
 enum Source {
     Slab,
@@ -93,7 +95,7 @@ enum Source {
 }
 
 impl Source {
-    /// That of the block that was given for this layout.
+    /// Finds where the block was allocated; `layout` is the one it was allocated with.
     #[inline]
     fn of(block: *const u8, layout: Layout) -> Source {
         if region::contains(block) {
@@ -105,7 +107,7 @@ impl Source {
         }
     }
 
-    /// Bytes of the block.
+    /// Size of the block in bytes, rounded up as its allocator does.
     #[inline]
     fn bytes(self, layout: Layout) -> usize {
         match self {
@@ -124,7 +126,7 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     {
         count(class.bytes() as i64, true);
         if zeroed {
-            // SAFETY: the block is that long.
+            // SAFETY: the block has at least `layout.size()` bytes.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         return block;
@@ -132,7 +134,7 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     allocate_elsewhere(layout, zeroed)
 }
 
-/// A block that is not small, or of a thread without a heap.
+/// Slow path of `allocate`: the block is not small, or the thread has no heap.
 #[inline(never)]
 fn allocate_elsewhere(layout: Layout, zeroed: bool) -> *mut u8 {
     if let Some(class) = large_class_of(layout)
@@ -141,7 +143,7 @@ fn allocate_elsewhere(layout: Layout, zeroed: bool) -> *mut u8 {
     {
         count(class.bytes() as i64, false);
         if zeroed {
-            // SAFETY: the block is that long.
+            // SAFETY: the block has at least `layout.size()` bytes.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         return block;
@@ -157,7 +159,7 @@ fn allocate_elsewhere(layout: Layout, zeroed: bool) -> *mut u8 {
 #[derive(Debug)]
 pub struct Allocator;
 
-// SAFETY: blocks have the sizes and alignments asked for and are nobody else's until they are freed: see the modules.
+// SAFETY: blocks have the requested size and alignment and belong to the caller until they are freed; see the modules.
 // Nothing here allocates through itself or unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
@@ -177,22 +179,22 @@ unsafe impl GlobalAlloc for Allocator {
         let free: *mut Free = block.cast();
         match source {
             Source::Slab => {
-                // SAFETY: by what the caller promises.
+                // SAFETY: the caller guarantees it.
                 let freed = with_local(|local| unsafe { local.free(block) });
                 if freed.is_none() {
-                    // SAFETY: by what the caller promises.
+                    // SAFETY: the caller guarantees it.
                     unsafe { mail::post(region::owner_of(block), free, free) };
                 }
             }
             Source::Chunk(_) => {
-                // SAFETY: by what the caller promises.
+                // SAFETY: the caller guarantees it.
                 let freed = with_local(|local| unsafe { local.free_large(block) });
                 if freed.is_none() {
-                    // SAFETY: by what the caller promises.
+                    // SAFETY: the caller guarantees it.
                     unsafe { mail::post_large(chunks::owner_of(block), free) };
                 }
             }
-            // SAFETY: what is in no slab or chunk is the general allocator's; the rest by what the caller promises.
+            // SAFETY: a block outside all slabs and chunks is the general allocator's; the caller guarantees the rest.
             Source::General => unsafe { general::free(block, layout) },
         }
     }
@@ -207,7 +209,7 @@ unsafe impl GlobalAlloc for Allocator {
             Source::General
                 if class_of(wanted).is_none() && (large_class_of(wanted).is_none() || !has_local()) =>
             {
-                // SAFETY: it is the general allocator's; the rest by what the caller promises.
+                // SAFETY: the block is the general allocator's; the caller guarantees the rest.
                 let moved = unsafe { general::reallocate(block, layout, size) };
                 if !moved.is_null() {
                     count(general::block_bytes(size) as i64 - source.bytes(layout) as i64, false);
@@ -218,9 +220,9 @@ unsafe impl GlobalAlloc for Allocator {
         }
         let moved = allocate(wanted, false);
         if !moved.is_null() {
-            // SAFETY: both blocks have that many bytes, and the new one is nobody else's.
+            // SAFETY: both blocks have that many bytes, and nothing else refers to the new one.
             unsafe { ptr::copy_nonoverlapping(block, moved, layout.size().min(size)) };
-            // SAFETY: by what the caller promises.
+            // SAFETY: the caller guarantees it.
             unsafe { self.dealloc(block, layout) };
         }
         moved

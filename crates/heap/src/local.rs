@@ -1,8 +1,7 @@
 //! The heap of one thread.
 //!
-//! It has slabs, each cut into blocks of one size, and takes blocks from the current slab of their size until that is
-//! full. A freed block goes back to its slab. If the slab belongs to another heap, the block goes there by post
-//! ([`crate::mail`]).
+//! It owns slabs, each cut into blocks of one size, and allocates from the current slab of a size until that is full. A
+//! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::mail`]).
 
 use std::ops::Range;
 use std::ptr;
@@ -15,12 +14,12 @@ use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
 use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
 
-/// Slabs without blocks that a heap keeps for itself.
+/// Slabs without blocks that a heap keeps.
 const EMPTY_MAX: u32 = 16;
-/// Blocks that came by post and are looked at in one go, at about 10 ns each.
+/// Posted blocks that are freed in one slice, at about 10 ns each.
 const SORTED_MAX: usize = 256;
 
-/// Stands where there is no slab: it is full.
+/// Stands for "no current slab": it is always full.
 static FULL: Slab = Slab {
     owner: AtomicU16::new(NOBODY),
     class: AtomicU8::new(0),
@@ -36,22 +35,22 @@ static FULL: Slab = Slab {
 pub(crate) struct Local {
     region: &'static Region,
     id: u16,
-    /// By class, the slab that blocks are taken from.
+    /// Per class, the slab that blocks are allocated from.
     current: [&'static Slab; CLASSES],
-    /// By class, the first of the other slabs with room.
+    /// Per class, the head of the list of other slabs with room.
     with_room: [u32; CLASSES],
-    /// The first of the slabs without blocks, and how many these are.
+    /// Head and length of the list of slabs without blocks.
     empty: u32,
     empty_count: u32,
-    /// Blocks that came by post and were not looked at.
+    /// Blocks that were posted to this heap and are not freed yet.
     arrived: *mut Free,
     outbox: Outbox,
-    /// Large blocks, if there are addresses for them.
+    /// Large blocks; `None` if the system refused the addresses.
     large: Option<Large>,
 }
 
 impl Local {
-    /// A heap with nothing in it; no other one has this `id`, which is below [`HEAPS_MAX`] and not [`NOBODY`].
+    /// Creates an empty heap. No other heap may have this `id`, which must be below [`HEAPS_MAX`] and not [`NOBODY`].
     pub(crate) fn new(region: &'static Region, id: u16) -> Self {
         assert!(id != NOBODY && usize::from(id) < HEAPS_MAX, "heaps are numbered");
         Local {
@@ -67,7 +66,7 @@ impl Local {
         }
     }
 
-    /// A block of this class with anything in it; null if there are no addresses left.
+    /// Allocates an uninitialized block of this class; null if the addresses are used up.
     #[inline]
     pub(crate) fn allocate(&mut self, class: Class) -> *mut u8 {
         let slab = self.current[class.index()];
@@ -75,13 +74,13 @@ impl Local {
         if block.is_null() {
             return self.allocate_fresh(class);
         }
-        // SAFETY: it is a free block of this heap, in which stands the next one.
+        // SAFETY: it is a free block of this heap, so it contains the link to the next one.
         slab.free.store(unsafe { (*block).next }, Relaxed);
         slab.used.store(slab.used.load(Relaxed) + 1, Relaxed);
         block.cast()
     }
 
-    /// The same if none is free in the current slab.
+    /// Slow path of `allocate`: the current slab has no freed block, so the next fresh one is taken.
     fn allocate_fresh(&mut self, class: Class) -> *mut u8 {
         let slab = self.current[class.index()];
         let at = slab.fresh_at.load(Relaxed) as usize;
@@ -94,14 +93,14 @@ impl Local {
         unsafe { self.region.start(self.region.number(slab)).add(at) }.as_ptr()
     }
 
-    /// The same if the current slab is full.
+    /// Slow path of `allocate`: the current slab is full.
     #[cold]
     #[inline(never)]
     fn allocate_in_another(&mut self, class: Class) -> *mut u8 {
         if self.change_slab(class) { self.allocate(class) } else { ptr::null_mut() }
     }
 
-    /// Finds a slab with room in place of the current one, which is full; false if there is none.
+    /// Replaces the full current slab with one that has room. Returns false if there is none.
     #[cold]
     fn change_slab(&mut self, class: Class) -> bool {
         self.sort_arrived();
@@ -137,20 +136,20 @@ impl Local {
         Some(number)
     }
 
-    /// Takes back a block that came from this or another heap of the same region.
+    /// Frees a block of this or another heap of the same region. Blocks of other heaps are collected in the outbox.
     ///
     /// # Safety
-    /// Nobody uses the block any more.
+    /// The block is no longer in use.
     #[inline]
     pub(crate) unsafe fn free(&mut self, block: *mut u8) {
         let block: *mut Free = block.cast();
         let slab = self.region.slab(self.region.number_of(block.cast()));
         let owner = slab.owner.load(Relaxed);
         if owner != self.id {
-            // SAFETY: by what the caller promises.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.outbox.add(owner, block) };
         }
-        // SAFETY: the block is large enough for a pointer, aligned for it, and nobody's.
+        // SAFETY: the block is free, and large enough and aligned for a pointer.
         unsafe { (*block).next = slab.free.load(Relaxed) };
         slab.free.store(block, Relaxed);
         let used = slab.used.load(Relaxed) - 1;
@@ -160,7 +159,7 @@ impl Local {
         }
     }
 
-    /// Sees to a slab that has no block any more, or has room and is not in the list.
+    /// Moves a slab to the right list: it has no blocks any more, or has room again and is in no list.
     fn sort_slab(&mut self, slab: &'static Slab, used: u32) {
         let class = Class::numbered(slab.class.load(Relaxed));
         if ptr::eq(self.current[class.index()], slab) {
@@ -206,10 +205,11 @@ impl Local {
         }
     }
 
-    /// The slab of this number and its class, if it is this heap's, has blocks, and is not the one that they are taken from.
+    /// Returns the slab of this number and its class if this heap owns it, it has blocks, and it is not the current
+    /// slab of its class.
     pub(crate) fn own_slab(&self, number: u32) -> Option<(&'static Slab, Class)> {
         let slab = self.region.slab(number);
-        // Nobody but this heap writes its number there, and it takes it away before others get the slab.
+        // Only this heap stores its own number there, and replaces it before another heap can get the slab.
         if slab.owner.load(Relaxed) != self.id || slab.used.load(Relaxed) == 0 {
             return None;
         }
@@ -217,12 +217,12 @@ impl Local {
         (!ptr::eq(self.current[class.index()], slab)).then_some((slab, class))
     }
 
-    /// The slab that blocks of this class are taken from.
+    /// The current slab of this class, if there is one.
     pub(crate) fn current(&self, class: Class) -> Option<&'static Slab> {
         Some(self.current[class.index()]).filter(|slab| !ptr::eq(*slab, &FULL))
     }
 
-    /// Takes no more blocks from an [own slab](Self::own_slab), or does so again. A full one stays as it is.
+    /// Stops or resumes allocating from an [own slab](Self::own_slab). A full slab stays as it is.
     pub(crate) fn set_emptying(&mut self, slab: &'static Slab, class: Class, is_emptying: bool) {
         let number = self.region.number(slab);
         match (slab.place.load(Relaxed), is_emptying) {
@@ -235,7 +235,7 @@ impl Local {
         }
     }
 
-    /// Puts its slabs without blocks into the pool.
+    /// Puts all slabs without blocks into the pool.
     pub(crate) fn let_go(&mut self) {
         while self.empty != NONE {
             let number = self.empty;
@@ -251,13 +251,13 @@ impl Local {
         }
     }
 
-    /// Its number.
+    /// The heap's number.
     pub(crate) fn id(&self) -> u16 {
         self.id
     }
 
-    /// Makes it ready to be [inherited](Self::inherit): what came by post is in its place, and no list has a slab or a chunk. It is not to be
-    /// asked for anything before all of it was inherited.
+    /// Prepares the heap to be [inherited](Self::inherit): frees all posted blocks and empties the lists of slabs and
+    /// chunks. It must not be used until all of it has been inherited.
     pub(crate) fn wind_up(&mut self) {
         while self.settle() {}
         self.let_go();
@@ -267,7 +267,8 @@ impl Local {
         }
     }
 
-    /// Takes over the slabs and chunks of these numbers that the heap `other` has, which was wound up; false if there are no larger numbers.
+    /// Takes over the slabs and chunks with these numbers that the heap `other` owns, which has been wound up. Returns
+    /// false if there are no larger numbers.
     pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
         let end = self.region.used_ever();
         for number in numbers.start..numbers.end.min(end) {
@@ -287,12 +288,12 @@ impl Local {
         has_chunks || numbers.end < end
     }
 
-    /// The number of slabs that may be this heap's.
+    /// Number of slabs that were ever used: this heap's slabs have numbers below this.
     pub(crate) fn slab_count(&self) -> u32 {
         self.region.used_ever()
     }
 
-    /// Posts what other heaps get, and puts some of what came to its places; true if not all.
+    /// Posts the blocks of other heaps, and frees some of the blocks posted to this heap. Returns true if more are waiting.
     #[inline]
     pub(crate) fn settle(&mut self) -> bool {
         self.outbox.post();
@@ -305,23 +306,23 @@ impl Local {
         !self.arrived.is_null()
     }
 
-    /// A large block with anything in it; null if there are no addresses left.
+    /// Allocates an uninitialized large block; null if the addresses are used up.
     pub(crate) fn allocate_large(&mut self, class: LargeClass) -> *mut u8 {
         self.large.as_mut().map_or(ptr::null_mut(), |large| large.allocate(class))
     }
 
-    /// Takes back a large block that came from this or another heap.
+    /// Frees a large block of this or another heap.
     ///
     /// # Safety
-    /// Nobody uses the block any more.
+    /// The block is no longer in use.
     pub(crate) unsafe fn free_large(&mut self, block: *mut u8) {
         let large = self.large.as_mut().expect("there are large blocks");
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         unsafe { large.free(block) };
     }
 
-    /// Goes on giving pages of free large blocks back to the system, those that have been free for long or (`at_once`) all;
-    /// false at the end.
+    /// Continues to return pages of free large blocks to the system: those that have been free for long or, if
+    /// `at_once`, all. Returns false at the end.
     pub(crate) fn cool_large(&mut self, at_once: bool) -> bool {
         self.large.as_mut().is_some_and(|large| large.cool(at_once))
     }
@@ -335,9 +336,9 @@ impl Local {
             if block.is_null() {
                 return;
             }
-            // SAFETY: it is a freed block of this heap, in which stands the next one.
+            // SAFETY: it is a freed block of this heap, so it contains the link to the next one.
             self.arrived = unsafe { (*block).next };
-            // SAFETY: nobody uses it any more.
+            // SAFETY: the block is no longer in use.
             unsafe { self.free(block.cast()) };
         }
     }

@@ -1,7 +1,7 @@
-//! Freed blocks on their way to the heap that allocated them.
+//! Freed blocks on their way to the heap that owns them.
 //!
 //! A thread collects the blocks of other heaps that it frees, by owner, and posts several at a time: one write to a
-//! line that two threads share, instead of one for each block. Large blocks are posted one by one.
+//! cache line that two threads share, instead of one per block. Large blocks are posted one by one.
 
 use std::array;
 use std::ptr;
@@ -10,43 +10,43 @@ use std::sync::atomic::AtomicPtr;
 use crate::free::Free;
 use crate::letterbox::Letterbox;
 
-/// Heaps at most. Threads beyond have none of their own.
+/// Largest number of heaps (number 0 is unused). Threads beyond that have no heap.
 pub(crate) const HEAPS_MAX: usize = 128;
 /// Blocks for one heap that are posted together.
 const BATCH: u32 = 32;
 
 static LETTERBOXES: [Letterbox; HEAPS_MAX] =
     [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
-/// The same for large blocks.
+/// Letterboxes for large blocks.
 static LARGE: [Letterbox; HEAPS_MAX] = [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
 
-/// Whether something waits for the heap `id`.
+/// Whether small blocks are waiting for the heap `id`.
 #[inline]
 pub(crate) fn is_there(id: u16) -> bool {
     LETTERBOXES[usize::from(id)].has_some()
 }
 
-/// Everything that waits for the heap `id`.
+/// Takes all small blocks that are waiting for the heap `id`, as a linked list.
 pub(crate) fn take(id: u16) -> *mut Free {
     LETTERBOXES[usize::from(id)].take()
 }
 
-/// Posts the blocks from `first` to `last`, linked, to the heap `id`.
+/// Posts a linked list of blocks, from `first` to `last`, to the heap `id`.
 ///
 /// # Safety
-/// They are small blocks of that heap, or were when it had them, and nobody uses them any more.
+/// They are small blocks that this heap owns, or owned until another heap inherited them, and are no longer in use.
 pub(crate) unsafe fn post(id: u16, first: *mut Free, last: *mut Free) {
-    // SAFETY: by what the caller promises.
+    // SAFETY: the caller guarantees it.
     unsafe { LETTERBOXES[usize::from(id)].post(first, last) };
 }
 
-/// Whether large blocks wait for the heap `id`.
+/// Whether large blocks are waiting for the heap `id`.
 #[inline]
 pub(crate) fn is_large_there(id: u16) -> bool {
     LARGE[usize::from(id)].has_some()
 }
 
-/// All large blocks that wait for the heap `id`.
+/// Takes all large blocks that are waiting for the heap `id`, as a linked list.
 pub(crate) fn take_large(id: u16) -> *mut Free {
     LARGE[usize::from(id)].take()
 }
@@ -54,23 +54,23 @@ pub(crate) fn take_large(id: u16) -> *mut Free {
 /// Posts a large block to the heap `id`.
 ///
 /// # Safety
-/// It is a block of that heap, or was when it had it, and nobody uses it any more.
+/// It is a block that this heap owns, or owned until another heap inherited it, and is no longer in use.
 pub(crate) unsafe fn post_large(id: u16, block: *mut Free) {
-    // SAFETY: by what the caller promises.
+    // SAFETY: the caller guarantees it.
     unsafe { LARGE[usize::from(id)].post(block, block) };
 }
 
-/// Blocks for one other heap.
+/// Linked blocks for one other heap.
 struct Letter {
     first: *mut Free,
     last: *mut Free,
     count: u32,
 }
 
-/// Blocks of other heaps that a thread freed and did not post yet.
+/// Blocks of other heaps that a thread has freed but not posted yet.
 pub(crate) struct Outbox {
     letters: [Letter; HEAPS_MAX],
-    /// The heaps that get something, one bit each.
+    /// Bitmap of the heaps with blocks to be posted.
     addressees: u128,
 }
 
@@ -83,14 +83,14 @@ impl Outbox {
     /// Adds a block of the heap `owner`.
     ///
     /// # Safety
-    /// Nobody uses the block any more.
+    /// The block is no longer in use.
     pub(crate) unsafe fn add(&mut self, owner: u16, block: *mut Free) {
         let letter = &mut self.letters[usize::from(owner)];
         if letter.count == 0 {
             letter.last = block;
             self.addressees |= 1 << owner;
         }
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         unsafe { (*block).next = letter.first };
         letter.first = block;
         letter.count += 1;
@@ -99,7 +99,7 @@ impl Outbox {
         }
     }
 
-    /// Posts everything.
+    /// Posts all blocks.
     #[inline]
     pub(crate) fn post(&mut self) {
         while self.addressees != 0 {
@@ -109,7 +109,7 @@ impl Outbox {
 
     fn post_to(&mut self, owner: u16) {
         let letter = &mut self.letters[usize::from(owner)];
-        // SAFETY: the blocks were added for this heap, whose they are, and belong to nobody else.
+        // SAFETY: the blocks were added for this heap, which owns them, and nothing else uses them.
         unsafe { post(owner, letter.first, letter.last) };
         letter.count = 0;
         letter.first = ptr::null_mut();

@@ -8,34 +8,34 @@ use crate::local::Local;
 use crate::mail::HEAPS_MAX;
 use crate::region;
 
-/// Heaps that no thread has, and how many there are in all.
+/// Heaps that no thread has, and the number of heaps created so far.
 static HEAPS: Mutex<(Vec<Idle>, u16)> = Mutex::new((Vec::new(), 0));
 
-/// A heap between two threads.
+/// A heap that no thread has.
 #[derive(Debug)]
 pub(crate) struct Idle {
     heap: *mut Local,
-    /// Another heap has what was in it.
+    /// Another heap has inherited its contents.
     pub(crate) is_empty: bool,
 }
 
 impl Idle {
     /// The heap.
     pub(crate) fn local(&mut self) -> &mut Local {
-        // SAFETY: the heap lives for ever, no thread has it, and there is one of this for each heap.
+        // SAFETY: heaps are never freed, no thread has this one, and each heap has only one `Idle`.
         unsafe { &mut *self.heap }
     }
 }
 
-// SAFETY: nobody else has the heap.
+// SAFETY: no thread has the heap.
 unsafe impl Send for Idle {}
 
 thread_local! {
     static LOCAL: Cell<*mut Local> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Gives this thread a heap of its own, if it has none, there are not too many, and the system gives addresses. It must
-/// call [`settle`] from time to time, and [`disown`] before it ends.
+/// Gives this thread a heap of its own, unless it has one, the limit on heaps is reached, or the system refuses
+/// addresses. The thread must call [`settle`](crate::settle) from time to time, and [`disown`] before it ends.
 pub fn own() {
     if !LOCAL.get().is_null() {
         return;
@@ -53,11 +53,11 @@ pub fn own() {
     LOCAL.set(heap);
 }
 
-/// Takes this thread's heap from it; the next thread that asks for one gets it with all that is in it.
+/// Takes this thread's heap away. The next thread that asks for a heap gets it with its contents.
 pub fn disown() {
     with_local(|local| {
         while local.settle() {}
-        // Nobody sees to it until another thread has it.
+        // Nobody maintains the heap until another thread has it.
         while local.cool_large(true) {}
     });
     let heap = LOCAL.replace(ptr::null_mut());
@@ -71,7 +71,7 @@ pub(crate) fn take_idle() -> Vec<Idle> {
     std::mem::take(&mut HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0)
 }
 
-/// The next thread that asks for a heap gets this one.
+/// Makes the heap available to the next thread that asks for one.
 pub(crate) fn put_idle(idle: Idle) {
     HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0.push(idle);
 }
@@ -82,11 +82,11 @@ pub(crate) fn has_local() -> bool {
     !LOCAL.get().is_null()
 }
 
-/// Does `work` on this thread's heap; `None` if it has none.
+/// Calls `work` with this thread's heap; `None` if it has none.
 #[inline(always)]
 pub(crate) fn with_local<R>(work: impl FnOnce(&mut Local) -> R) -> Option<R> {
-    // SAFETY: the heap lives for ever, only this thread has it, and `work`, which alone has this reference, does not ask for it
-    // again: heaps do not allocate.
+    // SAFETY: heaps are never freed, only this thread has this one, and `work`, the only holder of the reference, does
+    // not get a second one: heaps do not allocate.
     let local = unsafe { LOCAL.get().as_mut() };
     local.map(work)
 }

@@ -1,18 +1,18 @@
 //! Returns memory without blocks to the system, in short slices.
 //!
-//! A *round* returns what has been free since the round before: pages of large blocks of the own heap and, on one
-//! thread, slabs in the pool; then mimalloc checks what it has. That thread also takes over what is in heaps without a
-//! thread (`inheriting.rs`). Rounds come every [`ROUND_MS`], so freed memory is kept for once to twice as long.
+//! A *round* returns what has been free since the round before: pages of large blocks of the thread's own heap and, on one
+//! thread, slabs in the pool; then mimalloc returns what it has kept for long enough. That thread also takes over heaps
+//! without a thread (`inheriting.rs`). Rounds start every [`ROUND_MS`], so freed memory is kept for one to two such periods.
 
 use crate::inheriting::Inheriting;
 use crate::owned::with_local;
 use crate::{general, kept, region};
 
-/// From the beginning of one round to that of the next. What is used again within it costs nothing; what is used again later is got back
-/// page by page, at some 0.5 us each, which makes a hundredth of what it takes to fill a page with jobs.
+/// Interval between the starts of two rounds. Memory reused within it costs nothing; memory reused later is faulted in
+/// page by page at about 0.5 us each, which is 1% of the time it takes to fill a page with jobs.
 pub const ROUND_MS: u64 = general::KEPT_MS;
 
-/// A round of one thread; see the head of this file.
+/// A round of one thread, done in bounded steps.
 #[derive(Debug, Default)]
 pub struct Round {
     stage: Stage,
@@ -30,19 +30,19 @@ enum Stage {
 }
 
 impl Round {
-    /// Begins one unless one is going on; `with_pool`: in the thread that sees to the pool.
+    /// Starts a round unless one is running. `with_pool`: this thread also maintains the pool.
     pub fn begin(&mut self, with_pool: bool) {
         if matches!(self.stage, Stage::Resting) {
             *self = Round { stage: Stage::Large, with_pool };
         }
     }
 
-    /// Whether one is going on.
+    /// Whether a round is running.
     pub fn is_on(&self) -> bool {
         !matches!(self.stage, Stage::Resting)
     }
 
-    /// Does a bounded piece of it.
+    /// Does a bounded step of the round.
     pub fn advance(&mut self) {
         match &mut self.stage {
             Stage::Resting => {}
@@ -72,7 +72,7 @@ impl Round {
     }
 }
 
-/// Does a whole round, the pool included.
+/// Runs a whole round, including the pool.
 pub fn purge() {
     let mut round = Round::default();
     round.begin(true);
@@ -81,7 +81,7 @@ pub fn purge() {
     }
 }
 
-/// Gives everything back in which no block lies: what this thread's heap has, the pool, and mimalloc's.
+/// Returns all memory without blocks: that of this thread's heap, of the pool, and of mimalloc.
 pub fn purge_at_once() {
     with_local(|local| {
         while local.settle() {}
@@ -96,7 +96,8 @@ pub fn purge_at_once() {
     }
 }
 
-/// Keeps no more than so many bytes without blocks, and nothing of blocks beyond 512 KiB; none: as many as were freed of late.
+/// Keeps at most `bytes` of memory without blocks, and nothing of freed blocks above 512 KiB. `None` removes the limit:
+/// then all recently freed memory is kept.
 pub fn keep_at_most(bytes: Option<u64>) {
     if kept::limit(bytes) {
         general::keep(bytes.is_none());

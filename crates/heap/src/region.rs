@@ -1,11 +1,10 @@
-//! The address range that slabs come from, and the slabs that no heap has.
+//! The address range that slabs come from, and the pool of slabs that no heap owns.
 //!
-//! One long address range is reserved at the start; the system gives memory page by page as it is touched. The range is
-//! cut into slabs of [`SLAB_BYTES`]. The state of a slab is stored apart from it, in a table, so that an address tells
-//! which entry.
+//! One long address range is reserved at the start; the system provides memory page by page as it is touched. The range is cut
+//! into slabs of [`SLAB_BYTES`]. The state of each slab is in a separate table, and a block's address determines the entry.
 //!
-//! A slab without blocks goes to the pool, from which any heap takes. One that has waited long enough loses its memory
-//! ([`Region::cool_some`]), but not its addresses.
+//! A slab without blocks goes to the pool, from which any heap takes slabs. A slab that has been there long enough
+//! loses its memory ([`Region::cool_some`]), but not its addresses.
 
 #[cfg(miri)]
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -23,50 +22,52 @@ use crate::chunk::PAGE_BYTES;
 use crate::free::Free;
 use crate::kept;
 
-/// Bytes of a slab.
+/// Size of a slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
 const SLAB_PAGES: i64 = (SLAB_BYTES / PAGE_BYTES) as i64;
-/// Slabs that lose their memory in one slice, at some 5 us each, and that are put among those that will, at some 50 ns.
+/// Slabs that lose their memory in one slice, at about 5 us each, and slabs that are queued for that in one slice, at
+/// about 50 ns each.
 const COOLED_AT_ONCE: u32 = 16;
 const AGED_AT_ONCE: u32 = 1024;
-/// No slab.
+/// No slab, or no chunk.
 pub(crate) const NONE: u32 = u32::MAX;
-/// The owner of slabs that no heap has.
+/// Owner of slabs and chunks that no heap owns.
 pub(crate) const NOBODY: u16 = 0;
 
-/// Where a slab stands that has a class: it is full, or blocks are taken from it;
+/// `Slab::place`: full, or the current slab of its class.
 pub(crate) const UNLISTED: u8 = 0;
-/// in its owner's list of those with room;
+/// `Slab::place`: in its owner's list of slabs with room.
 pub(crate) const LISTED: u8 = 1;
-/// apart, as it is to be emptied (`emptying.rs`).
+/// `Slab::place`: set aside to be emptied (`emptying.rs`).
 pub(crate) const EMPTYING: u8 = 2;
 
-/// What is known of a slab. Beside `owner`, and whether `place` is [`EMPTYING`], only the heap that owns it reads and writes;
-/// the atomics are for the compiler.
+/// State of a slab. Other threads read only `owner`, and whether `place` is [`EMPTYING`]; everything else is read and
+/// written by the owning heap alone, and is atomic only to satisfy the compiler.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slab {
-    /// The number of the heap that owns it. As long as there is a block it changes only when another heap [inherits](crate::inheriting) the slab.
+    /// Number of the heap that owns the slab. While the slab has blocks, it changes only when another heap
+    /// [inherits](crate::inheriting) the slab.
     pub(crate) owner: AtomicU16,
-    /// The number of its class.
+    /// Number of its size class.
     pub(crate) class: AtomicU8,
-    /// Where it stands: see [`UNLISTED`].
+    /// [`UNLISTED`], [`LISTED`] or [`EMPTYING`].
     pub(crate) place: AtomicU8,
-    /// Blocks that are handed out.
+    /// Number of blocks in use.
     pub(crate) used: AtomicU32,
-    /// Bytes from its beginning to the first block that was never handed out.
+    /// Offset of the first block that was never allocated.
     pub(crate) fresh_at: AtomicU32,
-    /// The neighbours in a list of its owner, or (`next`) in a stack of the pool.
+    /// Neighbours in a list of the owner. In the pool, `next` links the stack.
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
-    /// The block that was freed last.
+    /// Head of the list of freed blocks.
     pub(crate) free: AtomicPtr<Free>,
 }
 
-/// Slabs or chunks that nobody has: last in, first out, for all threads.
+/// A lock-free stack of slabs or chunks that no heap owns.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// The one on top, and above it how often the top changed, so that nobody takes a new top for an old one.
+    /// The number on top in the low half; a counter of changes in the high half, which prevents ABA.
     top: AtomicU64,
 }
 
@@ -75,7 +76,7 @@ impl Stack {
         Stack { top: AtomicU64::new(NONE as u64) }
     }
 
-    /// Puts `number` on top; `next` is where each number keeps the one below.
+    /// Pushes `number`; `next(n)` is the link of number `n` to the one below it.
     pub(crate) fn push<'a>(&self, number: u32, next: impl Fn(u32) -> &'a AtomicU32) {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
@@ -92,11 +93,12 @@ impl Stack {
         }
     }
 
-    /// Takes the number on top.
+    /// Pops the number on top.
     pub(crate) fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut top = self.top.load(Ordering::Acquire);
         while top as u32 != NONE {
-            // If somebody is faster this is of no use, but nothing worse: the tables are always there.
+            // If another thread popped it first, the value read is stale but harmless: the tables are never freed, and
+            // the exchange fails.
             let below = next(top as u32).load(Ordering::Relaxed);
             match self.top.compare_exchange_weak(
                 top,
@@ -116,29 +118,29 @@ fn next_top(top: u64, number: u32) -> u64 {
     ((top >> 32) + 1) << 32 | u64::from(number)
 }
 
-/// The address range.
+/// The address range of the slabs, with their table and pool.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
     slabs: NonNull<Slab>,
-    /// The first slab that was never used.
+    /// Number of the first slab that was never used.
     fresh: AtomicU32,
-    /// Slabs that heaps have.
+    /// Number of slabs that heaps own.
     taken: AtomicU32,
-    /// Slabs that may still have memory: freed since the last purge, and before.
+    /// Pooled slabs that may still have memory: `warm` were freed since the last purge, `cooling` before it.
     warm: Stack,
     cooling: Stack,
-    /// Slabs without memory.
+    /// Pooled slabs without memory.
     cold: Stack,
 }
 
-// SAFETY: the addresses are the program's for ever, and the slabs behind them are changed by their owners alone.
+// SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
-/// Base and length of the region, for the question that every free asks: no length as long as there is none.
+/// Base and length of the region, for the check that every free makes. The length is 0 until the region exists.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static REGION: OnceLock<Option<Region>> = OnceLock::new();
@@ -149,7 +151,7 @@ pub(crate) fn contains(block: *const u8) -> bool {
     block.addr().wrapping_sub(BASE.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
 }
 
-/// The number of the heap whose `block` this is, which lies in a slab.
+/// Number of the heap that owns `block`, which must lie in a slab.
 pub(crate) fn owner_of(block: *const u8) -> u16 {
     let region = get().expect("it has slabs");
     region.slab(region.number_of(block)).owner.load(Ordering::Relaxed)
@@ -163,7 +165,7 @@ pub(crate) fn is_to_move(block: *const u8) -> bool {
         })
 }
 
-/// The region of the program, made when it is first asked for; none if the system refuses it.
+/// The region of the program, created on first use; `None` if the system refuses it.
 pub(crate) fn get() -> Option<&'static Region> {
     REGION
         .get_or_init(|| {
@@ -175,7 +177,7 @@ pub(crate) fn get() -> Option<&'static Region> {
         .as_ref()
 }
 
-/// Twice the memory of the machine: slabs that lost their memory may keep their addresses. Under Miri a few slabs.
+/// Twice the machine's memory, because slabs that have lost their memory keep their addresses. Under Miri, a few slabs.
 pub(crate) fn bytes_wanted() -> usize {
     if cfg!(miri) {
         return 64 * SLAB_BYTES;
@@ -202,36 +204,36 @@ impl Region {
         })
     }
 
-    /// What is known of the slab with this number.
+    /// State of the slab with this number.
     #[inline]
     pub(crate) fn slab(&self, number: u32) -> &Slab {
         debug_assert!((number as usize) < self.bytes / SLAB_BYTES);
         // SAFETY: the table has an entry for each slab.
         let slab = unsafe { self.slabs.add(number as usize) };
-        // SAFETY: the entry was all zeros at first, as that of an unused slab may be, and is made of atomics.
+        // SAFETY: the entry was zeroed at first, which is a valid state of an unused slab, and consists of atomics.
         unsafe { slab.as_ref() }
     }
 
-    /// The number of the slab in which `block` lies.
+    /// Number of the slab in which `block` lies.
     #[inline]
     pub(crate) fn number_of(&self, block: *const u8) -> u32 {
         ((block.addr() - self.base.addr().get()) / SLAB_BYTES) as u32
     }
 
-    /// The number of a slab of this region.
+    /// Number of a slab of this region.
     #[inline]
     pub(crate) fn number(&self, slab: &Slab) -> u32 {
         ((ptr::from_ref(slab).addr() - self.slabs.addr().get()) / size_of::<Slab>()) as u32
     }
 
-    /// Where a slab begins.
+    /// Start address of a slab.
     #[inline]
     pub(crate) fn start(&self, number: u32) -> NonNull<u8> {
-        // SAFETY: it lies in the region.
+        // SAFETY: the address lies in the region.
         unsafe { self.base.add(number as usize * SLAB_BYTES) }
     }
 
-    /// A slab that nobody has, rather one that has memory; none if the addresses are used up.
+    /// Takes a slab that no heap owns, preferably one that still has memory; `None` if the addresses are used up.
     pub(crate) fn take(&self) -> Option<u32> {
         let taken = self.take_warm().or_else(|| self.pop(&self.cold)).or_else(|| {
             let last = (self.bytes / SLAB_BYTES) as u32;
@@ -256,17 +258,17 @@ impl Region {
         stack.pop(|number| &self.slab(number).next)
     }
 
-    /// Slabs that were ever used: their numbers are below this.
+    /// Number of slabs that were ever used: slab numbers are below this.
     pub(crate) fn used_ever(&self) -> u32 {
         self.fresh.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the slabs that heaps have.
+    /// Bytes of the slabs that heaps own.
     pub(crate) fn taken_bytes(&self) -> u64 {
         u64::from(self.taken.load(Ordering::Relaxed)) * SLAB_BYTES as u64
     }
 
-    /// Puts a slab without blocks into the pool.
+    /// Puts a slab without blocks into the pool; returns its memory at once if too much is kept.
     pub(crate) fn put_back(&self, number: u32) {
         self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
@@ -277,16 +279,16 @@ impl Region {
         self.push(&self.warm, number);
     }
 
-    /// Gives the memory of a slab to the system that nobody has.
+    /// Returns the memory of a slab that no heap owns to the system.
     fn cool(&self, number: u32) {
-        // SAFETY: nobody has the slab, and nothing is expected of its contents.
+        // SAFETY: no heap owns the slab, and nothing relies on its contents.
         unsafe { give_back(self.start(number), SLAB_BYTES) };
         kept::change(-SLAB_PAGES);
         self.push(&self.cold, number);
     }
 
-    /// Gives the memory of some of those slabs in the pool to the system that were there when [`Region::age_some`] came to its
-    /// end; false if there are no more.
+    /// Returns the memory of some cooling slabs to the system: those that [`Region::age_some`] has queued. Returns
+    /// false if none is left.
     pub(crate) fn cool_some(&self) -> bool {
         for _ in 0..COOLED_AT_ONCE {
             let Some(number) = self.pop(&self.cooling) else { return false };
@@ -295,7 +297,7 @@ impl Region {
         true
     }
 
-    /// Puts some of the slabs that were freed of late among those that are to lose their memory; false if there are no more.
+    /// Queues some of the recently freed slabs to lose their memory. Returns false if none is left.
     pub(crate) fn age_some(&self) -> bool {
         for _ in 0..AGED_AT_ONCE {
             let Some(number) = self.pop(&self.warm) else { return false };
@@ -305,18 +307,18 @@ impl Region {
     }
 }
 
-/// Addresses of which the first is a multiple of `align`, zeroed.
+/// Reserves zeroed addresses that start at a multiple of `align`.
 pub(crate) fn reserve_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    // As many more, of which what lies before the first multiple is left.
+    // Reserves `align` bytes more, and skips what lies before the first multiple.
     let start = reserve(bytes + align)?;
-    // SAFETY: a multiple lies within those more.
+    // SAFETY: the first multiple lies within these additional bytes.
     Some(unsafe { start.add(start.align_offset(align)) })
 }
 
-/// Gives memory back to the system, as far as it makes whole pages. If the system keeps it, it is as good as before.
+/// Returns the whole pages within this memory to the system. If the system refuses, the memory stays usable.
 ///
 /// # Safety
-/// It lies in what was reserved here, and nobody expects anything of its contents.
+/// The memory was reserved here, and nothing relies on its contents.
 pub(crate) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     if cfg!(miri) {
         return;
@@ -325,24 +327,24 @@ pub(crate) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     let before = start.align_offset(page_bytes);
     let bytes = bytes.saturating_sub(before) / page_bytes * page_bytes;
     if bytes > 0 {
-        // SAFETY: it lies within.
+        // SAFETY: the result lies within the memory.
         let start = unsafe { start.add(before) }.as_ptr().cast();
-        // SAFETY: by what the caller promises.
+        // SAFETY: the caller guarantees it.
         _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 }
 
-/// Addresses without memory, which the system provides, zeroed, when they are touched.
+/// Reserves addresses; the system provides zeroed memory when they are touched.
 #[cfg(not(miri))]
 fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new mapping at a place of the system's choice concerns nobody.
+    // SAFETY: a new mapping at an address that the system chooses affects no other memory.
     let start: *mut c_void =
         unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.ok()?;
     NonNull::new(start.cast())
 }
 
-/// Zeroed memory: Miri has no addresses without.
+/// Allocates zeroed memory, as Miri cannot reserve addresses alone.
 #[cfg(miri)]
 fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(bytes, SLAB_BYTES).ok()?;

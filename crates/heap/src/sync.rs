@@ -1,3 +1,3 @@
-//! The atomics of `letterbox`; its model has others.
+//! The atomics that `letterbox` uses; the loom model substitutes its own.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,5 +1,4 @@
-//! Random blocks, of one thread and of several that free each other's: each keeps what was written to it, and everything
-//! is counted.
+//! Random blocks, of one thread and of several that free each other's. Each block keeps its contents, and everything is counted.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashSet;
@@ -12,7 +11,7 @@ use heap::{
 };
 use proptest::prelude::*;
 
-/// The tests count the blocks of the whole process, so they come one after the other.
+/// The tests count the blocks of the whole process, so they run one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -46,24 +45,24 @@ impl Block {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: they were written when it was made, or are zeros.
+        // SAFETY: the bytes were written when the block was created, or are zeros.
         unsafe { std::slice::from_raw_parts(self.start, self.layout.size()) }
     }
 
     fn resize(&mut self, size: usize) {
         self.check();
-        // SAFETY: the block came from there with this layout.
+        // SAFETY: the block was allocated there with this layout.
         self.start = unsafe { Allocator.realloc(self.start, self.layout, size) };
         let kept = size.min(self.layout.size());
         self.layout = Layout::from_size_align(size, self.layout.align()).expect("a power of two");
         let new = self.start.wrapping_add(kept);
-        // SAFETY: the block has so many bytes.
+        // SAFETY: the block has that many bytes.
         unsafe { new.write_bytes(self.fill, size - kept) };
         self.check();
     }
 
     fn check(&self) {
-        // All at once, as Miri goes slowly from one to the next.
+        // Compared as a whole, because Miri is slow byte by byte.
         assert!(self.bytes() == vec![self.fill; self.layout.size()], "somebody else wrote to the block");
     }
 }
@@ -71,7 +70,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.check();
-        // SAFETY: the block came from there with this layout.
+        // SAFETY: the block was allocated there with this layout.
         unsafe { Allocator.dealloc(self.start, self.layout) }
     }
 }
@@ -135,7 +134,7 @@ proptest! {
     }
 }
 
-/// Makes blocks and hands each to one of `to`, while it frees those that come `from` them.
+/// Creates blocks and sends each to one of `to`, and frees the blocks that arrive at `from`.
 fn work(seed: u64, to: &[Sender<Block>], from: &Receiver<Block>) {
     let mut random = seed;
     let mut next = || {
@@ -165,7 +164,7 @@ fn threads_free_each_others_blocks() {
         for (number, from) in from.into_iter().enumerate() {
             let to = to.clone();
             scope.spawn(move || {
-                // One of them has no heap.
+                // One of the threads has no heap.
                 if number > 0 {
                     own();
                 }
@@ -191,10 +190,10 @@ fn what_was_freed_is_used_again() {
         slabs.extend(blocks.iter().map(|block| block.start.addr() >> 16));
         slabs.len()
     };
-    // In the same size, and, because the slabs were empty, in another one.
+    // Reuses slabs for the same size and, because they were empty, for another.
     let count = use_some(560);
     for size in [560, 552, 544, 200, 560] {
-        // The heap may have been another test's before, with slabs half full.
+        // The heap may come from another test, with half-full slabs.
         let count_now = use_some(size);
         assert!(count_now < 2 * count, "{size}: {count} slabs, then {count_now}");
     }
@@ -221,7 +220,7 @@ fn purged_memory_goes_back_and_comes_again() {
     disown();
 }
 
-/// Goes over this thread's slabs until it is known which are to be emptied; how many.
+/// Runs a pass over this thread's slabs and returns the number of slabs to be emptied.
 fn sort_out(mut emptying: Emptying) -> u32 {
     loop {
         if let Some(count) = emptying.advance() {
@@ -230,7 +229,7 @@ fn sort_out(mut emptying: Emptying) -> u32 {
     }
 }
 
-/// Of so many blocks of several sizes one in ten is left, scattered.
+/// Allocates blocks of several sizes and frees all but one in ten, which leaves them scattered.
 fn scattered(seed: u64) -> Vec<Block> {
     let mut random = seed;
     let blocks =
@@ -243,7 +242,7 @@ fn scattered(seed: u64) -> Vec<Block> {
     blocks
 }
 
-/// Moves the blocks that are to be moved; how many these were.
+/// Moves the blocks that are to be moved and returns their number.
 fn move_out(blocks: &mut [Block]) -> usize {
     let to_move = blocks.iter_mut().filter(|block| is_to_move(block.start));
     to_move.map(|block| *block = Block::new(block.layout.size(), 8, block.fill, false)).count()
@@ -264,11 +263,11 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
     assert!(!blocks.iter().any(|block| is_to_move(block.start)));
     let count = sort_out(Emptying::begin(false));
     assert!(count > 400, "{count}");
-    // What is allocated meanwhile stays where it is.
+    // Blocks that are allocated meanwhile stay where they are.
     blocks.extend((0..1000).map(|_| Block::new(48, 8, 1, false)));
     let moved = move_out(&mut blocks);
     assert!(moved > 2000 && move_out(&mut blocks) == 0, "{moved}");
-    // A tenth of what is left, the slabs begun, and those that the heap keeps.
+    // A tenth of what is left, the current slabs, and those that the heap keeps.
     assert!(waste() < before + (4 << 20), "{} of {scattered_waste}", waste() - before);
     assert!(sort_out(Emptying::begin(false)) < 10, "there was little left to do");
     disown();
@@ -278,7 +277,7 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
 fn a_few_blocks_move() {
     let _alone = alone();
     own();
-    // Ten slabs, in each of which one block is left, and one that is full.
+    // Ten slabs with one block left in each, and a full one.
     let blocks: Vec<Block> = (0..211).map(|number| Block::new(3000, 8, number as u8, false)).collect();
     let mut number = 0;
     let mut blocks: Vec<Block> = blocks
@@ -326,7 +325,7 @@ fn another_thread_empties_slabs() {
             let count = sort_out(Emptying::begin(false));
             to_mover.send(Vec::new()).expect("the other thread waits");
             for_owner.recv().expect("the other thread sends it");
-            // They came by post.
+            // The blocks arrived by post.
             while settle() {}
             let left_bytes = slab_bytes().0 - before;
             assert!(left_bytes < scattered_bytes / 3, "{left_bytes} of {scattered_bytes}, {count} slabs");
@@ -345,19 +344,19 @@ fn another_thread_empties_slabs() {
     });
 }
 
-/// The sizes of blocks in slabs and in chunks.
+/// Sizes of blocks in slabs and in chunks.
 const INHERITED_BYTES: [usize; 3] = [40, 600, 20_000];
 
 /// Blocks of each size that are freed before their heap is inherited.
 const HOLES: usize = 100;
 
-/// So many blocks of each of these sizes.
+/// Allocates `count` blocks of each of these sizes.
 fn inherited(count: usize) -> Vec<Block> {
     let sizes = INHERITED_BYTES.into_iter().flat_map(|size| std::iter::repeat_n(size, count));
     sizes.map(|size| Block::new(size, 8, size as u8, false)).collect()
 }
 
-/// What a thread leaves behind is that of a thread that has a heap already: what is freed of it is used again there, at once.
+/// A thread that has a heap already inherits the blocks of one that has ended, and reuses at once what it frees of them.
 #[test]
 fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
     let _alone = alone();
@@ -379,7 +378,7 @@ fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
             .extract_if(.., |block| block.layout.size() == size)
             .map(|block| block.start.addr())
             .collect();
-        // As many more as have room in the holes, and where this thread takes blocks from now.
+        // Enough to fill the holes and the slab that this thread currently allocates from.
         let count = freed.len() + HOLES + (1 << 20) / size;
         let again: Vec<Block> = (0..count).map(|_| Block::new(size, 8, 1, false)).collect();
         let found = again.iter().filter(|block| freed.contains(&block.start.addr())).count();
@@ -391,7 +390,7 @@ fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
     disown();
 }
 
-/// What was freed before is posted to the heap that had it, and sent on.
+/// Blocks that were freed before the takeover are posted to the old heap, which forwards them.
 #[test]
 fn blocks_that_are_posted_to_a_heap_without_a_thread_come_to_its_heir() {
     let _alone = alone();
@@ -409,7 +408,7 @@ fn blocks_that_are_posted_to_a_heap_without_a_thread_come_to_its_heir() {
     thread::scope(|scope| {
         scope.spawn(move || {
             own();
-            // Too few of a heap's to be posted at once.
+            // Too few for one heap to be posted at once.
             drop(blocks);
             freed.0.send(()).expect("somebody waits");
             may_post.1.recv().expect("somebody sends it");
@@ -420,7 +419,7 @@ fn blocks_that_are_posted_to_a_heap_without_a_thread_come_to_its_heir() {
         assert!(slab_bytes().0 > before, "the blocks are not there yet");
         may_post.0.send(()).expect("the other thread waits");
     });
-    // The old heap has mail, and sends it on.
+    // The old heap has mail, and forwards it.
     purge();
     purge_at_once();
     assert_eq!(slab_bytes().0, before);

@@ -1,14 +1,14 @@
 //! The letterbox of freed blocks under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p heap --test loom_letterbox --release`.
 //!
-//! The file itself is compiled again here, with loom's atomics and with blocks whose contents loom watches. `weakened` has it
-//! once more with every order relaxed: the checker must find that, or it would find nothing.
+//! The file itself is compiled again here, with loom's atomics and with blocks whose contents loom watches. `weakened` compiles it
+//! once more with every ordering relaxed: if the checker did not fail there, it would prove nothing.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A block: what the thread that freed it wrote last, in memory that loom watches.
+/// A block with what the thread that freed it wrote last, in memory that loom watches.
 struct Block {
     next: *mut Block,
     content: UnsafeCell<u32>,
@@ -16,23 +16,23 @@ struct Block {
 
 fn block(content: u32, next: *mut Block) -> *mut Block {
     let block = Box::into_raw(Box::new(Block { next, content: UnsafeCell::new(0) }));
-    // SAFETY: nobody else knows it yet.
+    // SAFETY: no other thread knows it yet.
     let cell = unsafe { &(*block).content };
     cell.with_mut(|there| {
-        // SAFETY: nobody else knows it yet; loom checks that.
+        // SAFETY: no other thread knows it yet; loom checks that.
         unsafe { *there = content }
     });
     block
 }
 
-/// What the blocks from `first` on contain; they are gone then.
+/// Returns the contents of the linked blocks from `first` on, and frees them.
 fn contents(mut first: *mut Block) -> Vec<u32> {
     let mut contents = Vec::new();
     while !first.is_null() {
-        // SAFETY: it was taken off the letterbox, so it is this thread's.
+        // SAFETY: it was taken from the letterbox, so this thread owns it.
         let block = unsafe { Box::from_raw(first) };
         contents.push(block.content.with(|there| {
-            // SAFETY: it is this thread's; loom checks that.
+            // SAFETY: this thread owns it; loom checks that.
             unsafe { *there }
         }));
         first = block.next;
@@ -75,13 +75,13 @@ mod weakened {
     pub(crate) mod letterbox;
 }
 
-/// Two threads post two blocks each, singly and linked, while a third takes: each block comes once, as it was left.
+/// Two threads post two blocks each, one singly and one linked, while a third takes: each block arrives once, unchanged.
 macro_rules! check {
     ($letterbox:path) => {{
         use $letterbox as Letterbox;
-        /// Blocks have one owner at a time.
+        /// A block has one owner at a time.
         struct Shared(Letterbox);
-        // SAFETY: that posting hands blocks over is what the test checks.
+        // SAFETY: the test checks that posting hands over the blocks.
         unsafe impl Send for Shared {}
         // SAFETY: as above.
         unsafe impl Sync for Shared {}
@@ -95,7 +95,7 @@ macro_rules! check {
                 thread::spawn(move || {
                     for content in [1, 2] {
                         let block = block(content, std::ptr::null_mut());
-                        // SAFETY: the block is this thread's.
+                        // SAFETY: this thread owns the block.
                         unsafe { shared.0.post(block, block) };
                     }
                 })
@@ -105,7 +105,7 @@ macro_rules! check {
                 thread::spawn(move || {
                     let last = block(4, std::ptr::null_mut());
                     let first = block(3, last);
-                    // SAFETY: the blocks are this thread's, and linked.
+                    // SAFETY: this thread owns the blocks, and they are linked.
                     unsafe { shared.0.post(first, last) };
                 })
             };

@@ -1,12 +1,12 @@
-//! Work with hashes that are jobs, compressed or not, to be counted by callgrind.
+//! Operations on hashes that are jobs, compressed or not, for counting with callgrind.
 //!
 //! ```text
 //! cargo build --release -p keyspace --example compressed_hash
 //! valgrind --tool=callgrind target/release/examples/compressed_hash bullmq compressed all 20000
 //! ```
 //!
-//! The arguments: the kind of jobs, `plain` or `compressed`, the operation (`one` field, `all` fields, `set` one, or `none`), and how often. What
-//! an operation takes is the difference from `none`, by their number. Each comes to another hash, if there are 20,000 at most.
+//! The arguments: the kind of jobs, `plain` or `compressed`, the operation (`one` field, `all` fields, `set` one, or `none`),
+//! and how often. An operation costs the difference from `none`, divided by their number. Up to 20,000, each uses another hash.
 
 #[path = "../../ds/examples/jobs/mod.rs"]
 mod jobs;
@@ -26,9 +26,9 @@ const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_byte
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The hash whose items lie in `run`.
+/// The hash with the items in `run`.
 fn hash_of(run: &[u8]) -> Hash {
-    // An item is at least its prefix, so there are no more than bytes.
+    // An item has at least its prefix, so there are no more items than bytes.
     let (mut hash, packed) = (Hash::new(), Packed { form: 0, count: run.len(), bytes: run });
     for (field, value) in HashRef::of(packed).iter() {
         hash.set(field, value, &LIMITS);

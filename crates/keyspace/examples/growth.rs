@@ -1,11 +1,11 @@
-//! How long one operation holds a shard up while its data grow to millions and shrink again.
+//! How long single operations hold up a shard while its data grow to millions and shrink again.
 //!
-//! `make bench-growth`, or `growth [millions [what …]]`. The server's allocator, but without the huge pages
-//! that the server has for its data (`MIMALLOC_ALLOW_THP=0`): to clear one may take the kernel longer than anything here.
+//! `make bench-growth`, or `growth [millions [what …]]`. Uses the server's allocator, but without the huge pages that
+//! the server uses for its data (`MIMALLOC_ALLOW_THP=0`): clearing one may take the kernel longer than anything here.
 //!
-//! Prints for each phase the percentiles of the times of its operations, and the longest ones with the length at that
-//! time. Machines have pauses of their own, some of them tens of milliseconds; but they do not hit the same operation
-//! again. So everything is done [`ROUNDS`] times, and of an operation's times the shortest counts among the longest.
+//! Prints for each phase the percentiles of the operations' times, and the longest ones with the length at that time.
+//! Machines have pauses of their own, some of them tens of milliseconds, but these do not hit the same operation again.
+//! So everything is done [`ROUNDS`] times, and among the longest, each operation counts with its shortest time.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,11 +30,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How often everything is done.
 const ROUNDS: usize = 3;
-/// Operations that take longer are among the longest.
+/// Longer operations are candidates for the longest.
 const LONG: Duration = Duration::from_micros(20);
-/// The longest operations that are shown.
+/// Number of the longest operations that are shown.
 const SHOWN_COUNT: usize = 3;
-/// Bytes of an element of a list: a small one, and one like a job.
+/// Lengths of list elements: a small one, and one like a job.
 const ELEMENT_BYTES: [usize; 2] = [20, 400];
 /// How often a collection is converted.
 const CONVERSIONS: u64 = 2000;
@@ -42,15 +42,15 @@ const CONVERSIONS: u64 = 2000;
 /// The times of the operations of one phase.
 struct Times {
     phase: &'static str,
-    /// Operations of all rounds by tenths of microseconds; the last count is of those that took longer.
+    /// Number of operations in all rounds, by tenths of microseconds; the last count includes all longer ones.
     counts: Vec<u64>,
-    /// The operations that were long in every round so far, by their number: shortest time, and the length.
+    /// The operations that were long in every round so far, by number: shortest time, and length.
     long: HashMap<u64, (Duration, usize)>,
     round_count: usize,
 }
 
 impl Times {
-    /// Times one more round of `count` operations, each given its number and the length that `target` has.
+    /// Times another round of `count` operations, each called with its number; `len` returns the length of `target`.
     fn round<T>(
         &mut self,
         count: u64,
@@ -98,7 +98,7 @@ impl Times {
     }
 }
 
-/// Runs the phases of one type once, with so many items.
+/// Runs the phases of one type once, with this many items.
 type Scenario = fn(&mut Report, u64);
 
 /// All phases so far, in order.

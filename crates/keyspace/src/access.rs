@@ -1,12 +1,12 @@
-//! What a record remembers of its accesses: 24 bits in its first word, so that they take no further memory.
+//! The access bits of a record: 24 bits in its first word, so that they take no additional memory.
 //!
 //! ```text
 //! LRU  │ seconds since 1970, the lower 24 bits       │
 //! LFU  │ minutes since 1970, 16 bits │ counter, 8 bits │
 //! ```
 //!
-//! `maxmemory-policy` decides which of the two it is. The counter is Redis' Morris counter: it grows randomly, the more
-//! rarely the larger it is, and shrinks by one for every `lfu-decay-time` without access. After a change of the policy,
+//! `maxmemory-policy` selects one of the two. The counter is Redis' Morris counter: it grows randomly, the more rarely
+//! the larger it is, and shrinks by one for every `lfu-decay-time` without access. After a change of the policy,
 //! records are misread until they are used again, as in Redis.
 
 use ds::random::Random;
@@ -16,10 +16,10 @@ use crate::data_config::UnixMs;
 /// The counter of a new record: large enough that it is not evicted at once.
 const NEW_COUNT: u8 = 5;
 
-/// A longer idle time is stored as this: nearly the longest that the bits can express.
+/// Longer idle times are stored as this: nearly the longest that the bits can represent.
 const IDLE_SECONDS_MAX: u64 = 16_000_000;
 
-/// Threads' clocks differ by fewer minutes than this.
+/// Maximum difference between the clocks of threads, in minutes.
 const AHEAD_MINUTES_MAX: u16 = 60;
 
 const SECOND_MS: UnixMs = 1000;
@@ -34,7 +34,7 @@ pub struct Lfu {
     pub decay_minutes: u64,
 }
 
-/// The access word under the LRU policies, and where nothing is evicted: seconds.
+/// The access bits under the LRU policies, and where nothing is evicted: seconds.
 #[inline]
 pub fn lru_clock(now: UnixMs) -> u32 {
     (now / SECOND_MS) as u32
@@ -45,19 +45,19 @@ fn minutes(now: UnixMs) -> u16 {
 }
 
 impl Lfu {
-    /// The access word with this counter.
+    /// The access bits with this counter.
     pub fn word(now: UnixMs, counter: u8) -> u32 {
         u32::from(minutes(now)) << 8 | u32::from(counter)
     }
 
-    /// The counter as it is now.
+    /// The counter now, after decay.
     pub fn counter(self, access: u32, now: UnixMs) -> u8 {
         let idle_minutes = minutes(now).wrapping_sub((access >> 8) as u16);
         let periods = u64::from(idle_minutes).checked_div(self.decay_minutes).unwrap_or(0);
         (access as u8).saturating_sub(periods.try_into().unwrap_or(u8::MAX))
     }
 
-    /// The access word after another use.
+    /// The access bits after another use.
     pub fn used(self, access: u32, now: UnixMs, random: &mut Random) -> u32 {
         let counter = self.counter(access, now);
         let above = u64::from(counter.saturating_sub(NEW_COUNT));
@@ -66,20 +66,20 @@ impl Lfu {
     }
 }
 
-/// Whole minutes since the last use that is noted in an access word under the LFU policies. None if it was noted by a thread whose clock is
-/// ahead.
+/// Whole minutes since the last use, from access bits under the LFU policies. 0 if they were written by a thread whose
+/// clock is ahead.
 pub fn lfu_idle_minutes(access: u32, now: UnixMs) -> u32 {
     let idle_minutes = minutes(now).wrapping_sub((access >> 8) as u16);
     if idle_minutes < u16::MAX - AHEAD_MINUTES_MAX { idle_minutes.into() } else { 0 }
 }
 
-/// The access word of a new record.
+/// The access bits of a new record.
 #[inline]
 pub fn created(lfu: Option<Lfu>, now: UnixMs) -> u32 {
     if lfu.is_some() { Lfu::word(now, NEW_COUNT) } else { lru_clock(now) }
 }
 
-/// The access word that a snapshot or `RESTORE` gives, if it contains what the policy needs.
+/// The access bits that a snapshot or `RESTORE` specifies, if it has what the policy needs; otherwise those of a new record.
 pub fn restored(lfu: Option<Lfu>, now: UnixMs, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
     match (lfu, idle_seconds, frequency) {
         (Some(_), _, Some(frequency)) => Lfu::word(now, frequency),
@@ -95,7 +95,7 @@ mod tests {
     const LFU: Lfu = Lfu { log_factor: 10, decay_minutes: 1 };
     const NOW: UnixMs = 1_700_000_000_000;
 
-    /// The counter after so many uses in one minute.
+    /// The counter after this many uses in one minute.
     fn after(lfu: Lfu, uses: usize) -> u8 {
         let mut random = Random::new(7);
         let access = (0..uses).fold(created(Some(lfu), NOW), |access, _| lfu.used(access, NOW, &mut random));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_counter_grows_as_in_redis() {
-        // The table in redis.conf, within the scatter of one record.
+        // The table in redis.conf, within the random variation of one record.
         for (log_factor, uses, expected) in [
             (0, 100, 105),
             (0, 1000, 255),
@@ -139,7 +139,7 @@ mod tests {
                 "{decay_minutes} {idle_minutes}"
             );
         }
-        // The minutes go round.
+        // The minutes wrap around.
         let before_turn = (1 << 16) * MINUTE_MS - MINUTE_MS;
         assert_eq!(LFU.counter(Lfu::word(before_turn, 100), before_turn + 3 * MINUTE_MS), 97);
     }

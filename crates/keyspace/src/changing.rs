@@ -1,7 +1,7 @@
 //! A collection that is being changed.
 //!
-//! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from them, and
-//! the result is encoded at the end. So is a compressed hash, which is stored uncompressed then.
+//! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from these, and encoded
+//! again when the `Changing` is dropped. The same applies to a compressed hash, which is stored uncompressed afterwards.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use crate::record::RecordMut;
 use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, Packable};
 
-/// A collection that is being changed; see the head of this file.
+/// A collection that is being changed; dropping it writes it back to its record.
 pub struct Changing<'a, T: Packable> {
     place: Place<'a, T>,
 }
@@ -20,7 +20,7 @@ enum Place<'a, T> {
 }
 
 impl<'a, T: Packable> Changing<'a, T> {
-    /// The collection of a record, `None` if it is another value.
+    /// The collection of a record; `None` if the value has another type.
     #[inline]
     pub(crate) fn of(mut record: RecordMut<'a>) -> Option<Self> {
         let place = match record.lend().small() {
@@ -198,7 +198,7 @@ mod tests {
     fn a_string_takes_the_place_of_a_small_collection_and_the_other_way_round() {
         let mut db = Db::new(Arc::new(Seed::new(1)));
         changing::<Hash>(&mut db, b"key").set(b"f", b"v", &LIMITS);
-        // Of the length that makes the record as long as it is.
+        // Texts with which the record keeps its length, and a longer one.
         for text in [&b"123456"[..], b"sixbyt", &[b'x'; 500]] {
             let mut record = db.find_mut(7, b"key").expect("it is there");
             let old = record.set_string(text).expect("it was no string");

@@ -1,4 +1,4 @@
-//! Compression of hashes that nobody uses at the moment, of which there are many alike: jobs of BullMQ, asynq and RQ.
+//! Compression of similar hashes that are currently unused: jobs of BullMQ, asynq and RQ.
 //!
 //! ```text
 //!  key                      pattern
@@ -7,19 +7,19 @@
 //!  user:17:settings         user:…:         ─▶ seen 20 KiB: not enough
 //! ```
 //!
-//! Upkeep walks over the database in slices, again and again (a *pass*). Hashes that were not used for a while are compressed
-//! by the dictionary of their pattern, which is the key without its last part and without parts that have digits. A pattern gets a dictionary when
-//! so many bytes of its hashes were met in a pass; one pattern learns at a time. A record has a share of the dictionary that it is packed
-//! by, so a dictionary goes with the last of them, wherever that is. What is in use is never compressed, and who writes to a hash expands it for
-//! good, so no command packs anything.
+//! Upkeep walks over the database in slices, again and again (a *pass*). Hashes that have not been used for a while are
+//! compressed with the dictionary of their pattern: the key without its last part and without parts that contain digits.
+//! A pattern gets a dictionary when a pass has met enough bytes of its hashes; one pattern learns at a time. Each record
+//! owns a reference to its dictionary, so a dictionary is freed with its last record, wherever that is. Hashes in use
+//! are never compressed, and a command that writes to a hash expands it for good, so no command compresses anything.
 //!
-//! What could not be compressed is left alone: a pass tries hashes only that have come to rest since the pass before the last one, and
-//! all of a pattern after it has learned. If what was learned does not help any more, it is learned again, after twice as many bytes.
+//! Hashes that could not be compressed are left alone: a pass only tries hashes that became idle since the pass before the last one,
+//! and all of a pattern after it has learned. If a dictionary does not help any more, the pattern learns again after twice as many bytes.
 //!
-//! Invariants: a dictionary that has been used is not changed (what it learns makes a new one); a database of which a snapshot is being taken
-//! is left alone, as the snapshot may have taken a part of a hash.
+//! Invariants: a dictionary that has been used does not change (learning creates a new one); a database of which a
+//! snapshot is being taken is left alone, because the snapshot may have captured a part of a hash.
 //!
-//! Not here: what a compressed hash is (`ds::hash_compressed`), how it lies in its record (`record/`), and when slices come (`upkeep`).
+//! Not here: what a compressed hash is (`ds::hash_compressed`), how a record stores it (`record/`), when slices come (`upkeep`).
 
 use std::sync::Arc;
 
@@ -35,81 +35,81 @@ use crate::data_config::{Config, HashCompression, UnixMs};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::ValueRef;
 
-/// Patterns of a database on a shard that are told apart, and dictionaries that they have at most.
+/// Maximum number of patterns, and of their dictionaries, per database and shard.
 pub const PATTERNS_MAX: usize = 64;
-/// Hashes in a row that could not be compressed make only one in two to that power be tried.
+/// Limit of the failures in a row that count: after `n` of them, only one hash in `2^n` is tried.
 const FAILURES_MAX: u8 = 6;
-/// The bytes after which it is learned again double that often at most.
+/// Maximum number of times that the bytes between two learnings are doubled.
 const REST_DOUBLINGS_MAX: u32 = 12;
 
-/// What a call of [`Db::compress_hashes`](crate::Db::compress_hashes) has done.
+/// Result of a call of [`Db::compress_hashes`](crate::Db::compress_hashes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Hashes that were compressed, and attempts to do so or to learn. Where there are none in a pass, the next one will hardly find any.
+    /// Number of hashes compressed.
     pub compressed: u64,
-    /// See [`compressed`](Self::compressed).
+    /// Number of attempts to compress or to learn. After a pass without any, the next one will hardly find work.
     pub attempts: u64,
-    /// The pass is over.
+    /// Whether the pass is over.
     pub is_pass_over: bool,
 }
 
-/// Hashes whose keys are alike.
+/// Hashes with similar keys.
 struct Pattern {
     id: u64,
     dictionary: Option<Arc<Dictionary>>,
     /// How often it has learned.
     learned: u32,
-    /// All of its hashes are tried up to this pass, however long they have been there.
+    /// All of its hashes are tried up to this pass, however long they have been idle.
     fresh_until: u32,
     /// Bytes of its hashes that were met in this pass, or since it has learned.
     seen_bytes: u64,
-    /// The same of those that were tried since then, and what they were packed into.
+    /// Bytes of the hashes tried since it has learned, before and after packing.
     plain_bytes: u64,
     packed_bytes: u64,
-    /// Hashes in a row that could not be compressed, and how many are therefore still to be left alone.
+    /// Hashes in a row that could not be compressed, and number of hashes that are therefore still to be skipped.
     failures: u8,
     skipped: u8,
 }
 
-/// A pattern that learns.
+/// A pattern that is learning.
 struct Learning {
     pattern: u64,
     learner: Box<Learner>,
-    /// What it will have learned.
+    /// The dictionary that will result.
     dictionary: Dictionary,
-    /// It has begun in this pass. One pass later it decides, whatever it has seen.
+    /// The pass in which it began. One pass later it decides, whatever it has seen.
     pass: u32,
     is_deciding: bool,
 }
 
-/// Where compressing a database stands; see the head of this file.
+/// State of compressing a database.
 #[derive(Default)]
 pub(crate) struct Compression {
     place: Place,
     pass: u32,
-    /// When the pass began, and the two before it, the last one first.
+    /// When this pass and the two before it began, most recent first.
     began_ms: [Option<UnixMs>; 3],
-    /// How idle hashes had to be then.
+    /// The idle time for which these passes were made.
     idle_seconds: u32,
     patterns: Vec<Pattern>,
     learning: Option<Learning>,
-    /// For the items of a hash, and what they are packed into.
+    /// Buffers for the items of a hash, and for their packed form.
     run: Vec<u8>,
     packed: Vec<u8>,
 }
 
-/// What a slice goes by.
+/// Parameters and progress of a slice.
 struct Slice<'a> {
     config: &'a Config,
     how: HashCompression,
     now: UnixMs,
     seed: &'a Seed,
-    /// Hashes that have been idle for longer were tried in a pass before.
+    /// Hashes that have been idle for longer were tried in an earlier pass.
     tried_idle_seconds: u64,
     progress: Progress,
 }
 
-/// What keys have in common that belong to alike values: all parts but the last one, and but those that have digits.
+/// Hash of a key's pattern: the parts except the last one, where all parts with digits count as equal.
 fn pattern_of(seed: &Seed, key: &[u8]) -> u64 {
     let parts = key.iter().rposition(|&byte| byte == b':').map_or(&[][..], |end| &key[..end]);
     parts.split(|&byte| byte == b':').fold(0_u64, |pattern, part| {
@@ -120,7 +120,7 @@ fn pattern_of(seed: &Seed, key: &[u8]) -> u64 {
 }
 
 impl Slice<'_> {
-    /// For how long a record was not used, as exactly as it is known.
+    /// How long a record has been unused, as exactly as this is known.
     fn idle_seconds(&self, record: RecordRef<'_>) -> u32 {
         match self.config.lfu {
             None => record.idle_seconds(access::lru_clock(self.now)),
@@ -151,7 +151,7 @@ impl Pattern {
         has_room && self.seen_bytes >= rest_bytes && self.packed_bytes * 2 >= self.plain_bytes
     }
 
-    /// A hash was packed; says whether it was of use.
+    /// Records the result of packing a hash.
     fn note(&mut self, plain_bytes: usize, packed_bytes: usize, is_compressed: bool) {
         self.failures = if is_compressed { 0 } else { FAILURES_MAX.min(self.failures + 1) };
         self.skipped = (1 << self.failures) - 1;
@@ -161,7 +161,7 @@ impl Pattern {
 }
 
 impl Compression {
-    /// Bytes it has allocated, the dictionaries included.
+    /// Bytes that it has allocated, including the dictionaries.
     pub(crate) fn memory_bytes(&self) -> usize {
         let of_pattern = |pattern: &Pattern| {
             size_of::<Pattern>()
@@ -176,7 +176,7 @@ impl Compression {
             + self.packed.capacity()
     }
 
-    /// Goes on with the pass over `table`, as long as there is time.
+    /// Continues the pass over `table` as long as there is time.
     pub(crate) fn advance(
         &mut self,
         table: &mut CompactTable<Record>,
@@ -190,7 +190,7 @@ impl Compression {
         if self.began_ms[0].is_none() {
             self.began_ms[0] = Some(now);
         }
-        // The clocks of records count seconds, or minutes.
+        // Records store times in seconds or minutes.
         let slack_s = if config.lfu.is_some() { 60 } else { 1 };
         let tried_idle_seconds = self.began_ms[2].map_or(u64::MAX, |began| {
             u64::from(how.idle_seconds) + now.saturating_sub(began).max(0) as u64 / 1000 + slack_s + 1
@@ -212,7 +212,7 @@ impl Compression {
         slice.progress
     }
 
-    /// Looks at a record, and compresses it if it is a hash for that.
+    /// Compresses a record if it is a suitable hash.
     fn visit(&mut self, held: Held<'_, Record>, slice: &mut Slice<'_>) {
         let mut record = RecordMut(held);
         let lent = record.lend();
@@ -237,7 +237,7 @@ impl Compression {
                 Compressible::of(hash, &mut self.run)
             }
             ValueRef::Compressed(hash) => {
-                // It may be packed by what its pattern knew before it learned again.
+                // It may be packed with the dictionary from before its pattern learned again.
                 let is_outdated = |pattern: &Pattern| {
                     is_fresh(pattern) && pattern.dictionary.as_ref().is_some_and(|now| !is_by(hash, now))
                 };
@@ -275,14 +275,14 @@ impl Compression {
         }
         slice.progress.attempts += 1;
         pack(dictionary, hash.run.bytes, &mut self.packed);
-        // What is lent of the record ends here: it is about to be another.
+        // The borrow of the record ends here, because it is about to be replaced.
         let (is_big, item_count) = (hash.is_big, hash.run.count);
         let is_compressed = record.compress(is_big, item_count, dictionary, &self.packed);
         slice.progress.compressed += u64::from(is_compressed);
         pattern.note(plain_bytes, self.packed.len(), is_compressed);
     }
 
-    /// Decides about one sample; at the end the pattern has learned.
+    /// Decides about one sample; after the last one, the pattern has learned.
     fn decide(&mut self) {
         let Some(learning) = &mut self.learning else { return };
         let Some(added_bytes) = learning.learner.decide(&mut learning.dictionary) else { return };
@@ -319,7 +319,7 @@ impl Compression {
             }
             is_kept
         });
-        // Records that are there no more leave nothing behind.
+        // After all records have gone, no memory is kept.
         if self.patterns.is_empty() {
             (self.patterns, self.run, self.packed) = (Vec::new(), Vec::new(), Vec::new());
         }
@@ -333,7 +333,8 @@ impl Learning {
     }
 }
 
-/// Shows these items of a hash to the learner if their pattern learns, or lets it begin if it is time and no other does. False: neither.
+/// Passes the items of a hash to the learner if their pattern is learning. If none is learning and it is time, starts
+/// learning. Returns whether it did either.
 fn learn_from(
     learning: &mut Option<Learning>,
     pattern: &Pattern,
@@ -351,7 +352,7 @@ fn learn_from(
     true
 }
 
-/// Packs a run, and makes sure that it comes back.
+/// Packs a listpack and checks that it can be restored.
 fn pack(dictionary: &Dictionary, run: &[u8], packed: &mut Vec<u8>) {
     packed.clear();
     dictionary.pack(run, packed);
@@ -360,18 +361,18 @@ fn pack(dictionary: &Dictionary, run: &[u8], packed: &mut Vec<u8>) {
     assert!(restored_len == Some(run.len()) && restored == run, "what is packed comes back");
 }
 
-/// Whether a hash was packed by this dictionary.
+/// Whether a hash was packed with this dictionary.
 fn is_by(hash: CompressedHash<'_>, dictionary: &Arc<Dictionary>) -> bool {
     std::ptr::eq(hash.dictionary, Arc::as_ptr(dictionary))
 }
 
-/// The items of a compressed hash, in the beginning of `buffer`.
+/// The items of a compressed hash, expanded into the beginning of `buffer`.
 fn expanded_run<'a>(hash: CompressedHash<'_>, buffer: &'a mut Vec<u8>) -> Packed<'a> {
     hash.expand(buffer).packed().expect("it was made of such")
 }
 
-/// The number of a new pattern, if there is room. Where there is none, one that has no dictionary and of which less was met makes room; all others are
-/// taken to be as much rarer as this one was met.
+/// Adds a pattern and returns its index. If there is no room, it replaces the rarest pattern without a dictionary, if less was
+/// met of that. Otherwise returns `None` and reduces that pattern's count by `bytes`, as if it had become rarer by as much.
 fn add_pattern(
     patterns: &mut Vec<Pattern>,
     learning: &Option<Learning>,

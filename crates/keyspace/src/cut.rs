@@ -11,8 +11,8 @@
 //! ([`CompactTable::begin_turn`](ds::compact_table::CompactTable::begin_turn)). The witness does not see newer records.
 //! A database that is swapped or flushed takes its cut along.
 //!
-//! A large value is captured in parts. After the first part nobody may change it until all are captured: a command that
-//! is about to change it asks [`Db::holds_back`](crate::Db::holds_back) and runs later. If it is changed all the same,
+//! A large value is captured in parts. After the first part it must not change until all are captured: a command that
+//! is about to change it calls [`Db::holds_back`](crate::Db::holds_back) and runs later. If it is changed nevertheless,
 //! the witness captures the rest at once.
 
 use std::collections::VecDeque;
@@ -44,19 +44,18 @@ pub trait Witness: Send {
     /// Whether it captures this record in parts.
     fn is_large(&self, record: RecordRef<'_>) -> bool;
 
-    /// It has seen all records.
+    /// Called when it has seen all records.
     fn end(self: Box<Self>);
 }
 
-/// See the head of this file.
+/// A snapshot that is being taken of a database.
 pub(crate) struct Cut {
     pub(crate) witness: Box<dyn Witness>,
     /// Where the traversal continues.
     pub(crate) cursor: u64,
-    /// Hashes and keys of the records to be captured first: those of which a part was captured, and those that commands
-    /// wait for.
+    /// Hashes and keys of the records to be captured first: those that are partly captured, and those that commands wait for.
     pub(crate) wanted: VecDeque<(u64, Box<[u8]>)>,
-    /// The number of old records, which the witness has yet to see.
+    /// Number of old records, which the witness has not seen yet.
     unseen_count: usize,
 }
 
@@ -77,13 +76,13 @@ impl Cut {
         cut.note_seen(1);
     }
 
-    /// The witness has captured this many records, which are no longer old.
+    /// Counts records that the witness has captured and that are no longer old.
     pub(crate) fn note_seen(&mut self, count: usize) {
         assert!(count <= self.unseen_count, "the snapshot sees a record twice, or one that came later");
         self.unseen_count -= count;
     }
 
-    /// No record is old any more.
+    /// Ends the snapshot: no record is old any more.
     pub(crate) fn end(self) {
         assert!(self.wanted.is_empty(), "what is wanted is old");
         assert_eq!(self.unseen_count, 0, "the snapshot has not seen all that was there at the cut");

@@ -14,9 +14,9 @@ pub type UnixMs = i64;
 /// Which hashes are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashCompression {
-    /// `hash-compress-bytes-min`: bytes of alike hashes on a shard from which on they are; 0: none.
+    /// `hash-compress-bytes-min`: bytes of similar hashes on a shard at which they are compressed; 0: never.
     pub bytes_min: u64,
-    /// `hash-compress-idle`: for how long they must not have been used.
+    /// `hash-compress-idle`: seconds for which hashes must be unused.
     pub idle_seconds: u32,
 }
 

@@ -25,14 +25,14 @@ pub struct Db {
     /// The average time to live of the keys with an expiry that [`Db::find_expired`] has seen recently; 0 if it saw
     /// none.
     ttl_ms: u64,
-    /// Its size, which anybody may read. It belongs to the number of the database: see [`Db::swap`].
+    /// Its size, for readers that do not hold the shard. It belongs to the database's number: see [`Db::swap`].
     tally: Arc<Tally>,
     /// Where background expiry continues.
     expire_cursor: u64,
     /// Where the search for something to evict continues.
     sampling: Sampling,
     defragmentation: Defragmentation,
-    /// Made when there is something to compress.
+    /// Created when there is something to compress.
     compression: Option<Box<Compression>>,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
@@ -43,7 +43,7 @@ pub struct Db {
     queues: Queues,
 }
 
-/// Passes over a database that is compressed at once, at most; and how many in a row without anything to do end that.
+/// Maximum number of passes over a database that is compressed at once, and number of passes in a row without work that end this.
 const COMPRESSING_PASSES_MAX: usize = 256;
 const COMPRESSING_IDLE_PASSES: usize = 2;
 
@@ -58,7 +58,7 @@ struct Defragmentation {
 }
 
 impl Db {
-    /// An empty database; `seed` belongs to the hash function of its keys.
+    /// An empty database; `seed` determines the hash function of its keys.
     pub fn new(seed: Arc<Seed>) -> Self {
         Db {
             table: CompactTable::new(),
@@ -77,8 +77,7 @@ impl Db {
         }
     }
 
-    /// The database's number, and the queues that `known` recognizes in it. If clients are served from it, its queues
-    /// are listed there.
+    /// Sets the database's number, and recognizes queues with `known`. If clients are served from it, its queues are listed there.
     #[must_use]
     pub fn with_queues(mut self, known: &Arc<Known>, number: u32, is_listed: bool) -> Self {
         self.queues = Queues::new(known, &self.seed, number, is_listed);
@@ -90,13 +89,13 @@ impl Db {
         &self.queues
     }
 
-    /// Its queues, to pause them or to wait for their elements.
+    /// Its queues, for pausing them or waiting for their elements.
     pub fn queues_mut(&mut self) -> &mut Queues {
         &mut self.queues
     }
 
-    /// Pauses or resumes a queue of any name, which is then known as a queue. False if it was so already; `None` if too
-    /// many are known.
+    /// Pauses or resumes a queue of any name, which is known as a queue from then on. Returns false if nothing changed,
+    /// and `None` if too many queues are known.
     pub fn pause_queue(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let has_changed = self.queues.set_paused(hash, key, is_paused)?;
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
@@ -111,13 +110,13 @@ impl Db {
         self.queues.refresh(count, (now, forgotten_ms), &mut self.table);
     }
 
-    /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
+    /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
     pub fn first_times(&mut self, visit: &mut dyn FnMut(&[u8], i64)) {
         self.queues.first_times(&self.table, visit);
     }
 
-    /// Checks about `count` keys from `cursor` on, because they may be queues since patterns have changed. Returns the
-    /// next cursor, 0 at the end.
+    /// Checks about `count` keys from `cursor` on, because they may have become queues when patterns changed. Returns
+    /// the next cursor, or 0 at the end.
     pub fn find_queues(&mut self, cursor: u64, count: usize) -> u64 {
         let mut found: Vec<Box<[u8]>> = Vec::new();
         let queues = &mut self.queues;
@@ -167,7 +166,7 @@ impl Db {
         self.tally.table_bytes.set(self.table.memory_bytes() as u64);
     }
 
-    /// A key is about to be added.
+    /// Updates the tally for a key that is about to be added.
     #[inline]
     fn note_new_key(&self) {
         self.tally.keys.set(self.table.len() as u64 + 1);
@@ -195,14 +194,14 @@ impl Db {
         self.has_volatile_fields
     }
 
-    /// Notes that there is such a hash, if `value` is one.
+    /// Notes that there is such a hash if `value` is one.
     pub fn note_volatile_fields(&mut self, value: &Value) {
         if value.lend().first_field_expiry().is_some() {
             (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
         }
     }
 
-    /// The same for the value of `key`.
+    /// Notes that there is such a hash if the value of `key` is one.
     pub fn note_volatile_fields_of(&mut self, hash: u64, key: &[u8]) {
         if self.find(hash, key).is_some_and(|record| record.value().first_field_expiry().is_some()) {
             (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
@@ -235,13 +234,13 @@ impl Db {
         }
     }
 
-    /// The record of `key`, to record its use, expired or not. Its value must not be changed.
+    /// The record of `key`, expired or not, for recording an access. Its value must not be changed.
     #[inline]
     pub fn find_to_touch(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
         self.table.find_mut(hash, |record| record.key() == key).map(RecordMut)
     }
 
-    /// The record of `key` to change it, expired or not.
+    /// The record of `key`, expired or not, for changing it. A snapshot sees it first.
     #[inline]
     pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
         let mut held = self.table.find_mut(hash, |record| record.key() == key)?;
@@ -265,8 +264,8 @@ impl Db {
         record
     }
 
-    /// The record of `key`, expired or not, or a new one from `make`; true if it is new. If the key is a queue that had
-    /// a list before, `make` gets that list, empty.
+    /// The record of `key`, expired or not, or a new one from `make`. Returns true if it is new. If the key is a queue
+    /// whose list was kept, `make` gets that empty list.
     #[inline]
     pub fn find_or_insert(
         &mut self,
@@ -308,7 +307,7 @@ impl Db {
         Some(record)
     }
 
-    /// Removes `key`, whose collection is empty. Returns its record, unless that is kept for the queue's next job.
+    /// Removes `key`, whose collection is empty. Returns its record, unless it is kept for the queue's next job.
     pub fn remove_emptied(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.take_out(hash, key)?;
         if self.queues.is_empty() { Some(record) } else { self.queues.keep(hash, record) }
@@ -329,7 +328,7 @@ impl Db {
         Some(record)
     }
 
-    /// Sets or removes the expiry of `key`; false if the key does not exist.
+    /// Sets or removes the expiry of `key`. Returns false if the key does not exist.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
         let Some(mut record) = self.find_mut(hash, key) else { return false };
         let had = record.lend().expiry().is_some();
@@ -340,14 +339,14 @@ impl Db {
         true
     }
 
-    /// The same, without work if nothing changes.
+    /// Like [`set_expiry`](Self::set_expiry), but does nothing if the expiry stays the same.
     pub fn set_expiry_if_changed(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) {
         if self.find(hash, key).is_some_and(|record| record.expiry() != expiry) {
             self.set_expiry(hash, key, expiry);
         }
     }
 
-    /// `old` was the value of `key`, which now has another.
+    /// Notes that `key` has a new value; `old` was the previous one.
     pub fn note_replaced(&mut self, hash: u64, key: &[u8], old: &mut Value) {
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
             self.queues.replaced(hash, old, RecordMut(record));
@@ -370,8 +369,8 @@ impl Db {
         self.table.random(random, other_random)
     }
 
-    /// Shows `visit` some records, continuing where the last call ended, until it returns false or so many buckets of
-    /// the table (of at most eight records) were visited.
+    /// Calls `visit` for some records, continuing where the last call ended, until it returns false or `buckets_max`
+    /// buckets of the table (of at most eight records) were visited.
     pub fn sample(&mut self, buckets_max: usize, visit: &mut dyn FnMut(RecordRef<'_>) -> bool) {
         self.sampling = self.table.sample(self.sampling, buckets_max, visit);
     }
@@ -381,9 +380,9 @@ impl Db {
         self.table.find(hash, |record| hashing::hash(&self.seed, record.key()) == hash)
     }
 
-    /// Searches the next `segment_budget` segments for expired records. Passes up to `count_max` of their keys to
-    /// `expired`, and the keys of hashes with expired fields to `with_due_fields`. Returns how many keys with an expiry
-    /// it has seen. The caller deletes the keys, because a deletion is an effect and an event.
+    /// Searches the next `segment_budget` segments for expired records. Adds up to `count_max` of their keys to
+    /// `expired`, and the keys of hashes with expired fields to `with_due_fields`. Returns the number of keys with an
+    /// expiry that it examined. The caller deletes the keys, because a deletion is an effect and an event.
     pub fn find_expired(
         &mut self,
         now: UnixMs,
@@ -406,7 +405,7 @@ impl Db {
                 seen_count += 1;
                 if !record.expired(now) {
                     ttl_count += 1;
-                    // Some expire after the end of time.
+                    // The sum saturates: some keys expire in the far future.
                     ttl_ms = u64::saturating_add(ttl_ms, expiry.abs_diff(now));
                 } else if expired.len() < count_max {
                     expired.push(record.key().into());
@@ -433,7 +432,7 @@ impl Db {
         seen_count
     }
 
-    /// From now on `witness` is shown every record as it is now: records about to change just before they do, the
+    /// Begins a snapshot: `witness` is shown every record as it is now, those about to change just before they do, all
     /// others in [`Db::continue_cut`]. No other snapshot may be running.
     pub fn begin_cut(&mut self, witness: Box<dyn Witness>) {
         assert!(self.cut.is_none(), "one snapshot at a time");
@@ -447,8 +446,7 @@ impl Db {
         self.cut.is_some()
     }
 
-    /// Shows the witness more records, as long as there is time and it captures them; true when it has seen all of
-    /// them.
+    /// Shows the witness more records, as long as there is time and it captures them. Returns true when it has seen all of them.
     pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) -> bool {
         let Some(cut) = &mut self.cut else { return true };
         while let Some((hash, key)) = cut.first_wanted() {
@@ -498,15 +496,15 @@ impl Db {
         is_large || cut.witness.is_full()
     }
 
-    /// Moves memory of some records, continuing where the last call ended, as long as the mover has time. True when it
-    /// has reached the end of the table; the next call begins anew.
+    /// Moves memory of some records, continuing where the last call ended, as long as the mover has time. Returns true
+    /// at the end of the table; the next call starts again.
     pub fn defragment(&mut self, mover: &mut dyn Mover) -> bool {
         let Defragmentation { place, within } = &mut self.defragmentation;
         self.table.defragment(place, mover, &mut |held, mover| RecordMut(held).defragment(within, mover))
     }
 
-    /// Compresses hashes that are alike and were not used for a while, going on where the last call ended, as long as there is time, which is asked
-    /// for every few records; see [`compression`](crate::compression).
+    /// Compresses similar hashes that have not been used for a while, continuing where the last call ended, as long as
+    /// `has_time`, which is called every few records. See [`compression`](crate::compression).
     pub fn compress_hashes(
         &mut self,
         config: &Config,
@@ -523,10 +521,10 @@ impl Db {
         compression.advance(&mut self.table, (config, &self.seed, now), has_time)
     }
 
-    /// The same until a pass finds nothing to do; how many hashes were compressed.
+    /// Calls [`compress_hashes`](Self::compress_hashes) until a pass finds nothing to do. Returns the number of hashes compressed.
     pub fn compress_all_hashes(&mut self, config: &Config, now: UnixMs) -> u64 {
         let (mut compressed, mut idle_passes) = (0, 0);
-        // Each pattern learns in two passes, at most as often as dictionaries have room for another sample.
+        // Each pattern learns in two passes, at most as often as its dictionary has room for another sample.
         for _ in 0..COMPRESSING_PASSES_MAX {
             let mut has_helped = false;
             let mut is_over = false;
@@ -544,14 +542,14 @@ impl Db {
         compressed
     }
 
-    /// Bytes of what compressing hashes takes beside them: dictionaries, and what is being learned.
+    /// Bytes that compressing takes beside the hashes: dictionaries, and the state of learning.
     pub fn compression_bytes(&self) -> usize {
         self.compression
             .as_ref()
             .map_or(0, |compression| size_of::<Compression>() + compression.memory_bytes())
     }
 
-    /// Takes all records out, to be freed elsewhere or in slices.
+    /// Removes all records, to be freed elsewhere or in slices.
     pub fn take(&mut self) -> Db {
         let mut taken = Db::new(Arc::clone(&self.seed));
         taken.queues = self.queues.empty_copy();
@@ -559,10 +557,10 @@ impl Db {
         taken
     }
 
-    /// Takes some records out; `None` when there are no more. Frees a large database in slices.
+    /// Removes and returns some records; `None` when there are no more. Frees a large database in slices.
     ///
     /// # Panics
-    /// If a snapshot is being taken of it: it must see the records first.
+    /// If a snapshot is being taken, because it must see the records first.
     pub fn drain_segment(&mut self) -> Option<Vec<Record>> {
         assert!(self.cut.is_none(), "records go that a snapshot has not seen");
         self.table.drain_segment()

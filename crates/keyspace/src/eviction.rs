@@ -21,7 +21,7 @@ pub enum Rank {
 pub struct Policy {
     /// Only keys with an expiry may be evicted.
     pub only_volatile: bool,
-    /// Which go first.
+    /// Which keys are evicted first.
     pub rank: Rank,
 }
 
@@ -38,7 +38,7 @@ impl Policy {
         ("noeviction", 7),
     ];
 
-    /// The policy of this number; `None`: nothing is evicted.
+    /// The policy with this number; `None`: nothing is evicted.
     pub fn numbered(number: i64) -> Option<Policy> {
         let rank = match number {
             0 | 4 => Rank::Idle,
@@ -50,12 +50,12 @@ impl Policy {
         Some(Policy { only_volatile: number < 4, rank })
     }
 
-    /// How many records of `db` may be evicted.
+    /// Number of records of `db` that may be evicted.
     pub fn eligible_len(self, db: &Db) -> usize {
         if self.only_volatile { db.volatile_len() } else { db.len() }
     }
 
-    /// The priority of a record for eviction, if it may be evicted. Only numbers of one policy can be compared.
+    /// The priority of a record for eviction; `None` if it may not be evicted. Only numbers of the same policy are comparable.
     pub fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
         let expiry = record.expiry();
         if self.only_volatile && expiry.is_none() {
@@ -63,9 +63,9 @@ impl Policy {
         }
         Some(match self.rank {
             Rank::Idle => u64::from(record.idle_seconds(lru_clock(now))),
-            // Without `lfu` the policy changes at this moment.
+            // `lfu` is missing only while the policy is changing.
             Rank::Rare => u64::from(u8::MAX - lfu.map_or(0, |lfu| lfu.counter(record.access(), now))),
-            // Those that expire first have the largest numbers, those before 1970 larger ones still.
+            // The sooner a key expires, the larger its number, even before 1970.
             Rank::Expiry => !(expiry.unwrap_or(UnixMs::MAX) as u64 ^ 1 << 63),
             Rank::Chance => 0,
         })
@@ -90,7 +90,7 @@ mod tests {
         Policy::numbered(found.expect("it is one of them").1)
     }
 
-    /// The score of a record with this expiry that was last used so long ago, so often.
+    /// The score of a record with this expiry, idle time and frequency.
     fn score(name: &str, expiry: Option<UnixMs>, idle_seconds: u64, frequency: u8) -> Option<u64> {
         let mut db = Db::new(Arc::new(Seed::new(1)));
         let lfu = name.ends_with("lfu").then_some(LFU);

@@ -1,8 +1,7 @@
 //! What clients of memcached's protocol attach to an item beside key, value and expiry.
 //!
-//! A record has room for it only from the first time that something has to be kept: flags other than 0, or a cas number
-//! that a client has seen. A number that nobody has seen can be chosen when it is asked for, so plain writes need not
-//! count.
+//! A record has room for it only once something has to be stored: flags other than 0, or a cas number that a client has
+//! seen. As long as no client has seen a number, it can be chosen when one asks for it, so plain writes need not count.
 
 /// Bytes of [`Marks`] in a record.
 pub(crate) const MARKS_BYTES: usize = 13;
@@ -10,24 +9,24 @@ pub(crate) const MARKS_BYTES: usize = 13;
 /// The marks of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marks {
-    /// The client's own.
+    /// The client's flags.
     pub flags: u32,
-    /// The number of this version of the value; 0 if nobody has seen it yet.
+    /// The number of this version of the value; 0 if no client has seen it yet.
     pub cas: u64,
-    /// A client has marked the value as stale.
+    /// Whether a client has marked the value as stale.
     pub is_stale: bool,
-    /// A client was told to fetch a new value.
+    /// Whether a client was told to fetch a new value.
     pub was_token_sent: bool,
 }
 
 impl Marks {
-    /// What remains when the value is changed in part, or moves to another key.
+    /// The marks that remain when the value is changed in part, or moves to another key.
     #[must_use]
     pub fn of_changed_value(self) -> Marks {
         Marks { flags: self.flags, ..Marks::default() }
     }
 
-    /// As text: the flags, then, if needed, the cas number and the two bits as one number.
+    /// The marks as text: the flags, then, if needed, the cas number and the two bits as one number.
     pub fn to_text(self) -> String {
         let bits = self.bits();
         match (self.cas, bits) {
@@ -37,7 +36,7 @@ impl Marks {
         }
     }
 
-    /// The marks that this text expresses, if it is well formed.
+    /// Parses the marks from text; `None` if it is malformed.
     pub fn from_text(text: &[u8]) -> Option<Marks> {
         let mut words = str::from_utf8(text).ok()?.split(' ');
         let flags = words.next()?.parse().ok()?;

@@ -1,5 +1,4 @@
-//! A key with its value, in one block of memory: a look-up that found its table entry waits for memory once more, not for
-//! the key and for the value.
+//! A key with its value, in one block of memory: after finding the table entry, a look-up waits for memory once more, not twice.
 //!
 //! ```text
 //! narrow  │ word │ lengths, low bits: key, text │ expiry │ marks │ key … │ text …, integer, or head and bytes of a collection │
@@ -8,15 +7,16 @@
 //! word: access clock, 24 bits │ was read, 1 │ length of the text, high bits, 4 │ narrow, 1 │ form of expiry and marks, 2
 //! ```
 //!
-//! A compressed hash is a collection as well, of which the bytes begin with the address of its dictionary; its record has a share of
-//! that (`compression.rs`).
+//! A compressed hash is also a collection; its bytes begin with the address of its dictionary, of which the record owns
+//! a reference (`compression.rs`).
 //!
-//! A string or a small collection whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`](layout::NARROW_BYTES_MAX). A string becomes
-//! wide when it is to be changed otherwise than as a whole, a collection when it has grown. The expiry takes room once there was one, and so do the marks (`marks.rs`). Whoever changes
-//! the value takes marks back, as they prescribe: so none outlives the value that it is about.
+//! A string or a small collection with a short key makes a narrow record if both fit in
+//! [`NARROW_BYTES_MAX`](layout::NARROW_BYTES_MAX). A string becomes wide when it is changed in part, a collection when
+//! it has grown. The expiry takes room once one was set, and so do the marks (`marks.rs`). A change of the value resets
+//! the marks as they prescribe, so no mark outlives the value that it describes.
 //!
-//! Here: who owns the block, and reading. Not here: where the parts lie (`record/layout.rs`), how a narrow record has its value
-//! (`record/content.rs`), and changing it (`record/change.rs`).
+//! Here: ownership of the block, and reading. Not here: where the parts are (`record/layout.rs`), how a narrow record
+//! stores its value (`record/content.rs`), and changing it (`record/change.rs`).
 
 mod change;
 mod content;
@@ -51,21 +51,21 @@ use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::StrRef;
 use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};
 
-/// Threads' clocks differ by fewer seconds than this.
+/// Maximum difference between the clocks of threads, in seconds.
 const AHEAD_S_MAX: u32 = 3600;
-/// Bytes of a record's place in the table, with what tables keep free.
+/// Bytes of a record's entry in the table, including the part that tables leave free.
 const SLOT_BYTES: usize = 10;
 
-/// Records with longer keys, or lists with more memory, are not kept when they are empty.
+/// Records with longer keys, or with lists of more memory, are not kept when they become empty.
 const SPARE_KEY_BYTES_MAX: usize = 64;
 const SPARE_LIST_BYTES_MAX: usize = 1280;
 
-/// Bytes that come from memory at once.
+/// Size of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// A key with its value.
 pub struct Record {
-    /// Made by [`Record::narrow`] or [`Record::wide`]; owned.
+    /// Created by [`Record::narrow`] or [`Record::wide`]; owned.
     block: NonNull<u8>,
 }
 
@@ -77,7 +77,7 @@ struct Wide {
     value: Value,
 }
 
-// What the layout counts with.
+// The layout relies on this.
 const _: () = assert!(size_of::<Wide>() == WIDE_HEAD_BYTES && align_of::<Wide>() == ALIGN);
 
 // SAFETY: a record owns its block, and nothing in it is tied to a thread.
@@ -86,19 +86,19 @@ unsafe impl Send for Record {}
 unsafe impl Sync for Record {}
 
 impl Record {
-    /// The key `key`, at most 4 GiB long, with `value`; it never expires.
+    /// A record of `key`, at most 4 GiB long, with `value`. It does not expire.
     pub fn new(key: &[u8], value: Value) -> Self {
         Record::made(key, value, 0, 0)
     }
 
-    /// The same with a collection that is empty.
+    /// A record with an empty collection.
     pub(crate) fn new_small<T: Packable>(key: &[u8]) -> Self {
         let empty = T::default();
         let narrow = Content::of(empty.lend_value()).and_then(|content| Record::narrow(key, content, 0, 0));
         narrow.unwrap_or_else(|| Record::wide(key, empty.into_value(), 0, 0))
     }
 
-    /// The same in a form that can be changed at once.
+    /// A wide record, whose value can be changed in place.
     pub(crate) fn new_wide(key: &[u8], value: Value) -> Self {
         Record::wide(key, value, 0, 0)
     }
@@ -108,7 +108,7 @@ impl Record {
         narrow.unwrap_or_else(|| Record::wide(key, value, access, form))
     }
 
-    /// A narrow record, if that is possible.
+    /// A narrow record; `None` if the key or content is too long.
     fn narrow(key: &[u8], content: Content<'_>, access: u32, form: usize) -> Option<Self> {
         let parts = content.parts(key.len(), form)?;
         let (content_at, text_len) = parts.content?;
@@ -125,7 +125,7 @@ impl Record {
         let parts = Parts::wide(form, key.len());
         let block = allocate(parts.layout);
         let word = Word::new(false, form, access);
-        // SAFETY: the block has the alignment and room for the head.
+        // SAFETY: the block has the alignment and the room for the head.
         unsafe { block.cast::<Wide>().write(Wide { word, key_len, value }) };
         write(block, parts.key.0, key);
         Record::without_expiry(block)
@@ -142,14 +142,14 @@ impl Record {
         record
     }
 
-    /// The record, lent.
+    /// Borrows the record.
     #[inline]
     pub fn lend(&self) -> RecordRef<'_> {
         RecordRef { block: self.block, lent: PhantomData }
     }
 
-    /// The record to be put under its key another time, as if it were new, if it is worth being kept: it has a list that is empty and
-    /// small, and never had an expiry. If not, the record as it is.
+    /// Prepares an emptied record for reuse under its key, if it is worth keeping: its list must be empty and small,
+    /// and it must never have had an expiry. Otherwise returns the record unchanged as an error.
     pub fn emptied(self) -> Result<Record, Record> {
         let record = self.lend();
         let is_spare = record.form() == 0
@@ -162,25 +162,25 @@ impl Record {
         Ok(self)
     }
 
-    /// Its list, if that is its value. Only what is seen of a queue may be changed so.
+    /// Its list, if it has one. Only the observed state of a queue may be changed through it.
     pub(crate) fn list_mut(&mut self) -> Option<&mut List> {
         self.lend().wide()?;
-        // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+        // SAFETY: the record is wide, so it begins with its head, and it is mutably borrowed.
         let wide: &mut Wide = unsafe { self.block.cast().as_mut() };
         if let Value::List(list) = &mut wide.value { Some(list) } else { None }
     }
 
-    /// The value alone, if it is not in the record itself. The rest is freed.
+    /// Extracts the value if it is stored outside the record. Frees the rest.
     pub fn into_distant_value(self) -> Option<Value> {
         self.lend().is_wide().then(|| self.into_value())
     }
 
-    /// The value alone.
+    /// Extracts the value and frees the rest.
     pub fn into_value(self) -> Value {
         self.take_apart(|_, value| value)
     }
 
-    /// Gives what was lent of it and its value to `then`, and frees the block.
+    /// Calls `then` with the borrowed record and its value, and frees the block.
     fn take_apart<R>(self, then: impl FnOnce(RecordRef<'_>, Value) -> R) -> R {
         let this = mem::ManuallyDrop::new(self);
         let record = this.lend();
@@ -197,12 +197,12 @@ impl Record {
         result
     }
 
-    /// What `make` makes of key, value, access clock and form, with expiry and marks as they were.
+    /// Replaces the record by what `make` returns for its key, value, access clock and form. Keeps expiry and marks.
     fn rebuilt(self, make: impl FnOnce(&[u8], Value, u32, usize) -> Record) -> Record {
         self.take_apart(|old, value| make(old.key(), value, old.word().kept(), old.form()).heir_of(old))
     }
 
-    /// The record with expiry and marks of `old`, for which there is room.
+    /// Copies expiry and marks of `old`; the record must have room for them.
     fn heir_of(mut self, old: RecordRef<'_>) -> Record {
         self.write_expiry(old.expiry());
         if self.lend().form() == MARKED {
@@ -211,19 +211,19 @@ impl Record {
         self
     }
 
-    /// The same record in another block.
+    /// Moves the record to a new block.
     fn moved(self) -> Record {
         let this = mem::ManuallyDrop::new(self);
         let layout = this.lend().parts().layout;
         let block = allocate(layout);
-        // SAFETY: both blocks have this layout, and the new one is nobody else's.
+        // SAFETY: both blocks have this layout, and nothing else refers to the new one.
         unsafe { ptr::copy_nonoverlapping(this.block.as_ptr(), block.as_ptr(), layout.size()) };
         // SAFETY: the block came from `alloc` with this layout. Its contents live on in the other one, and it is not dropped.
         unsafe { dealloc(this.block.as_ptr(), layout) };
         Record { block }
     }
 
-    /// Writes the expiry, for which there is room.
+    /// Writes the expiry; the record must have room for it.
     fn write_expiry(&mut self, expiry: Option<UnixMs>) {
         write_expiry(self.lend().parts().expiry_at, self.lend().form(), self.block, expiry);
     }
@@ -235,24 +235,24 @@ fn allocate(layout: Layout) -> NonNull<u8> {
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// Writes the word of a block that is borrowed alone, or new.
+/// Writes the word of a block that is new or mutably borrowed.
 #[inline]
 fn write_word(block: NonNull<u8>, word: Word) {
     // SAFETY: every block has the alignment and room for the word; only this file and `change.rs` call it.
     unsafe { block.cast::<Word>().write(word) };
 }
 
-/// Writes to a block that is borrowed alone, or new, and has room for it there.
+/// Writes to a block that is new or mutably borrowed, and has room for the bytes at this offset.
 #[inline]
 fn write(block: NonNull<u8>, at: usize, bytes: &[u8]) {
-    // SAFETY: by what is said above; only this file and those in its folder call it.
+    // SAFETY: the contract above guarantees it; only this file and those in its folder call the function.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.as_ptr().wrapping_add(at), bytes.len()) };
 }
 
-/// The same for a share of a dictionary.
+/// Writes an owned reference to a dictionary; same contract as [`write()`].
 fn write_dictionary(block: NonNull<u8>, at: usize, dictionary: Arc<Dictionary>) {
     let place = block.as_ptr().wrapping_add(at).cast::<*const Dictionary>();
-    // SAFETY: by what is said above.
+    // SAFETY: the contract above guarantees it.
     unsafe { place.write_unaligned(Arc::into_raw(dictionary)) };
 }
 
@@ -262,7 +262,7 @@ fn write_expiry(at: usize, form: usize, block: NonNull<u8>, expiry: Option<UnixM
     write(block, at, &expiry.to_le_bytes()[..EXPIRY_BYTES[form]]);
 }
 
-// SAFETY: a record is nothing but the pointer to its block, and lives as long as it owns it.
+// SAFETY: a record consists of the pointer to its block, which stays valid as long as the record owns it.
 unsafe impl Block for Record {
     type Ref<'a> = RecordRef<'a>;
 
@@ -281,7 +281,7 @@ unsafe impl Block for Record {
         RecordRef { block: raw.cast(), lent: PhantomData }
     }
 
-    /// As far as a usual key reaches.
+    /// Prefetches as much as a usual key needs.
     #[inline]
     fn prefetch(address: *const ()) {
         prefetch(address);
@@ -289,7 +289,7 @@ unsafe impl Block for Record {
     }
 }
 
-/// A record that is lent.
+/// A borrowed record.
 #[derive(Clone, Copy)]
 pub struct RecordRef<'a> {
     block: NonNull<u8>,
@@ -299,7 +299,7 @@ pub struct RecordRef<'a> {
 impl<'a> RecordRef<'a> {
     #[inline]
     fn word(self) -> Word {
-        // SAFETY: every record begins with its word, and nobody changes it while it is lent.
+        // SAFETY: every record begins with its word, which does not change while it is borrowed.
         unsafe { self.block.cast::<Word>().read() }
     }
 
@@ -311,14 +311,14 @@ impl<'a> RecordRef<'a> {
     /// The head, if the record is wide.
     #[inline]
     fn wide(self) -> Option<&'a Wide> {
-        // SAFETY: a wide record begins with its head, and nobody changes it while it is lent.
+        // SAFETY: a wide record begins with its head, which does not change while it is borrowed.
         (!self.word().is_narrow()).then(|| unsafe { self.block.cast().as_ref() })
     }
 
-    /// Bytes of the block.
+    /// A range of the block.
     #[inline]
     fn bytes(self, at: usize, len: usize) -> &'a [u8] {
-        // SAFETY: only what `parts` says is asked for, which was written when the record was made.
+        // SAFETY: callers only ask for ranges from `parts`, which were written when the record was created.
         unsafe { slice::from_raw_parts(self.block.as_ptr().wrapping_add(at), len) }
     }
 
@@ -333,7 +333,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// The length of a narrow record's text, or what is in place of it.
+    /// The length of a narrow record's text, or the number that replaces it for other content.
     #[inline]
     fn text_len(self) -> u16 {
         self.word().text_len(self.bytes(NARROW_LENGTHS_AT + 1, 1)[0])
@@ -382,7 +382,7 @@ impl<'a> RecordRef<'a> {
         !self.is_wide() && (COLLECTION..INT).contains(&self.text_len())
     }
 
-    /// The collection of a narrow record, if it has one, as bytes with a tag that says what it is.
+    /// The collection of a narrow record as bytes, with a tag that identifies its type and form.
     #[inline]
     pub(crate) fn small(self) -> Option<(u8, Packed<'a>)> {
         match self.parts().content {
@@ -399,22 +399,22 @@ impl<'a> RecordRef<'a> {
         (tag, Packed { form: tag % PACKED_FORMS, count: usize::from(count), bytes })
     }
 
-    /// The compressed hash that begins there.
+    /// The compressed hash at this offset.
     fn compressed(self, tag: u8, at: usize, packed: Packed<'a>) -> ValueRef<'a> {
-        // SAFETY: the record has a share of its dictionary as long as it lives.
+        // SAFETY: the record owns a reference to its dictionary as long as it lives.
         let dictionary = unsafe { &*self.dictionary_at(at) };
         let (is_big, bytes) = (tag == COMPRESSED_BIG, &packed.bytes[DICTIONARY_BYTES..]);
         ValueRef::Compressed(CompressedHash { is_big, item_count: packed.count, bytes, dictionary })
     }
 
-    /// The dictionary of the compressed hash that begins there.
+    /// The dictionary of the compressed hash at this offset.
     fn dictionary_at(self, at: usize) -> *const Dictionary {
         let place = self.block.as_ptr().wrapping_add(at + HEAD_BYTES).cast::<*const Dictionary>();
-        // SAFETY: it was written when the record was made.
+        // SAFETY: it was written when the record was created.
         unsafe { place.read_unaligned() }
     }
 
-    /// That of its value, if that is a compressed hash.
+    /// The dictionary of its value, if that is a compressed hash.
     #[inline]
     pub(crate) fn dictionary(self) -> Option<*const Dictionary> {
         let (at, text_len) = self.parts().content?;
@@ -423,16 +423,16 @@ impl<'a> RecordRef<'a> {
         is_compressed.then(|| self.dictionary_at(at))
     }
 
-    /// Gives its share of its dictionary back, if it has one. The record is not used any more.
+    /// Drops its reference to its dictionary, if it has one. The record must not be used any more.
     #[inline]
     fn drop_dictionary(self) {
         if let Some(dictionary) = self.dictionary() {
-            // SAFETY: the record was made with this share, which goes once, with it.
+            // SAFETY: the record was created with this reference, which is dropped once, with the record.
             drop(unsafe { Arc::from_raw(dictionary) });
         }
     }
 
-    /// Asks for what the value keeps elsewhere.
+    /// Prefetches what the value stores outside the record.
     #[inline]
     pub(crate) fn prefetch_value(self) {
         if let Some(wide) = self.wide() {
@@ -440,20 +440,20 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// What it remembers of its accesses: 24 bits; see [`access`](crate::access).
+    /// Its 24 access bits; see [`access`](crate::access).
     #[inline]
     pub fn access(self) -> u32 {
         self.word().access()
     }
 
-    /// Seconds since the last access, if the access clock counts seconds and says `clock` now. None if the access
-    /// was noted by a thread whose clock is ahead.
+    /// Seconds since the last access, if the access clock counts seconds and is now `clock`. 0 if the access was
+    /// recorded by a thread whose clock is ahead.
     pub fn idle_seconds(self, clock: u32) -> u32 {
         let idle = clock.wrapping_sub(self.access()) & ACCESS_MASK;
         if idle < ACCESS_MASK - AHEAD_S_MAX { idle } else { 0 }
     }
 
-    /// When it expires, if ever.
+    /// When it expires; `None` if it does not.
     #[inline]
     pub fn expiry(self) -> Option<UnixMs> {
         let form = self.form();
@@ -466,13 +466,13 @@ impl<'a> RecordRef<'a> {
         (expiry != NO_EXPIRY[form]).then_some(expiry)
     }
 
-    /// Whether a reading command has found it since its value was set.
+    /// Whether a reading command has accessed it since its value was set.
     #[inline]
     pub fn was_read(self) -> bool {
         self.word().was_read()
     }
 
-    /// Where the marks are, if there is room for them.
+    /// Offset of the marks, in a record with room for them.
     #[inline]
     fn marks_at(self) -> usize {
         self.parts().expiry_at + EXPIRY_BYTES[MARKED]
@@ -489,13 +489,13 @@ impl<'a> RecordRef<'a> {
         Marks::from_bytes(bytes)
     }
 
-    /// Whether its time has come, or that of all fields of its hash.
+    /// Whether it has expired, or all fields of its hash have.
     #[inline(always)]
     pub fn expired(self, now: UnixMs) -> bool {
         self.expiry().is_some_and(|expiry| expiry < now) || self.value().is_due(now)
     }
 
-    /// Bytes that key and value take, the record itself and its place in the table included.
+    /// Bytes that key and value take, including the record itself and its table entry.
     pub fn memory_bytes(self) -> usize {
         let elsewhere = self.wide().map_or(0, |wide| wide.value.memory_bytes());
         SLOT_BYTES + self.parts().layout.size() + elsewhere

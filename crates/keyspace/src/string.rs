@@ -34,7 +34,7 @@ pub struct Short {
 }
 
 impl Short {
-    /// `bytes`, if they are few enough.
+    /// The string `bytes`; `None` if it is too long.
     #[inline]
     fn new(bytes: &[u8]) -> Option<Short> {
         let mut short = Short { len: bytes.len() as u8, bytes: [0; SHORT_BYTES_MAX] };
@@ -63,7 +63,7 @@ impl fmt::Debug for Short {
 pub enum StrRef<'a> {
     /// A canonical 64-bit integer.
     Int(i64),
-    /// Written as a whole.
+    /// Text that was written as a whole.
     Text(&'a [u8]),
     /// Large, or changed in place since it was written. Replies may hold it as well.
     Shared(&'a Arc<Vec<u8>>),
@@ -126,9 +126,9 @@ impl<'a> StrRef<'a> {
 pub enum Str {
     /// A canonical 64-bit integer.
     Int(i64),
-    /// Written as a whole, and short.
+    /// Short text that was written as a whole.
     Short(Short),
-    /// Written as a whole.
+    /// Text that was written as a whole.
     Plain(Box<[u8]>),
     /// Large, or changed in place, which leaves spare room. Replies may hold it as well.
     Shared(Arc<Vec<u8>>),
@@ -200,7 +200,7 @@ impl Str {
         self.lend().int()
     }
 
-    /// The bytes as a vector that can be changed and extended in place, held by nobody else.
+    /// The bytes as a vector that can be changed and extended in place. Shared bytes are copied.
     pub fn make_mut(&mut self) -> &mut Vec<u8> {
         if !matches!(self, Str::Shared(_)) {
             let bytes = match std::mem::replace(self, Str::Int(0)) {
@@ -215,7 +215,7 @@ impl Str {
         Arc::make_mut(bytes)
     }
 
-    /// Moves its memory, unless others hold it.
+    /// Moves its memory if the mover asks for it, unless it is shared.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         match self {
             Str::Int(_) | Str::Short(_) => {}
@@ -231,7 +231,7 @@ impl Str {
         }
     }
 
-    /// Bytes allocated beside the record.
+    /// Bytes allocated in addition to the record.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Str::Int(_) | Str::Short(_) => 0,
@@ -242,13 +242,13 @@ impl Str {
 }
 
 impl From<Vec<u8>> for Str {
-    /// A string that has grown: never an integer, always `raw`.
+    /// A string that was changed in place: never an integer, always `raw`.
     fn from(bytes: Vec<u8>) -> Self {
         Str::Shared(Arc::new(bytes))
     }
 }
 
-/// An integer in canonical form. Checking the length first keeps most strings from the parser.
+/// Parses an integer in canonical form. Checking the length first spares most strings the parser.
 #[inline]
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     match bytes {

@@ -35,7 +35,7 @@ pub enum Value {
     Stream(Box<Stream>),
 }
 
-// What `Short` is made to fill.
+// `Short` is as long as possible without making this larger.
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
@@ -62,7 +62,7 @@ impl Value {
         self.lend().is_empty()
     }
 
-    /// Frees a bounded part of it; false when nothing is left. Frees a large value in slices.
+    /// Frees a bounded part of it. Returns false when nothing is left. Frees a large value in slices.
     pub fn free_slice(&mut self) -> bool {
         match self {
             Value::Str(_) => false,
@@ -74,7 +74,8 @@ impl Value {
         }
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is reset.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning.
     pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match self {
             Value::Str(string) => {
@@ -145,26 +146,26 @@ pub enum ValueRef<'a> {
     ZSet(ZSetRef<'a>),
     /// A hash.
     Hash(HashRef<'a>),
-    /// A hash that is [compressed](crate::compression): [`expanded`](ValueRef::expanded) it is as any other.
+    /// A [compressed](crate::compression) hash; [`expanded`](ValueRef::expanded) makes it like any other.
     Compressed(CompressedHash<'a>),
     /// A stream.
     Stream(&'a Stream),
 }
 
-/// What a [`Packed`] collection is, below [`PACKED_TAGS`]; only a set has several forms, and a hash those that are compressed.
+/// Tags of [`Packed`] collections, below [`PACKED_TAGS`]. Only sets have several forms, and hashes the compressed ones.
 const PACKED_HASH: u8 = 0;
-/// A compressed hash of the small form, and one of the big form.
+/// A compressed hash of the small form, and of the big form.
 pub(crate) const COMPRESSED_SMALL: u8 = 1;
 pub(crate) const COMPRESSED_BIG: u8 = 2;
 const PACKED_SET: u8 = 4;
 const PACKED_ZSET: u8 = 8;
-/// The forms that a type has at most; they are the lowest part of its tags.
+/// Maximum number of forms of a type; they are the lowest part of its tags.
 pub(crate) const PACKED_FORMS: u8 = 4;
-/// One more than the highest tag.
+/// Number of tags.
 pub(crate) const PACKED_TAGS: u8 = 16;
 
 impl<'a> ValueRef<'a> {
-    /// The collection as bytes with a tag that says what it is, if it is small.
+    /// The collection as bytes, with a tag that identifies its type and form, if it is small.
     #[inline]
     pub(crate) fn packed(self) -> Option<(u8, Packed<'a>)> {
         match self {
@@ -175,14 +176,15 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value as it can be read: a compressed hash expanded, in the beginning of `buffer`, which only grows; any other as it is.
+    /// The readable value: a compressed hash is expanded into the beginning of `buffer`, which never shrinks; any other
+    /// is returned as it is.
     #[inline]
     #[must_use]
     pub fn expanded(self, buffer: &'a mut Vec<u8>) -> Self {
         if let ValueRef::Compressed(hash) = self { ValueRef::Hash(hash.expand(buffer)) } else { self }
     }
 
-    /// The collection that [`packed`](Self::packed) gave with this tag.
+    /// The collection that [`packed`](Self::packed) returned with this tag.
     #[inline]
     pub(crate) fn of_packed(tag: u8, packed: Packed<'a>) -> Self {
         match tag {
@@ -194,7 +196,7 @@ impl<'a> ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
-    /// Which type it is.
+    /// Its type.
     pub fn kind(self) -> Kind {
         match self {
             ValueRef::Str(_) => Kind::Str,
@@ -278,24 +280,24 @@ impl std::fmt::Debug for Value {
 pub trait Type: Sized {
     /// A borrowed value of this type.
     type Ref<'a>: Copy;
-    /// The same, to be changed.
+    /// A value of this type, for changing it.
     type Mut<'a>;
-    /// The value as this type, `None` if it is another. A compressed hash must be expanded before.
+    /// The value as this type; `None` if it has another. A compressed hash must be expanded before.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
-    /// The value, [expanded](ValueRef::expanded) if it is of this type and that is necessary.
+    /// Prepares a value for [`of`](Self::of): [expands](ValueRef::expanded) a compressed hash, if this type is the hash.
     #[inline]
     fn expanded<'a>(value: ValueRef<'a>, _buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
         value
     }
-    /// The same without the parts that expired before the time that `hidden_before` returns, if it returns one. Only
-    /// called for types whose parts can expire.
+    /// Like [`of`](Self::of), without the parts that expired before the time that `hidden_before` returns, if it
+    /// returns one. `hidden_before` is only called for types whose parts can expire.
     #[inline]
     fn shown(value: ValueRef<'_>, _hidden_before: impl FnOnce() -> Option<UnixMs>) -> Option<Self::Ref<'_>> {
         Self::of(value)
     }
-    /// The value of a record as this type, to be changed.
+    /// The value of a record as this type, for changing it.
     fn of_mut(record: RecordMut<'_>) -> Option<Self::Mut<'_>>;
-    /// The same, with the time of the change in milliseconds of a clock that does not jump. Only lists use it.
+    /// Sets the time of the change, in milliseconds of the monotonic clock. Only lists use it.
     #[inline]
     fn at<'a>(value: Self::Mut<'a>, _steady_ms: UnixMs) -> Self::Mut<'a> {
         value
@@ -304,7 +306,7 @@ pub trait Type: Sized {
     fn create(key: &[u8]) -> Record;
 }
 
-/// A type that is read where it lies: of several values at once.
+/// A type that is always read in place, so several values can be read at once.
 pub trait InPlace: Type {}
 
 impl InPlace for Str {}
@@ -375,7 +377,7 @@ pub trait Packable: Type + Default {
     fn into_value(self) -> Value;
     /// The collection in a value, if it is of this type.
     fn of_value(value: Value) -> Option<Self>;
-    /// The same, lent.
+    /// The collection in a value, mutable, if it is of this type.
     fn of_value_mut(value: &mut Value) -> Option<&mut Self>;
 }
 

@@ -1,4 +1,4 @@
-//! Hashes that are compressed: they stay what they are, whatever is done with them, and take less memory.
+//! Compressed hashes: they keep their contents, whatever is done with them, and take less memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn hex(random: &mut Random, len: usize) -> String {
     (0..len).map(|_| char::from(b"0123456789abcdef"[random.below(16) as usize])).collect()
 }
 
-/// The fields of a job. Some have a value that is too long for the small form.
+/// The fields of a job. If `is_long`, some values are too long for the small form.
 fn job(random: &mut Random, is_long: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let id = random.below(3_000_000);
     let mut data =
@@ -87,7 +87,7 @@ impl World {
         assert_eq!(removed.map(|value| fields(value.lend())), expected);
     }
 
-    /// As HSET of one field does.
+    /// Does what HSET of one field does.
     fn set(&mut self, key: &[u8], field: &[u8], value: &[u8]) {
         let hash = self.hash(key);
         let Some(record) = self.db.find_mut(hash, key) else { return };
@@ -139,7 +139,7 @@ fn jobs_take_a_fraction_and_stay_what_they_are() {
         assert!(after * 2 < before, "{before} bytes became {after}");
         world.check();
         assert_eq!(world.compress(), 0, "nothing is left to do");
-        // Who writes expands it for good, until it is at rest.
+        // A write expands a hash for good, until it is idle again.
         world.set(b"bull:mail:17", b"finishedOn", b"1700000000001");
         assert_eq!(world.compressed_count(), 999);
         world.check();
@@ -173,7 +173,7 @@ fn hashes_in_use_are_left_alone() {
     assert_eq!(pass(&mut world, 61), 199);
     assert_eq!(pass(&mut world, 80), 0);
     assert_eq!(pass(&mut world, 91), 1);
-    // Reading leaves it as it is.
+    // Reading leaves it compressed.
     let read_at = keyspace::access::lru_clock(NOW + 92_000);
     world.db.find_to_touch(hash, key).expect("it is there").set_read(read_at);
     assert_eq!(world.compressed_count(), 200);
@@ -240,7 +240,7 @@ fn no_more_patterns_are_told_apart_than_may_be() {
     let before = world.memory_bytes();
     world.compress();
     assert!(world.memory_bytes() < before + PATTERNS_MAX * 256 + (128 << 10));
-    // One that is common among them is found.
+    // A pattern that is common among them is found.
     for number in 0..5000 {
         let pairs = job(&mut world.random, true);
         world.put(format!("bull:mail:{number}").as_bytes(), pairs);

@@ -1,4 +1,4 @@
-//! Snapshots of databases that change: what the witness has seen at the end is what there was at the cut, each record once.
+//! Snapshots of databases that change: in the end, the witness has seen exactly the records of the cut, each once.
 
 #![expect(clippy::disallowed_types, reason = "a test looks at what its witness has seen")]
 
@@ -10,7 +10,7 @@ use ds::list::{End, List};
 use ds::random::Random;
 use keyspace::{Db, Record, RecordRef, Str, Taken, UnixMs, Value, ValueRef, Witness};
 
-/// What a record says: value and expiry.
+/// The state of a record: value and expiry.
 type State = (Vec<Vec<u8>>, Option<UnixMs>);
 type Model = BTreeMap<Vec<u8>, State>;
 
@@ -23,7 +23,7 @@ fn state_of(record: RecordRef<'_>) -> State {
     (elements, record.expiry())
 }
 
-/// What the witnesses of all databases have seen, by number at the cut.
+/// What the witnesses of all databases have seen, by database number at the cut.
 #[derive(Default)]
 struct Seen {
     models: BTreeMap<usize, Model>,
@@ -34,7 +34,7 @@ struct Note {
     db: usize,
     seen: Arc<Mutex<Seen>>,
     random: Random,
-    /// The record of which a part was taken.
+    /// The record that is partly captured.
     amid: Option<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ struct World {
     random: Random,
     dbs: Vec<Db>,
     models: Vec<Model>,
-    /// Flushed databases with a snapshot that has not seen all of them.
+    /// Flushed databases whose snapshot has not seen all records yet.
     flushed: Vec<Db>,
 }
 
@@ -111,11 +111,11 @@ impl World {
         (0..len).map(|_| self.below(256) as u8).collect()
     }
 
-    /// Changes something, if the snapshot lets it.
+    /// Makes a change, if the snapshot allows it.
     fn change(&mut self, keys: usize) {
         let db = self.below(DBS);
         let ((hash, key), text) = (self.key(keys), self.text());
-        // Some ask first, some do not.
+        // Some changes ask first, some do not.
         if self.below(2) == 0 && self.dbs[db].holds_back(hash, &key) {
             return;
         }
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// One snapshot from cut to end, with so many changes between slices.
+    /// Takes a snapshot from cut to end, with this many changes between slices.
     fn snapshot(&mut self, keys: usize, changes: usize) {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let at_cut: BTreeMap<usize, Model> = self.models.iter().cloned().enumerate().collect();

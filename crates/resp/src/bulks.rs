@@ -1,37 +1,36 @@
 //! Many bulk strings at once, for replies of hundreds of small elements.
 //!
-//! Written one at a time, each part of each string (its line, its bytes, CR LF) would read and write where the output
-//! ends, and wait for the part before it to have written that. Here the tail is taken out of the output and its whole
-//! memory is initialized. So the only state is one position, and short strings are written by a fixed number of wide
-//! stores, which may write more than is kept:
+//! Written one at a time, each part of each string (its line, its bytes, CR LF) would read and update the end of the output, and
+//! wait for the previous part's update. Here the tail is taken out of the output and its whole memory is initialised. So the only
+//! state is one position, and short strings are written by a fixed number of wide stores, which may write more than is kept:
 //!
 //! ```text
 //!   buffer:  … $5\r\nfirst\r\n $6\r\nsecond\r\n | 0 0 0 0 0 …
-//!                                              ^ at           what is behind means nothing
+//!                                              ^ at           bytes after it are meaningless
 //! ```
 
 use crate::double::DoubleBuffer;
 use crate::header::short_line_of;
 use crate::output::Output;
 
-/// Longer strings are copied like lone ones.
+/// Longer strings are copied like single ones.
 const SHORT_BYTES_MAX: usize = 64;
-/// What is copied in one step.
+/// Bytes that are copied in one step.
 const WIDE_BYTES: usize = 16;
-/// The longest line of a short string, as it is stored.
+/// Longest line of a short string, as it is stored.
 const LINE_BYTES: usize = 8;
-/// All that is written for one short string, and what may be written behind it.
+/// Bytes that may be written for one short string, including those that are overwritten later.
 const ROOM_BYTES: usize = LINE_BYTES + SHORT_BYTES_MAX + 2;
-/// So much of the tail is made readable at a time.
+/// Bytes of the tail that are initialised at a time.
 const STEP_BYTES: usize = 2048;
 
-/// See the head of this file.
+/// Writes bulk strings to the tail of an output.
 #[derive(Debug)]
 pub struct Bulks<'o> {
     out: &'o mut Output,
-    /// The tail of the output, which has none meanwhile.
+    /// The tail of the output, which has none in the meantime.
     buffer: Vec<u8>,
-    /// Where it ends.
+    /// End of the written bytes.
     at: usize,
 }
 
@@ -44,13 +43,13 @@ impl Bulks<'_> {
         bulks.put_back();
     }
 
-    /// One more.
+    /// Writes a bulk string.
     #[inline(always)]
     pub fn push(&mut self, bytes: &[u8]) {
         self.push_ahead(bytes, bytes.len());
     }
 
-    /// The first `len` of `bytes`. What lies behind them says nothing: it is there to be read, where that is cheaper than to stop in time.
+    /// Writes the first `len` of `bytes` as a bulk string. The bytes after them may be read, which allows a faster copy.
     #[inline(always)]
     pub fn push_ahead(&mut self, bytes: &[u8], len: usize) {
         if len <= SHORT_BYTES_MAX
@@ -67,7 +66,7 @@ impl Bulks<'_> {
         }
     }
 
-    /// A double in its shortest form.
+    /// Writes a double in its shortest form as a bulk string.
     pub fn push_double(&mut self, value: f64) {
         self.push(DoubleBuffer::new().format_bytes(value));
     }
@@ -89,13 +88,14 @@ impl Bulks<'_> {
     }
 }
 
-/// Copies the first `len` of `from`, at most [`SHORT_BYTES_MAX`], to where there is room for as many, and perhaps more.
+/// Copies the first `len` bytes of `from`, at most [`SHORT_BYTES_MAX`], to `to`, which has room for that many; may
+/// write bytes after them.
 #[inline(always)]
 fn copy_short(to: &mut [u8], from: &[u8], len: usize) {
     if let Some(whole) = from.first_chunk::<SHORT_BYTES_MAX>() {
         to[..SHORT_BYTES_MAX].copy_from_slice(whole);
     } else if len >= WIDE_BYTES {
-        // The last steps overlap: a number of steps that differs from one to the next would be mispredicted.
+        // The last steps overlap: a varying number of steps would be mispredicted.
         for step in 0..SHORT_BYTES_MAX / WIDE_BYTES {
             let offset = (step * WIDE_BYTES).min(len - WIDE_BYTES);
             to[offset..offset + WIDE_BYTES].copy_from_slice(&from[offset..offset + WIDE_BYTES]);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is written at once is what is written one by one.
+    /// Strings that are written at once give the same output as single ones.
     fn check(before: &[u8], strings: &[Vec<u8>]) {
         let (mut expected, mut out) = (Output::new(), Output::new());
         expected.extend_from_slice(before);
@@ -128,7 +128,7 @@ mod tests {
         });
         assert!(out.to_vec() == expected.to_vec());
         assert_eq!(out.len(), expected.len());
-        // The mark and what follows it are as they would be.
+        // The mark and subsequent output are as usual.
         let mark = out.mark();
         out.extend_from_slice(b"+OK\r\n");
         out.insert_at(mark, b"*1\r\n");

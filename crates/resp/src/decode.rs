@@ -1,31 +1,31 @@
 //! Parses replies for clients: bytes to [`Value`], RESP2 and RESP3 alike.
 //!
-//! Stateless: each call begins at the front of what was received, so a large reply should be read in large pieces. Attributes
-//! are read and dropped. Sequences nest at most [`DEPTH_MAX`] deep, and space is reserved for a few elements ahead, bounded by
-//! what the input can hold, whatever count is announced.
+//! Stateless: each call begins at the front of the input, so a large reply should be read in large pieces. Attributes
+//! are parsed and dropped. Aggregates nest at most [`DEPTH_MAX`] deep. Space is reserved for a few elements ahead,
+//! bounded by what the input can contain, whatever count is announced.
 
 use crate::integer::parse_integer;
 use crate::value::Value;
 
 /// Deepest nesting of arrays, maps, sets, pushes and attributes.
 const DEPTH_MAX: usize = 128;
-/// The shortest element, `_\r\n`.
+/// Length of the shortest element, `_\r\n`.
 const VALUE_BYTES_MIN: usize = 3;
-/// Elements that space is reserved for before they have come.
+/// Maximum number of elements that space is reserved for before they arrive.
 const RESERVED_ITEMS_MAX: usize = 64;
-/// The longest line that is looked at byte by byte; a number of so many digits is no overflow.
+/// Longest line that is examined byte by byte; a number with this many digits cannot overflow.
 const PLAIN_LINE_BYTES_MAX: usize = 16;
 
-/// Not a reply in RESP.
+/// The input is not a RESP reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// No type begins with this byte.
+    /// No type has this byte.
     #[error("unknown reply type 0x{0:02x}")]
     UnknownType(u8),
     /// A line contains a lone CR or LF, or a string is not followed by CR LF.
     #[error("line end expected")]
     LineEnd,
-    /// A length or an integer is no canonical decimal.
+    /// A length or an integer is not a canonical decimal.
     #[error("invalid integer")]
     InvalidInteger,
     /// A double, truth value, null, big number or verbatim string is malformed.
@@ -36,7 +36,7 @@ pub enum DecodeError {
     TooDeep,
 }
 
-/// Decodes the reply at the front of `input` and says how many bytes it occupies; `Ok(None)` if it has not come in full.
+/// Decodes the reply at the front of `input` and returns it with its length; `Ok(None)` if it is incomplete.
 ///
 /// # Errors
 /// If no continuation of `input` could be a reply.
@@ -49,11 +49,11 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
-/// How many bytes the reply at the front of `input` occupies, and whether it is an error; `Ok(None)` if it has not come
-/// in full. For readers that count replies without looking into them: nothing is allocated, scalars are not checked.
+/// Returns the length of the reply at the front of `input`, and whether it is an error; `Ok(None)` if it is incomplete.
+/// For readers that count replies without looking into them: allocates nothing and does not validate scalars.
 ///
 /// # Errors
-/// If what frames the reply is malformed.
+/// If the framing of the reply is malformed.
 pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
     let mut reader = Reader { rest: input };
     match reader.skip() {
@@ -63,8 +63,8 @@ pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
     }
 }
 
-/// The length of a reply as most are: a line of a few bytes that is no error, or a string. None for all others, and for what
-/// is malformed or incomplete.
+/// Fast path: the length of a usual reply, which is a line of a few bytes other than an error, or a string. `None` for
+/// all others, and for malformed or incomplete ones.
 #[inline]
 fn plain_length(input: &[u8]) -> Option<usize> {
     let (mut end, mut number, mut is_number) = (1, 0_usize, true);
@@ -88,7 +88,7 @@ fn plain_length(input: &[u8]) -> Option<usize> {
     }
 }
 
-/// Why there is no value.
+/// Why decoding stopped.
 enum Stop {
     Incomplete,
     Invalid(DecodeError),
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Leaves the reply behind, whatever it holds; returns its type. Nested ones are counted, not recursed into.
+    /// Skips one reply and returns its type. Nested replies are counted, not recursed into.
     fn skip(&mut self) -> Result<u8, Stop> {
         let mut pending: usize = 1;
         let mut outermost = None;
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
                 b'$' | b'!' | b'=' => _ = self.body(line)?,
                 b'*' | b'~' | b'>' => pending = pending.saturating_add(count(line)?),
                 b'%' => pending = pending.saturating_add(count(line)?.saturating_mul(2)),
-                // An attribute stands before the reply that it belongs to.
+                // An attribute precedes the reply to which it belongs.
                 b'|' => pending = pending.saturating_add(count(line)?.saturating_mul(2)).saturating_add(1),
                 _ => return Err(DecodeError::UnknownType(kind).into()),
             }
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As many bytes as `line` says, and CR LF.
+    /// As many bytes as the number in `line`, followed by CR LF.
     fn body(&mut self, line: &[u8]) -> Result<&'a [u8], Stop> {
         let (body, rest) = self.rest.split_at_checked(count(line)?).ok_or(Stop::Incomplete)?;
         self.rest = rest;

@@ -1,23 +1,23 @@
-//! Doubles as text, laid out as Redis 7.2 does it.
+//! Doubles as text, in the format of Redis 7.2.
 //!
-//! Whole numbers of at most 2^62 print as integers. Everything else takes the shortest decimal digits that read back to the same
-//! bits (from `zmij`) in the layout of Redis' `fpconv_dtoa`: with n digits d and the value d·10^k,
+//! Whole numbers of at most 2^62 are printed as integers. Everything else takes the shortest decimal digits that read
+//! back to the same bits (from `zmij`) in the format of Redis' `fpconv_dtoa`: with n digits d and the value d·10^k,
 //!
 //! - k >= 0 and |k + n - 1| < n + 7: all digits, then k zeros: `12345678901234567000`;
 //! - k < 0 and (k > -7 or |k + n - 1| < 4): a decimal fraction: `0.1`, `0.000001`, `3.141592653589793`;
 //! - otherwise scientific, exponent with sign and without padding: `1e+20`, `1.5e-7`.
 //!
-//! The digit generator of Redis (Grisu2) misses the shortest form for about one double in a thousand, by one digit; this one
-//! never does.
+//! The digit generator of Redis (Grisu2) misses the shortest form of about one double in a thousand, by one digit; this
+//! one never does.
 
 use crate::integer::parse_integer;
 
 /// Longest text: sign, 17 digits, 7 zeros.
 const TEXT_BYTES_MAX: usize = 25;
-/// Whole numbers up to here are printed as integers: `LLONG_MAX / 2` as Redis rounds it to a double.
+/// Whole numbers up to this one are printed as integers: `LLONG_MAX / 2` as Redis rounds it to a double.
 const INTEGER_MAX: f64 = (1u64 << 62) as f64;
 
-/// Space for one double's text.
+/// A buffer for one double's text.
 #[derive(Clone, Debug)]
 pub struct DoubleBuffer {
     bytes: [u8; TEXT_BYTES_MAX],
@@ -42,7 +42,7 @@ impl DoubleBuffer {
         std::str::from_utf8(self.format_bytes(value)).expect("only ASCII was pushed")
     }
 
-    /// The same as bytes.
+    /// The text of `value` as bytes.
     pub(crate) fn format_bytes(&mut self, value: f64) -> &[u8] {
         self.length = 0;
         if value.is_nan() {
@@ -68,12 +68,11 @@ impl DoubleBuffer {
         self.push(&b"0000000"[..count]);
     }
 
-    /// Any finite value that is not whole or too large for an integer.
+    /// Writes a finite value that is not whole or is too large for an integer.
     fn push_shortest(&mut self, value: f64) {
         let mut text = zmij::Buffer::new();
         let text = text.format_finite(value).as_bytes();
-        // The everyday fraction already has the form wanted.
-        // In so short a text a search by vectors takes longer to begin than to go over it.
+        // The usual fraction already has the right form. In such a short text, a byte loop is faster than a vectorised search.
         if let Some(point) = text.iter().position(|byte| matches!(byte, b'.' | b'e'))
             && text[point] == b'.'
             && (text.len() - point <= 7 || (1e-3..1e4).contains(&value.abs()))
@@ -126,7 +125,7 @@ pub fn format_double(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(DoubleBuffer::new().format(value).as_bytes());
 }
 
-/// Shortest digits without zeros at either end, and the power of ten behind the last one.
+/// Shortest digits without zeros at either end, and the exponent of the last digit.
 struct Decimal {
     digits: [u8; 17],
     digit_count: usize,
@@ -135,11 +134,11 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads `zmij`'s text of a number that is not zero: `[-]d*[.d*][e[-]d*]`.
+    /// Parses `zmij`'s text of a non-zero number: `[-]d*[.d*][e[-]d*]`.
     fn read(text: &[u8]) -> Decimal {
         let mut decimal = Decimal { digits: [0; 17], digit_count: 0, exponent: 0, is_negative: false };
         let mut is_fraction = false;
-        // Zeros are written only once another digit follows, so those at the end only count towards the exponent.
+        // Zeros are only written when another digit follows, so those at the end only count towards the exponent.
         let mut zeros = 0;
         for (index, &byte) in text.iter().enumerate() {
             match byte {

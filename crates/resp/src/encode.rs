@@ -1,4 +1,4 @@
-//! Requests as a client sends them.
+//! Requests as clients send them.
 
 /// Appends `args` to `out` as an array of bulk strings.
 pub fn encode_request(args: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {

@@ -1,18 +1,18 @@
-//! The line `<type byte><integer>\r\n` that opens nearly everything in a reply.
+//! The line `<type byte><integer>\r\n` that begins nearly everything in a reply.
 //!
-//! A line of up to eight bytes is one number in a register, least significant byte first, and costs one store. The
-//! lines of integers below 256 (counts, flags, short bulk lengths) come from a table; those of up to five digits are
-//! built in a register, without a loop. The rest goes through `itoa`.
+//! A line of up to eight bytes is one number in a register, least significant byte first, and is written by one store.
+//! The lines of integers below 256 (counts, flags, short bulk lengths) come from a table; those of up to five digits
+//! are built in a register, without a loop. All others go through `itoa`.
 
 use crate::output::Output;
 
 /// Longest line: the type byte, 20 characters of `i64::MIN`, CR and LF.
 const LINE_BYTES_MAX: usize = 23;
 
-/// The greatest number whose line has eight bytes.
+/// The largest number whose line has at most eight bytes.
 const SHORT_MAX: i64 = 99_999;
 
-/// The lines of the least numbers, without their type.
+/// The lines of the smallest numbers, without their type.
 static SHORT_LINES: [u64; 256] = short_lines();
 
 const fn short_lines() -> [u64; 256] {
@@ -25,15 +25,16 @@ const fn short_lines() -> [u64; 256] {
     lines
 }
 
-/// `number\r\n` behind a zero byte for the type, which can be or-ed in, and the bytes of the line. The number has at most five digits.
+/// `number\r\n` after a zero byte, into which the type can be or-ed, and the length of the line. The number has at most
+/// five digits.
 #[inline]
 const fn short_line(number: u32) -> (u64, usize) {
     let (first, last_four) = (number / 10_000, number % 10_000);
-    // Two numbers below 100 in halves of a word: their tens, which are 103 / 1024 of them, and what is left.
+    // Two numbers below 100 in the halves of a word: their tens, computed as 103 / 1024 of them, and the remainders.
     let pairs = (last_four / 100) | ((last_four % 100) << 16);
     let tens = ((pairs * 103) >> 10) & 0x000F_000F;
     let digits = first as u64 | (((tens | ((pairs - tens * 10) << 8)) as u64) << 8);
-    // The first digit is the lowest byte: zeros in front of the others go, but not the last one.
+    // The first digit is the lowest byte: leading zeros are skipped, except the last digit.
     let skipped = (digits | (1 << 32)).trailing_zeros() as usize / 8;
     let text = (digits | 0x30_3030_3030) >> (8 * skipped);
     let count = 5 - skipped;
@@ -44,7 +45,7 @@ const fn short_line(number: u32) -> (u64, usize) {
 /// Appends `<kind><number>\r\n` to `out`.
 #[inline]
 pub(crate) fn write_header(out: &mut Output, kind: u8, number: i64) {
-    // A negative number turns into an index far beyond the table.
+    // A negative number becomes an index far beyond the table.
     if let Some(&line) = SHORT_LINES.get(number as usize) {
         let length = 4 + usize::from(number >= 10) + usize::from(number >= 100);
         out.extend_padded((line | u64::from(kind)).to_le_bytes(), length);
@@ -53,7 +54,7 @@ pub(crate) fn write_header(out: &mut Output, kind: u8, number: i64) {
     }
 }
 
-/// The line of a number below 256 in eight bytes, and its length.
+/// The line of a number below 256, padded to eight bytes, and its length.
 #[inline(always)]
 pub(crate) fn short_line_of(kind: u8, number: usize) -> ([u8; 8], usize) {
     let length = 4 + usize::from(number >= 10) + usize::from(number >= 100);

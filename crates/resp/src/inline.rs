@@ -1,10 +1,10 @@
-//! Splitting a line into arguments, with Redis' quoting: inline requests, configuration lines, transcripts.
+//! Splits a line into arguments, with Redis' quoting: inline requests, configuration lines, transcripts.
 //!
-//! Blanks separate. Double quotes allow `\n \r \t \b \a`, `\xHH`, and a backslash before any other character for that
-//! character; single quotes allow `\'` only. A quote may open in the middle of an argument, but once it closes the argument must
-//! end. The parts are collected into one buffer, an argument being a [`Span`] of it.
+//! Blanks separate arguments. Double quotes allow `\n \r \t \b \a`, `\xHH`, and a backslash before any other character
+//! for that character; single quotes allow `\'` only. A quote may open in the middle of an argument, but the argument
+//! must end where it closes. The parts are collected in one buffer; an argument is a [`Span`] of it.
 
-/// Where an argument lies in its buffer.
+/// The place of an argument in its buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -25,12 +25,12 @@ pub fn split_args(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(args.into_iter().map(|span| span.of(&bytes).to_vec()).collect())
 }
 
-/// Appends the arguments' bytes to `bytes` and reports each one's place there.
+/// Appends the arguments' bytes to `bytes` and passes each one's span to `found`. Returns `None` if the quotes are unbalanced.
 pub(crate) fn split_into(line: &[u8], bytes: &mut Vec<u8>, mut found: impl FnMut(Span)) -> Option<()> {
     let mut rest = line;
     loop {
         rest = rest.trim_ascii_start();
-        // The vertical tab is blank to C but not to Rust.
+        // The vertical tab is a blank in C but not in Rust.
         if let [b'\x0b', after @ ..] = rest {
             rest = after;
             continue;
@@ -58,7 +58,7 @@ fn take_arg<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// What follows a closing quote: nothing or a blank.
+/// Checks that a closing quote is followed by nothing or a blank.
 fn end_of_quoted(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [] | [b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c', ..] => Some(rest),
@@ -111,7 +111,7 @@ fn take_single_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a
     }
 }
 
-/// The value of a byte that is known to be a hexadecimal digit.
+/// The value of a hexadecimal digit.
 fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

@@ -1,10 +1,10 @@
-//! Decimal text to `i64`, as strictly as Redis reads it.
+//! Decimal text to `i64`, as strictly as Redis parses it.
 //!
-//! Lengths on the wire and integers in values follow the same rule: exactly the text that printing the number would give.
-//! No sign `+`, no leading zeros, no `-0`, no blanks, no overflow. So a number that was accepted can be printed back to the
-//! same bytes, which is what allows a value to be stored as an integer.
+//! Lengths on the wire and integers in values follow the same rule: only the exact text that printing the number would
+//! give. No plus sign, no leading zeros, no `-0`, no blanks, no overflow. So an accepted number can be printed back to
+//! the same bytes, which allows values to be stored as integers.
 
-/// The number that `text` is the canonical decimal form of, or `None`.
+/// Parses the canonical decimal form of a number. Returns `None` for any other text.
 #[inline]
 #[must_use]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
@@ -17,7 +17,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => {}
         _ => return None,
     }
-    // Summed below zero, where there is room for `i64::MIN`.
+    // Accumulated as a negative number, because `i64::MIN` has no positive counterpart.
     let mut value = 0i64;
     for &byte in digits {
         let digit = byte.wrapping_sub(b'0');

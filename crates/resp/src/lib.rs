@@ -1,12 +1,12 @@
-//! The Redis protocol: requests in, replies out, and the client's side of both; and the requests of memcached's ([`memcached`]).
+//! The Redis protocol: requests in, replies out, and the client's side of both; also memcached's requests ([`memcached`]).
 //!
-//! Bytes to bytes and nothing else: no I/O, no clock, no knowledge of commands. A connection owns one [`RequestParser`] for
-//! what arrives and one [`Output`] for what leaves; a command writes through [`Reply`], which knows whether the client
-//! speaks RESP2 or RESP3. [`decode`] and [`encode_request`] are the same language seen from a client.
+//! Bytes to bytes and nothing else: no I/O, no clock, no knowledge of commands. A connection owns one [`RequestParser`]
+//! for input and one [`Output`] for output; a command writes through [`Reply`], which knows whether the client speaks
+//! RESP2 or RESP3. [`decode()`] and [`encode_request`] are for clients.
 //!
 //! Invariants:
-//! - no input makes this crate panic, and memory grows with the bytes received, never with a length they announce;
-//! - input cut into pieces means the same as input in one piece;
+//! - no input makes this crate panic, and memory grows with the bytes received, never with an announced length;
+//! - input in pieces means the same as input in one piece;
 //! - bytes appended to an [`Output`] stay in order, and a large value is copied at most once on its way out.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What waits to be sent to one client: a rope of byte chunks.
+//! The output waiting to be sent to one client: a rope of byte chunks.
 //!
 //! ```text
 //!   oldest                                                        newest
@@ -6,53 +6,50 @@
 //!     ^ take_chunk                                                  ^ extend_from_slice
 //! ```
 //!
-//! Small replies are copied into the tail, an ordinary `Vec`: that is the hot path, and it never looks at the queue. The
-//! tail starts at 256 bytes and grows by doubling up to 16 KiB; then it is sealed (moved, not copied, into the queue) and a
-//! new one begun. A slice larger than that gets a chunk of its own with a little slack for the CR LF behind it. So bytes
-//! once written are copied again only while a tail grows and when something is inserted in front of them, both
-//! at most 16 KiB, and a reply of a gigabyte is never reallocated.
+//! Small replies are copied into the tail, an ordinary `Vec`: that is the hot path, and it never touches the queue. The tail
+//! starts at 256 bytes and doubles up to 16 KiB; then it is sealed (moved, not copied, into the queue) and a new one begins. A
+//! larger slice gets a chunk of its own with a little slack for the CR LF after it. So bytes are copied again only while a tail
+//! grows and when something is inserted in front of them, both at most 16 KiB, and a reply of a gigabyte is never reallocated.
 //!
-//! A [`Mark`] is a position counted in bytes since the output was made, so it survives sealing. Marks are used like
-//! brackets: the one taken last is inserted at or truncated to first. A mark whose bytes have been taken for
+//! A [`Mark`] is a position counted in bytes since the output was created, so sealing does not invalidate it. Marks are
+//! used like brackets: insert at or truncate to the most recent one first. Using a mark whose bytes have been taken for
 //! sending is a bug in the caller and panics.
 //!
 //! # Held output
 //!
 //! A reply that must not be sent before something has happened elsewhere (a journal's slice is on disk) is *held* for
-//! that slice's number: [`Output::hold_from`] puts a hold, a piece without bytes, in front of it. Nothing is taken from
-//! behind a hold, so later replies queue there and keep their order, until [`Output::release`] drops it. Because the
-//! hold is a piece of the rope, it goes wherever the bytes go: into a message to another thread, and from there by
-//! [`Output::append`] into the output of a connection. Where nothing is held there are no such pieces, and nothing is
-//! asked.
+//! that slice's number: [`Output::hold_from`] puts a hold, a piece without bytes, in front of it. Nothing after a hold
+//! is taken, so later replies wait behind it and keep their order, until [`Output::release`] drops it. Because the hold
+//! is a piece of the rope, it moves with the bytes: into a message to another thread, and from there by
+//! [`Output::append`] into the output of a connection. Where nothing is held, there are no such pieces and no checks.
 //!
-//! Not here: limits (compare [`Output::len`] with yours; what is held counts), sockets, partial writes (the writer keeps
-//! its chunk).
+//! Not here: limits (compare [`Output::len`] with yours; held bytes count), sockets, partial writes (the writer keeps its chunk).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::header::write_header;
 
-/// The tail's first capacity: enough for most single replies.
+/// Initial capacity of the tail: enough for most single replies.
 const TAIL_BYTES_MIN: usize = 256;
-/// The tail's last capacity, and the most that an insertion moves.
+/// Maximum capacity of the tail, and of what an insertion moves.
 const CHUNK_BYTES_MAX: usize = 16 * 1024;
-/// Room kept behind a large slice for its CR LF and a small reply or two.
+/// Room after a large slice for its CR LF and a small reply or two.
 const SLACK_BYTES: usize = 32;
-/// Up to here copying is cheaper than one more chunk for the socket writer to gather.
+/// Up to this length, copying is cheaper than another chunk for the socket writer to gather.
 const COPY_BYTES_MAX: usize = 1024;
 
-/// A run of bytes on its way out.
+/// A run of bytes to be sent.
 #[derive(Clone, Debug)]
 pub enum Chunk {
-    /// Bytes of this output alone; hand the buffer back through [`Output::recycle`].
+    /// Bytes that belong to this output alone; return the buffer through [`Output::recycle`].
     Owned(Vec<u8>),
-    /// Bytes that others hold as well: a published message, a large value.
+    /// Bytes shared with other owners: a published message, a large value.
     Shared(Arc<Vec<u8>>),
 }
 
 impl Chunk {
-    /// The bytes; never empty when the chunk came from [`Output::take_chunk`].
+    /// The bytes; never empty if the chunk came from [`Output::take_chunk`].
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -69,13 +66,13 @@ impl Chunk {
     }
 }
 
-/// What the queue consists of.
+/// An element of the queue.
 #[derive(Debug)]
 enum Piece {
     Chunk(Chunk),
-    /// A chunk of which so many bytes at the front have been consumed.
+    /// A chunk, with the number of bytes at its front that have been consumed.
     Rest(Box<(Chunk, usize)>),
-    /// What follows waits for the slice with this number. No bytes.
+    /// The following pieces wait for the slice with this number. Has no bytes.
     Hold(u64),
 }
 
@@ -97,20 +94,20 @@ impl Piece {
     }
 }
 
-/// A position in an [`Output`], to insert at or to go back to.
+/// A position in an [`Output`], to insert at or to truncate to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
-/// A queue of bytes: appended at one end, taken in chunks at the other.
+/// A queue of bytes: appended at one end, taken in chunks from the other.
 #[derive(Debug, Default)]
 pub struct Output {
     tail: Vec<u8>,
     chunks: VecDeque<Piece>,
     /// Sum of the lengths of `chunks`.
     chunk_bytes: usize,
-    /// Bytes taken or cleared so far: where position 0 of the queue lies in the count that marks use.
+    /// Bytes taken or dropped so far: the position of the queue's front, as marks count.
     gone_bytes: u64,
-    /// One recycled buffer, for the next tail.
+    /// A recycled buffer for the next tail.
     spare: Vec<u8>,
 }
 
@@ -121,21 +118,21 @@ impl Output {
         Output::default()
     }
 
-    /// Bytes waiting.
+    /// Number of waiting bytes, including held ones.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.chunk_bytes + self.tail.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no bytes are waiting.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory held for waiting and recycled bytes. Walks the chunks.
+    /// Memory allocated for waiting and recycled bytes. Costs O(chunks).
     #[must_use]
     pub fn capacity_bytes(&self) -> usize {
         let queued: usize = self.chunks.iter().map(Piece::capacity_bytes).sum();
@@ -152,7 +149,7 @@ impl Output {
         }
     }
 
-    /// Appends the first `length` of eight bytes. Storing all eight is one instruction, unlike a copy of unknown length.
+    /// Appends the first `length` of eight bytes. Storing all eight takes one instruction, unlike a copy of unknown length.
     #[inline]
     pub(crate) fn extend_padded(&mut self, bytes: [u8; 8], length: usize) {
         if self.tail.capacity() - self.tail.len() >= bytes.len() {
@@ -172,13 +169,13 @@ impl Output {
         self.extend_from_slice(b"\r\n");
     }
 
-    /// Takes the tail out, to append to it within its capacity and [put it back](Self::put_tail).
+    /// Takes the tail, for appending to it within its capacity; it must be [put back](Self::put_tail).
     #[inline]
     pub(crate) fn take_tail(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.tail)
     }
 
-    /// The tail that was taken out last.
+    /// Puts back the tail that was taken.
     #[inline]
     pub(crate) fn put_tail(&mut self, tail: Vec<u8>) {
         debug_assert!(self.tail.is_empty(), "nothing is appended meanwhile");
@@ -224,7 +221,7 @@ impl Output {
         self.chunks.push_back(Piece::Chunk(chunk));
     }
 
-    /// Appends bytes that others hold as well, without copying them unless they are few.
+    /// Appends bytes shared with other owners, without copying them unless they are few.
     pub fn push_shared(&mut self, bytes: Arc<Vec<u8>>) {
         if bytes.len() <= COPY_BYTES_MAX {
             self.extend_from_slice(&bytes);
@@ -234,7 +231,7 @@ impl Output {
         }
     }
 
-    /// Moves everything that waits in `other` to the end of this output, with its holds, and leaves `other` empty.
+    /// Moves all waiting bytes of `other`, with their holds, to the end of this output, and leaves `other` empty.
     pub fn append(&mut self, other: &mut Output) {
         if other.chunks.is_empty() && other.len() <= COPY_BYTES_MAX {
             self.extend_from_slice(&other.tail);
@@ -248,20 +245,21 @@ impl Output {
         }
     }
 
-    /// The present end.
+    /// The current end.
     #[inline]
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark(self.gone_bytes + self.len() as u64)
     }
 
-    /// Where `mark` lies: the chunk's index (`chunks.len()` for the tail) and the offset in it.
+    /// The place of `mark`: the chunk's index (`chunks.len()` for the tail) and the offset in it. Panics if its bytes
+    /// have been taken.
     fn locate(&self, mark: Mark) -> (usize, usize) {
         assert!(self.gone_bytes <= mark.0 && mark.0 <= self.mark().0, "the mark's bytes wait in this output");
         let position = (mark.0 - self.gone_bytes) as usize;
         let mut start = self.chunk_bytes;
         let mut index = self.chunks.len();
-        // From the newest: marks are seldom old.
+        // From the newest on: marks are rarely old.
         while position < start {
             index -= 1;
             start -= self.chunks[index].as_slice().len();
@@ -269,9 +267,9 @@ impl Output {
         (index, position - start)
     }
 
-    /// Writes `bytes` before everything that was appended since `mark`.
+    /// Inserts `bytes` before everything that was appended since `mark`.
     ///
-    /// The mark stays at the front of what was inserted; marks taken after it are no longer valid.
+    /// The mark stays before the inserted bytes; marks taken after it become invalid.
     pub fn insert_at(&mut self, mark: Mark, bytes: &[u8]) {
         let (index, offset) = self.locate(mark);
         if bytes.is_empty() {
@@ -334,14 +332,15 @@ impl Output {
         }
     }
 
-    /// Has what was appended since `mark`, and all that follows, wait until `slice` is released. Nothing waits for slice 0.
+    /// Makes everything since `mark`, and what follows, wait until `slice` is released. Does nothing for slice 0, or if
+    /// nothing was appended since `mark`.
     pub fn hold_from(&mut self, mark: Mark, slice: u64) {
         if slice == 0 || mark == self.mark() {
             return;
         }
         let (mut index, offset) = self.locate(mark);
         if index == self.chunks.len() {
-            // What is in the tail waits for this already, if the last hold is for as much.
+            // The tail waits for this slice already if the last hold is for it or a later one.
             if matches!(self.chunks.back(), Some(Piece::Hold(last)) if *last >= slice) {
                 return;
             }
@@ -364,24 +363,24 @@ impl Output {
         self.chunks.insert(index, Piece::Hold(slice));
     }
 
-    /// The same for all that waits here.
+    /// Makes all waiting bytes, and what follows, wait until `slice` is released.
     pub fn hold_all(&mut self, slice: u64) {
         self.hold_from(Mark(self.gone_bytes), slice);
     }
 
-    /// Drops the holds for slices up to `slice`, as far as no other stands in front of them. Returns the slice for which
-    /// the oldest of what is left waits, if it waits for one.
+    /// Drops the holds for slices up to `slice`, except those behind a hold for a later one. Returns the slice that the
+    /// front of the output waits for, if any.
     pub fn release(&mut self, slice: u64) -> Option<u64> {
         self.release_if(|held| held <= slice)
     }
 
-    /// The same for slices that `may_go`.
+    /// Like [`release`](Self::release), for slices for which `may_go` returns true.
     pub fn release_if(&mut self, may_go: impl Fn(u64) -> bool) -> Option<u64> {
         let mut index = 0;
         while let Some(piece) = self.chunks.get(index) {
             match *piece {
                 Piece::Hold(held) if !may_go(held) => break,
-                // Holds are few, and seldom far from the front.
+                // Holds are few, and rarely far from the front.
                 Piece::Hold(_) => drop(self.chunks.remove(index)),
                 Piece::Chunk(_) | Piece::Rest(_) => index += 1,
             }
@@ -392,7 +391,7 @@ impl Output {
         }
     }
 
-    /// Takes the oldest chunk, for the socket writer; none if there is nothing, or what there is is held.
+    /// Takes the oldest chunk, for the socket writer; `None` if nothing is waiting or the front is held.
     #[inline]
     pub fn take_chunk(&mut self) -> Option<Chunk> {
         if !self.chunks.is_empty() {
@@ -419,8 +418,8 @@ impl Output {
         Some(chunk)
     }
 
-    /// The oldest bytes, left where they are, for a writer that copies them: never empty, and none if [`Output::take_chunk`]
-    /// would give none.
+    /// The oldest bytes, in place, for a writer that copies them. Never empty; `None` if [`Output::take_chunk`] would
+    /// return `None`.
     pub fn front(&mut self) -> Option<&[u8]> {
         if self.chunks.is_empty() {
             self.seal();
@@ -428,10 +427,10 @@ impl Output {
         self.chunks.front().map(Piece::as_slice).filter(|slice| !slice.is_empty())
     }
 
-    /// Gives up the first `length` bytes of [`front`](Output::front); returns memory that this has set free.
+    /// Consumes the first `length` bytes of [`front`](Output::front). Returns the buffer that this frees, if any.
     ///
     /// # Panics
-    /// If the front has fewer.
+    /// If the front has fewer bytes.
     pub fn consume_front(&mut self, length: usize) -> Option<Vec<u8>> {
         let piece = self.chunks.pop_front()?;
         let left = piece.as_slice().len().checked_sub(length).expect("no more than the front has");
@@ -457,7 +456,7 @@ impl Output {
         }
     }
 
-    /// Takes back the buffer of a chunk that has been sent, so that the next reply needs no allocation.
+    /// Reuses the buffer of a chunk that has been sent, so that the next reply needs no allocation.
     pub fn recycle(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > CHUNK_BYTES_MAX {
             return;
@@ -470,7 +469,7 @@ impl Output {
         }
     }
 
-    /// Drops everything that waits and keeps an ordinary tail's memory.
+    /// Drops all waiting bytes, and keeps the memory of a tail of ordinary size.
     pub fn clear(&mut self) {
         self.gone_bytes += self.len() as u64;
         self.chunks.clear();
@@ -481,7 +480,7 @@ impl Output {
         }
     }
 
-    /// What waits, in order; no slice is empty.
+    /// The waiting bytes in order; no slice is empty.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.chunks
             .iter()
@@ -490,7 +489,7 @@ impl Output {
             .filter(|slice| !slice.is_empty())
     }
 
-    /// What was appended since `mark`, in order; no slice is empty.
+    /// The bytes appended since `mark`, in order; no slice is empty.
     pub fn slices_since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
         let (index, offset) = self.locate(mark);
         let rest = self.chunks.iter().map(Piece::as_slice).chain([self.tail.as_slice()]).skip(index);
@@ -499,7 +498,7 @@ impl Output {
             .filter(|slice| !slice.is_empty())
     }
 
-    /// A copy of what waits, in one piece.
+    /// A copy of the waiting bytes in one piece.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len());
@@ -628,7 +627,7 @@ mod tests {
         proptest::collection::vec(step, 0..60)
     }
 
-    /// Bytes unlike those of any other step.
+    /// Bytes that differ from those of other steps.
     fn fresh(length: usize, seed: usize) -> Vec<u8> {
         (0..length).map(|index| (index * 31 + index / 251 + seed * 7) as u8).collect()
     }

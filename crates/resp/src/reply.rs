@@ -1,8 +1,8 @@
 //! Replies, written in the protocol version that the client chose.
 //!
-//! A command says what it answers (a map, a double, nothing); this file decides how that looks in RESP2 and in RESP3. Lengths
-//! that are known only at the end are *deferred*: take a [`Mark`], write the elements, then `finish_*` inserts the header in
-//! front of them. Deferred replies nest, innermost finished first.
+//! A command says what it replies (a map, a double, nothing); this file decides how that looks in RESP2 and in RESP3.
+//! Aggregates whose length is only known at the end are *deferred*: take a [`Mark`], write the elements, then
+//! `finish_*` inserts the header in front of them. Deferred replies nest; the innermost is finished first.
 //!
 //! | reply   | RESP2              | RESP3          |
 //! |---------|--------------------|----------------|
@@ -15,7 +15,7 @@
 //! | verbatim| bulk string        | `=n`, `txt:…`  |
 //! | big number | bulk string     | `(digits`      |
 //!
-//! The caller sees to it that as many elements follow as a header announced; nothing here counts them.
+//! The caller must write as many elements as a header announces; they are not counted here.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::output::{Mark, Output};
 /// The protocol version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proto {
-    /// What every client starts with.
+    /// The version that every client starts with.
     Resp2,
     /// Chosen by `HELLO 3`.
     Resp3,
@@ -41,25 +41,25 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// A writer to `out` in version `proto`.
+    /// Writes to `out` in version `proto`.
     #[inline]
     pub fn new(out: &'a mut Output, proto: Proto) -> Reply<'a> {
         Reply { out, proto }
     }
 
-    /// The version written.
+    /// The protocol version that is written.
     #[inline]
     #[must_use]
     pub fn proto(&self) -> Proto {
         self.proto
     }
 
-    /// Changes the version of what is written from here on.
+    /// Sets the protocol version of the following replies.
     pub fn set_proto(&mut self, proto: Proto) {
         self.proto = proto;
     }
 
-    /// The output behind, for bytes that are encoded already.
+    /// The underlying output, for bytes that are already encoded.
     #[inline]
     pub fn out(&mut self) -> &mut Output {
         self.out
@@ -76,7 +76,7 @@ impl<'a> Reply<'a> {
         self.line(b"+", text.as_bytes());
     }
 
-    /// An error with its code, such as `ERR syntax error`. CR and LF become spaces, at the ends they are dropped.
+    /// An error with its code, such as `ERR syntax error`. CR and LF become spaces; at both ends they are dropped.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let text = text.as_ref();
@@ -108,13 +108,13 @@ impl<'a> Reply<'a> {
         self.out.extend_bulk(bytes);
     }
 
-    /// Bulk strings, one after the other: for each less is done than for a lone one.
+    /// Several bulk strings in a row; each costs less than a single one.
     #[inline]
     pub fn bulks(&mut self, write: impl FnOnce(&mut Bulks)) {
         Bulks::write(self.out, write);
     }
 
-    /// A bulk string that others hold as well.
+    /// A bulk string that is shared with other owners. Large ones are not copied.
     pub fn bulk_shared(&mut self, bytes: Arc<Vec<u8>>) {
         self.header(b'$', bytes.len());
         self.out.push_shared(bytes);
@@ -126,7 +126,7 @@ impl<'a> Reply<'a> {
         self.bulk(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// No value.
+    /// Null.
     #[inline]
     pub fn null(&mut self) {
         match self.proto {
@@ -135,7 +135,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// No array: the reply of a blocking command that timed out.
+    /// A null array: the reply of a blocking command that timed out.
     pub fn null_array(&mut self) {
         match self.proto {
             Proto::Resp2 => self.out.extend_padded(*b"*-1\r\n\0\0\0", 5),
@@ -143,24 +143,24 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Opens an array of `count` elements.
+    /// Begins an array of `count` elements.
     #[inline]
     pub fn array(&mut self, count: usize) {
         self.header(b'*', count);
     }
 
-    /// Opens a map of `pair_count` keys, each followed by its value.
+    /// Begins a map of `pair_count` keys, each followed by its value.
     pub fn map(&mut self, pair_count: usize) {
         let (kind, count) = self.map_header(pair_count);
         self.header(kind, count);
     }
 
-    /// Opens a set of `count` elements.
+    /// Begins a set of `count` elements.
     pub fn set(&mut self, count: usize) {
         self.header(self.aggregate_kind(b'~'), count);
     }
 
-    /// Opens a message of `count` elements that answers no request.
+    /// Begins a push message of `count` elements, which is not the reply to a request.
     pub fn push(&mut self, count: usize) {
         self.header(self.aggregate_kind(b'>'), count);
     }
@@ -173,7 +173,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A double that is written otherwise than in its shortest form.
+    /// A double whose text is not the shortest form.
     pub fn double_text(&mut self, text: &str) {
         match self.proto {
             Proto::Resp2 => self.bulk(text.as_bytes()),
@@ -181,12 +181,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A double in its shortest form, as a bulk string in either version.
+    /// A double in its shortest form, as a bulk string in both versions.
     pub fn bulk_double(&mut self, value: f64) {
         self.bulk(DoubleBuffer::new().format_bytes(value));
     }
 
-    /// A truth value.
+    /// A boolean.
     pub fn bool(&mut self, value: bool) {
         let line = match (self.proto, value) {
             (Proto::Resp2, false) => b":0\r\n\0\0\0\0",
@@ -197,7 +197,7 @@ impl<'a> Reply<'a> {
         self.out.extend_padded(*line, 4);
     }
 
-    /// Text to be shown as it is; `format` has three characters, `txt` or `mkd`.
+    /// Text to be displayed as it is. `format` has three characters: `txt` or `mkd`.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         debug_assert_eq!(format.len(), 3);
         match self.proto {
@@ -220,35 +220,35 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Where an aggregate of yet unknown length begins. Give the mark to exactly one `finish_*` or to [`Reply::rollback`].
+    /// Marks the beginning of an aggregate of unknown length. Pass the mark to exactly one `finish_*` or to [`Reply::rollback`].
     #[inline]
     #[must_use]
     pub fn deferred(&self) -> Mark {
         self.out.mark()
     }
 
-    /// Makes the `count` elements written since `mark` an array.
+    /// Turns the `count` elements written since `mark` into an array.
     pub fn finish_array(&mut self, mark: Mark, count: usize) {
         self.insert_header(mark, b'*', count);
     }
 
-    /// Makes the `pair_count` keys and values written since `mark` a map.
+    /// Turns the `pair_count` keys and values written since `mark` into a map.
     pub fn finish_map(&mut self, mark: Mark, pair_count: usize) {
         let (kind, count) = self.map_header(pair_count);
         self.insert_header(mark, kind, count);
     }
 
-    /// Makes the `count` elements written since `mark` a set.
+    /// Turns the `count` elements written since `mark` into a set.
     pub fn finish_set(&mut self, mark: Mark, count: usize) {
         self.insert_header(mark, self.aggregate_kind(b'~'), count);
     }
 
-    /// Makes the `count` elements written since `mark` a push message.
+    /// Turns the `count` elements written since `mark` into a push message.
     pub fn finish_push(&mut self, mark: Mark, count: usize) {
         self.insert_header(mark, self.aggregate_kind(b'>'), count);
     }
 
-    /// Forgets what was written since `mark`.
+    /// Drops everything written since `mark`.
     pub fn rollback(&mut self, mark: Mark) {
         self.out.truncate(mark);
     }

@@ -1,17 +1,16 @@
 //! Parses requests: arrays of bulk strings, or inline lines.
 //!
-//! The caller keeps what it received in one buffer and shows it to [`RequestParser::parse`] after every read, from the first
-//! byte not yet consumed. The parser remembers how far it came, so input that trickles in byte by byte costs as much in total
-//! as input in one piece. A complete small request is one forward scan that allocates nothing: arguments
-//! are noted as places in the caller's buffer.
+//! The caller keeps what it received in one buffer and passes it to [`RequestParser::parse`] after every read, from the
+//! first byte not yet consumed. The parser remembers its position, so input that trickles in byte by byte costs as much
+//! in total as input in one piece. A complete small request is one forward scan that allocates nothing: arguments are
+//! stored as ranges of the caller's buffer.
 //!
-//! As in Redis, a first byte other than `*` makes it an inline line, which LF ends. Every other line ends at its first
-//! CR, and the byte after a CR and the two bytes after a bulk are skipped unchecked. A line without an end within
-//! `inline_bytes_max` + 1 bytes is refused. Redis searches the whole of its buffer for the end, and so accepts longer
-//! lines if they arrive at once; here the result does not depend on how the bytes were cut. Redis also stops searching
-//! at a NUL, which is an ordinary byte here.
+//! As in Redis, a first byte other than `*` begins an inline line, which ends at LF. Every other line ends at its first CR, and
+//! the byte after a CR and the two bytes after a bulk are skipped unchecked. A line without an end within `inline_bytes_max` +
+//! 1 bytes is refused. Redis searches its whole buffer for the end, and so accepts longer lines if they arrive at once; here
+//! the result does not depend on how the input was split. Redis also stops searching at a NUL, which is an ordinary byte here.
 //!
-//! After an error the connection has to be closed: where the next request begins is unknown.
+//! After an error the connection has to be closed, because the beginning of the next request is unknown.
 
 use std::ops::Range;
 
@@ -20,33 +19,33 @@ use smallvec::{Array, SmallVec};
 use crate::inline::{Span, split_into};
 use crate::integer::parse_integer;
 
-/// What a client that has not given its password may send.
+/// Limits of a client that has not authenticated.
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
-/// Bookkeeping of more arguments than this is freed before the next request.
+/// Argument ranges beyond this capacity are freed before the next request.
 const ARGS_KEPT_MAX: usize = 1024;
-/// A buffer for inline arguments larger than this is freed before the next request.
+/// A buffer for inline arguments beyond this capacity is freed before the next request.
 const INLINE_BYTES_KEPT_MAX: usize = 4 * 1024;
 
-/// Arguments of a request that [`RequestParser::parse_whole`] takes: no more than any client may send.
+/// Maximum number of arguments that [`RequestParser::parse_whole`] handles: no more than any client may send.
 const WHOLE_ARGS_MAX: usize = UNAUTHENTICATED_ARGS_MAX as usize;
-/// The longest line that `short_length` reads: a type byte, seven digits, CR, LF.
+/// Longest line that `short_length` reads: a type byte, seven digits, CR, LF.
 const SHORT_LINE_BYTES_MAX: usize = 10;
 
-/// The most that [`Limits::bulk_bytes_max`] may be. Lengths of keys, elements and strings in snapshots have 32 bits, a little of
-/// which is for what stands beside them.
+/// Maximum value of [`Limits::bulk_bytes_max`]. Lengths of keys, elements and strings in snapshots have 32 bits, of
+/// which a little is reserved for what is stored beside them.
 pub const BULK_BYTES_LIMIT: u64 = u32::MAX as u64 - (1 << 20) + 1;
 
-/// What is too much.
+/// Limits on requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest bulk string (`proto-max-bulk-len`), at most [`BULK_BYTES_LIMIT`].
     pub bulk_bytes_max: u64,
     /// Longest line: an inline request, or the line of a length.
     pub inline_bytes_max: usize,
-    /// Most arguments of one request.
+    /// Maximum number of arguments of one request.
     pub args_max: i64,
-    /// Whether the client may send large requests; without a password 10 arguments of 16 KiB must do.
+    /// Whether the client may send large requests. Before authentication, it may send 10 arguments of 16 KiB.
     pub authenticated: bool,
 }
 
@@ -62,33 +61,33 @@ impl Default for Limits {
     }
 }
 
-/// What the input so far amounts to.
+/// Result of parsing the input so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The beginning of a request.
     Incomplete,
-    /// A request; its arguments are to be had from [`RequestParser::args`].
+    /// A request; [`RequestParser::args`] returns its arguments.
     Request {
-        /// Bytes that it occupies at the front of the input.
+        /// Bytes that it takes at the front of the input.
         consumed: usize,
     },
-    /// An empty line or an array of no elements: nothing to run and nothing to answer.
+    /// An empty line or an array without elements: nothing to run and nothing to reply.
     Empty {
-        /// Bytes that it occupies at the front of the input.
+        /// Bytes that it takes at the front of the input.
         consumed: usize,
     },
 }
 
-/// Not the Redis protocol. The text follows `ERR Protocol error: `.
+/// A violation of the protocol. The text follows `ERR Protocol error: `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The line that counts the arguments does not end.
+    /// The line with the number of arguments does not end.
     #[error("too big mbulk count string")]
     CountLineTooLong,
-    /// The count of arguments is no number or too large.
+    /// The number of arguments is not a number or is too large.
     #[error("invalid multibulk length")]
     InvalidCount,
-    /// Too many arguments for a client without password.
+    /// Too many arguments for a client that has not authenticated.
     #[error("unauthenticated multibulk length")]
     UnauthenticatedCount,
     /// The line with a bulk's length does not end.
@@ -97,24 +96,24 @@ pub enum ProtocolError {
     /// An argument that is not a bulk string; holds the byte found in place of `$`.
     #[error("expected '$', got '{}'", char::from(*.0))]
     ExpectedBulk(u8),
-    /// The length of a bulk is no number, negative or too large.
+    /// The length of a bulk is not a number, is negative or is too large.
     #[error("invalid bulk length")]
     InvalidLength,
-    /// Too long an argument for a client without password.
+    /// Too long an argument for a client that has not authenticated.
     #[error("unauthenticated bulk length")]
     UnauthenticatedLength,
     /// An inline line that does not end.
     #[error("too big inline request")]
     InlineTooLong,
-    /// An inline line with an open quote, or more text right behind a closing one.
+    /// An inline line with an open quote, or with text right after a closing quote.
     #[error("unbalanced quotes in request")]
     UnbalancedQuotes,
 }
 
 impl ProtocolError {
-    /// The error reply.
+    /// The text of the error reply.
     pub fn reply(&self) -> Vec<u8> {
-        // What the client sent, one byte, is one character of the text.
+        // The byte that the client sent is one character of the text.
         format!("ERR Protocol error: {self}").chars().map(|char| char as u8).collect()
     }
 }
@@ -135,27 +134,27 @@ enum Stage {
     Body(usize),
 }
 
-/// Reads one connection's requests.
+/// Parses the requests of one connection.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     stage: Stage,
-    /// Offset in the input up to which everything is understood.
+    /// Offset in the input up to which everything is parsed.
     position: usize,
-    /// Bytes behind `position` that are known to hold no line end.
+    /// Bytes after `position` that are known to contain no line end.
     scanned: usize,
     args_left: i64,
     args: SmallVec<[Span; 8]>,
     bytes_wanted: usize,
-    /// The unquoted arguments of an inline request, which `args` then refers to.
+    /// The unquoted arguments of an inline request, to which `args` then refers.
     inline: Vec<u8>,
     is_inline: bool,
 }
 
-/// A line with a length, or why there is none.
+/// Result of reading a line with a length.
 enum Line {
     Incomplete,
     TooLong,
-    /// The number, if it is one, and the bytes of the line with its end.
+    /// The number, if it is valid, and the length of the line including its end.
     Complete(Option<i64>, usize),
 }
 
@@ -166,11 +165,11 @@ impl RequestParser {
         RequestParser::default()
     }
 
-    /// Goes on in `input`, which is everything received and not yet consumed: at least the bytes of the last call, if that
-    /// returned [`Parsed::Incomplete`], and what came since.
+    /// Continues parsing. `input` is everything received and not yet consumed: if the last call returned
+    /// [`Parsed::Incomplete`], at least its bytes, and what has arrived since.
     ///
     /// # Errors
-    /// What the client is to be told before its connection is closed.
+    /// The error to be sent before the connection is closed.
     #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
         if self.stage == Stage::Start {
@@ -187,9 +186,9 @@ impl RequestParser {
         result
     }
 
-    /// Takes the request at the front of `input` at once, if it is ordinary and complete: puts its arguments into `out` and
-    /// returns the bytes that it occupies. `None`, without any complaint, if it is anything else: then `parse` says what.
-    /// Spares nearly every request the noting of places.
+    /// Fast path: parses the request at the front of `input` if it is ordinary and complete. Puts its arguments into
+    /// `out` and returns the bytes that it takes. Otherwise returns `None`, and `parse` has to be called. Nearly all
+    /// requests are parsed this way, without storing ranges.
     #[inline]
     pub fn parse_whole<'a, A: Array<Item = &'a [u8]>>(
         &self,
@@ -221,20 +220,20 @@ impl RequestParser {
         Some(input.len() - rest.len())
     }
 
-    /// Forgets what it has seen, as if newly made.
+    /// Forgets all parsed input, as if newly created.
     pub fn reset(&mut self) {
         *self = RequestParser::new();
     }
 
-    /// Arguments of the request just parsed.
+    /// Number of arguments of the request just parsed.
     #[inline]
     #[must_use]
     pub fn arg_count(&self) -> usize {
         self.args.len()
     }
 
-    /// Puts the arguments of the request just parsed into `out`, replacing what is there. `input` is what
-    /// [`RequestParser::parse`] was given. To be called before it is called again.
+    /// Replaces the contents of `out` by the arguments of the request just parsed. `input` is what
+    /// [`RequestParser::parse`] was given. Must be called before the next call of `parse`.
     #[inline]
     pub fn args<'a>(&'a self, input: &'a [u8], out: &mut SmallVec<[&'a [u8]; 16]>) {
         let buffer = if self.is_inline { &self.inline } else { input };
@@ -242,8 +241,8 @@ impl RequestParser {
         out.extend(self.args.iter().map(|span| span.of(buffer)));
     }
 
-    /// Where the arguments of the request just parsed are in `input`, as [`RequestParser::args`]. Those of an inline request, which may be quoted,
-    /// are not told apart: they are one.
+    /// The ranges in `input` of the arguments of the request just parsed; see [`RequestParser::args`]. The arguments of
+    /// an inline request, which may be quoted, are returned as one range.
     pub fn words<A: Array<Item = Range<usize>>>(&self, input: &[u8]) -> SmallVec<A> {
         if self.is_inline {
             return std::iter::once(0..input.trim_ascii_end().len()).collect();
@@ -251,8 +250,8 @@ impl RequestParser {
         self.args.iter().map(|span| span.start..span.start + span.length).collect()
     }
 
-    /// How many bytes, beyond the input of the last call, the bulk begun there still needs; 0 if none is. A hint for reserving
-    /// space. The client merely announced them: reserve what you would grant it anyway.
+    /// Number of bytes beyond the last call's input that the incomplete bulk still needs; 0 if there is none. A hint
+    /// for reserving space. The client has only announced them: reserve no more than you would grant anyway.
     #[must_use]
     pub fn bytes_wanted(&self) -> usize {
         self.bytes_wanted
@@ -315,7 +314,7 @@ impl RequestParser {
         Ok(Parsed::Request { consumed: self.position })
     }
 
-    /// Reads `$<length>` and steps over it; `None` if its line is incomplete.
+    /// Parses `$<length>` and advances past it; `None` if its line is incomplete.
     #[inline]
     fn bulk_length(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let (length, line_bytes) = match self.length_line(input, limits) {
@@ -343,13 +342,13 @@ impl RequestParser {
     #[inline]
     fn advance(&mut self, bytes: usize) {
         self.position += bytes;
-        // What was scanned of an unfinished line holds good only as long as the position does.
+        // `scanned` is only valid for the current position.
         if bytes > 0 {
             self.scanned = 0;
         }
     }
 
-    /// Reads the line at `position`, whose first byte is its type, without stepping over it.
+    /// Parses the line at `position`, whose first byte is its type, without advancing.
     #[inline]
     fn length_line(&mut self, input: &[u8], limits: &Limits) -> Line {
         let rest = &input[self.position..];
@@ -364,9 +363,9 @@ impl RequestParser {
     #[cold]
     fn long_length_line(&mut self, rest: &[u8], limits: &Limits) -> Line {
         match self.find_in_line(b'\r', rest, limits) {
-            // The byte behind the CR must have come, whatever it is.
+            // The byte after the CR must have arrived, whatever it is.
             Ok(Some(end)) if end + 1 < rest.len() => {
-                // A lone CR in place of the type byte leaves no text at all.
+                // If a lone CR replaces the type byte, there is no text at all.
                 Line::Complete(rest.get(1..end).and_then(parse_integer), end + 2)
             }
             Ok(_) => Line::Incomplete,
@@ -374,13 +373,13 @@ impl RequestParser {
         }
     }
 
-    /// The offset in `rest` of the first `end`, which must lie within the limit for lines; looks at no byte twice.
+    /// The offset in `rest` of the first `end`, which must be within the limit for lines. Examines no byte twice.
     fn find_in_line(&mut self, end: u8, rest: &[u8], limits: &Limits) -> Result<Option<usize>, LineTooLong> {
         let window = &rest[..rest.len().min(limits.inline_bytes_max.saturating_add(1))];
         let unseen = window.get(self.scanned..).unwrap_or_default();
         if let Some(offset) = memchr::memchr(end, unseen) {
             let found = self.scanned + offset;
-            // The CR may be found again while the byte behind it is missing.
+            // The CR may be found again while the byte after it is missing.
             self.scanned = found;
             return Ok(Some(found));
         }
@@ -404,10 +403,10 @@ impl RequestParser {
     }
 }
 
-/// A line held no end within the limit.
+/// A line has no end within the limit.
 struct LineTooLong;
 
-/// The usual line: a type byte, up to seven digits, CR, and some byte. Returns the number and the bytes of the line.
+/// Fast path for the usual line: a type byte, up to seven digits, CR, and any byte. Returns the number and the length of the line.
 #[inline]
 fn short_length(rest: &[u8]) -> Option<(i64, usize)> {
     let [_, first @ b'0'..=b'9', after @ ..] = rest else { return None };
@@ -433,7 +432,7 @@ mod tests {
     use super::*;
     use ProtocolError as E;
 
-    /// The arguments of each request at the front of `input`, then an error if one follows; empty requests give no arguments.
+    /// The arguments of each request at the front of `input`, then an error if one follows. Empty requests have no arguments.
     fn requests(input: &[u8], limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
         let mut parser = RequestParser::new();
         let mut rest = input;
@@ -461,7 +460,7 @@ mod tests {
         }
     }
 
-    /// `expected`: requests separated by `;`, arguments by `,`.
+    /// `expected` has requests separated by `;`, and arguments by `,`.
     fn check(input: &[u8], expected: &str) {
         let found = requests(input, &Limits::default()).expect("the input is a request");
         let shown: Vec<String> = found

@@ -1,10 +1,10 @@
-//! A decoded reply, and how `redis-cli` shows it.
+//! A decoded reply, and its text as `redis-cli` shows it.
 
 use std::fmt;
 
 use crate::double::DoubleBuffer;
 
-/// One reply as a client holds it.
+/// A decoded reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `+`: a status, such as `OK`.
@@ -17,7 +17,7 @@ pub enum Value {
     Bulk(Vec<u8>),
     /// `$-1` or `_`
     Null,
-    /// `*-1`, which only RESP2 has.
+    /// `*-1`, only in RESP2.
     NullArray,
     /// `*`
     Array(Vec<Value>),
@@ -56,7 +56,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// Shows the value; lines after the first begin with `indent` spaces.
+    /// Writes the value; lines after the first are indented by `indent` spaces.
     fn show(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
         match self {
             Value::Simple(text) => show_line(text, f),
@@ -108,7 +108,7 @@ fn show_items(
     Ok(())
 }
 
-/// The element's number, on a line of its own unless it is the first.
+/// Writes the element's number, on a new line unless it is the first.
 fn show_number(
     index: usize,
     width: usize,
@@ -126,7 +126,7 @@ fn decimal_width(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |digits| digits as usize + 1)
 }
 
-/// A line as it is; bytes that are not UTF-8 as `\xff`.
+/// Writes a line as it is, and bytes that are not UTF-8 as `\xff`.
 fn show_line(text: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in text.utf8_chunks() {
         f.write_str(chunk.valid())?;
@@ -135,7 +135,7 @@ fn show_line(text: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// In double quotes, with the escapes that [`crate::split_args`] reads back.
+/// Writes in double quotes, with the escapes that [`crate::split_args`] parses.
 fn show_quoted(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("\"")?;
     for &byte in bytes {

@@ -1,4 +1,4 @@
-//! Output that is held: what is taken is always exactly what no hold stands in front of, in order and complete.
+//! Held output: what is taken is always exactly the bytes that no hold precedes, in order and complete.
 
 use std::sync::Arc;
 
@@ -123,9 +123,9 @@ fn a_front_can_be_consumed_in_parts() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A reply of so many bytes, held or not.
+    /// A reply of this many bytes, held or not.
     Reply(usize, Option<u64>),
-    /// The same, by way of an output of its own.
+    /// The same, through an output of its own.
     Append(usize, Option<u64>),
     Share(usize),
     Release,

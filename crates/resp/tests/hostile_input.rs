@@ -9,7 +9,7 @@ use proptest::sample::select;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Words};
 use resp::{Limits, Proto, Value, decode, encode_request};
 
-/// Pieces of both languages, so that random sequences get past the first line.
+/// Pieces of both protocols, so that random sequences get past the first line.
 const FRAGMENTS: &[&str] = &[
     "*1\r\n",
     "*2\r\n",
@@ -192,7 +192,7 @@ proptest! {
 
 #[test]
 fn a_trickle_costs_what_the_whole_costs() {
-    // Were bytes looked at again, a line of 64 KiB and a bulk of 4 MiB, byte by byte, would take minutes.
+    // If bytes were examined repeatedly, a line of 64 KiB and a bulk of 4 MiB would take minutes byte by byte.
     let limits = Limits::default();
     let line = vec![b'x'; 65_536];
     assert_eq!(listen(&line, &limits, &[1]).rest, line.len());

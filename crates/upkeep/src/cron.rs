@@ -1,20 +1,20 @@
 //! When background work is due: every turn, every round of a tenth of a second, every second.
 //!
-//! Not here: the work (the server has the order of it).
+//! Not here: the work itself (the server determines its order).
 
 use observe::RecentPeaks;
 
-/// Between two rounds over the shards at home here.
+/// Interval between two rounds over the home shards.
 const ROUND_MS: u64 = 100;
-/// Blocks that other threads freed come within a few rounds.
+/// Number of rounds within which blocks freed by other threads arrive.
 const PURGES_AGAIN: u32 = 5;
 
-/// What is due in a turn, beside what is done in every one.
+/// What is due in a turn, beside the work of every turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
-    /// The work of a round over the shards at home.
+    /// The work of a round over the home shards is due.
     pub is_round: bool,
-    /// In this round, the work of a second.
+    /// In this round, the work of every second is also due.
     pub is_second: bool,
 }
 
@@ -26,16 +26,16 @@ pub struct Cron {
     next_purge_ms: u64,
     /// The largest buffers of clients in the last seconds.
     pub recent_peaks: RecentPeaks,
-    /// Giving freed memory back to the system.
+    /// Returns freed memory to the system.
     purge: heap::Round,
-    /// In so many rounds over the shards everything goes back at once.
+    /// Number of rounds over the shards in which all free memory is still to be returned at once.
     purges_left: u32,
 }
 
 impl Cron {
-    /// Of thread number `thread`.
+    /// The schedule of thread number `thread`.
     pub fn new(thread: u16) -> Self {
-        // Threads do not all wake at the same moment.
+        // Threads should not all wake at the same moment.
         let next_round_ms = u64::from(thread) % ROUND_MS;
         Cron {
             next_round_ms,
@@ -47,7 +47,7 @@ impl Cron {
         }
     }
 
-    /// What is due at `now_ms` on the monotonic clock, which is then not due again for a while.
+    /// Returns what is due at `now_ms` on the monotonic clock, and schedules it again.
     pub fn begin_turn(&mut self, now_ms: u64) -> Due {
         self.purge.advance();
         let is_round = now_ms >= self.next_round_ms;
@@ -61,7 +61,8 @@ impl Cron {
         Due { is_round, is_second }
     }
 
-    /// In a round: gives freed memory back, if it is time. The first thread does so for what belongs to none.
+    /// In a round: returns freed memory to the system if it is time. The first thread also returns memory that belongs
+    /// to no thread.
     pub fn purge(&mut self, now_ms: u64, is_first_thread: bool) {
         if self.purges_left > 0 {
             self.purges_left -= 1;
@@ -73,12 +74,12 @@ impl Cron {
         }
     }
 
-    /// Lets memory go again that other threads are about to send here.
+    /// Returns all free memory at once in the next few rounds, because other threads are about to post freed blocks to this one.
     pub fn purge_again(&mut self) {
         self.purges_left = PURGES_AGAIN;
     }
 
-    /// When it is due next, on the monotonic clock.
+    /// When work is due next, on the monotonic clock.
     pub fn next_ms(&self) -> Option<u64> {
         Some(if self.purge.is_on() { 0 } else { self.next_round_ms })
     }

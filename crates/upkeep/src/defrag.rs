@@ -1,4 +1,4 @@
-//! Active defragmentation: moves what lies in sparse slabs together, so that memory that is not in use goes back to the system.
+//! Active defragmentation: moves blocks out of sparse slabs, so that unused memory can be returned to the system.
 //!
 //! ```text
 //!          too much of the slabs is unused
@@ -8,17 +8,17 @@
 //!           it is not   is to empty
 //! ```
 //!
-//! Each thread chooses among its own slabs and walks over the shards at home there, moving whatever lies in a slab that any
-//! thread has chosen; the threads need not agree on anything, as passes come again. A slice takes [`SLICE_NS`], and slices come as
-//! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise more, up to
-//! `-max`, depending on how much is unused. If a pass did not help, what is there cannot be moved, and the next one waits
-//! longer, unless more becomes unused.
+//! Each thread chooses among its own slabs and walks over its home shards, moving all blocks in slabs that any thread
+//! has chosen. Threads need not coordinate, because passes are repeated. A slice takes [`SLICE_NS`], and slices come as
+//! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise more, up
+//! to `-max`, depending on how much is unused. If a pass did not help, the remaining blocks cannot be moved, and the
+//! next pass waits longer, unless more memory becomes unused.
 //!
-//! Where keys of one size are evicted for keys of another, each of them leaves a hole. As soon as those make more than
-//! [`PRESSED_FROM_PERCENT`] of `maxmemory`, defragmentation gets time of busy threads as well, the more the more they make: what
-//! writes then waits for what makes room.
+//! Where keys of one size are evicted for keys of another, each of them leaves a hole. If the holes exceed
+//! [`PRESSED_FROM_PERCENT`] of `maxmemory`, defragmentation also gets time of busy threads, more the larger the excess:
+//! writers then wait for the work that makes room.
 //!
-//! Not here: which slabs (`heap`), how structures move (`ds::mover`), where the walk over a database stands (`keyspace`).
+//! Not here: which slabs (`heap`), how structures move (`ds::mover`), the position in a database (`keyspace`).
 
 use std::collections::VecDeque;
 
@@ -31,64 +31,65 @@ use shard::ShardId;
 use crate::Visits;
 use observe::ThreadStats;
 
-/// A slice of work, during which shards are held, one at a time.
+/// Length of a slice of work, in which shards are held one at a time.
 const SLICE_NS: u64 = 100_000;
-/// Slices that come late, because a turn took long, are made up for as far as they were due within this time.
+/// Slices that are late because a turn took long are made up for, as far as they became due within this time.
 pub const CREDIT_NS: u64 = 6_000_000;
-/// Between two passes; twice as long each time if the last one has not helped.
+/// Pause between two passes; doubled each time if the last pass has not helped.
 const PAUSE_NS: u64 = 100_000_000;
-/// The same when it is pressed.
+/// Pause between two passes under pressure.
 const PRESSED_PAUSE_NS: u64 = 1_000_000;
 const PAUSE_NS_MAX: u64 = 60_000_000_000;
-/// What is unused together with what is used may exceed `maxmemory` by so many percent of it. For each percent more, so many percent
-/// of each thread's time, up to the most.
+/// Percentage of `maxmemory` by which used and unused memory together may exceed it. Each percent more adds
+/// `PRESSED_STEP` percent of each thread's time, up to `PRESSED_MAX`.
 const PRESSED_FROM_PERCENT: u64 = 3;
 const PRESSED_STEP: u64 = 30;
 const PRESSED_MAX: u64 = 90;
-/// A pass has helped if it moved one in so many of the blocks that it looked at.
+/// A pass has helped if it moved one in this many of the blocks that it examined.
 const HELPED_PART: u64 = 128;
-/// In a simulation, where slabs are not used, blocks move by chance; slices are this short, and less than this apart.
+/// A simulation does not use slabs: blocks move randomly, slices have this many steps, and the pauses between them are
+/// shorter than this.
 const SIMULATED_STEPS: u32 = 6;
 const SIMULATED_REST_NS: u64 = 20_000_000;
 
-/// What the settings say about it.
+/// The settings for defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Whether there is any.
+    /// Whether defragmentation is on.
     pub is_on: bool,
-    /// Unused bytes from which on it begins.
+    /// Unused bytes at which it begins.
     pub ignore_bytes: u64,
-    /// Unused bytes, in percent of those that are used, from which on it begins.
+    /// Unused bytes, in percent of the used ones, at which it begins.
     pub lower_percent: u64,
-    /// The same, from which on it gets as much time as it may.
+    /// Unused bytes, in percent of the used ones, at which it gets its maximum time.
     pub upper_percent: u64,
-    /// The least share of each thread's time.
+    /// Minimum share of each thread's time.
     pub cycle_min_percent: u64,
-    /// The largest share of each thread's time.
+    /// Maximum share of each thread's time.
     pub cycle_max_percent: u64,
-    /// Bytes that may be used; 0: any.
+    /// Bytes that may be used; 0: no limit.
     pub memory_bytes_max: u64,
 }
 
-/// What a thread does about it.
+/// A thread's defragmentation.
 #[derive(Debug, Default)]
 pub struct Defrag {
     stage: Stage,
-    /// In hundredths of its time, while there is something to do.
+    /// Share of the thread's time while there is work to do, in percent.
     percent: u64,
-    /// `maxmemory` is exceeded by what is unused.
+    /// Unused memory makes the process exceed `maxmemory`.
     is_pressed: bool,
-    /// Keys were evicted since it was looked at how much is unused.
+    /// Keys were evicted since the last check of how much is unused.
     is_suspect: bool,
-    /// Slabs were chosen.
+    /// Slabs have been chosen.
     has_chosen: bool,
-    /// On the monotonic clock: when the next slice, or the next pass, may begin.
+    /// When the next slice or pass may begin, on the monotonic clock.
     due_ns: u64,
     pause_ns: u64,
-    /// Blocks that this pass moved, and that it looked at.
+    /// Number of blocks that this pass moved, and examined.
     moved: u64,
     looked_at: u64,
-    /// What was unused when the last pass ended.
+    /// Unused bytes at the end of the last pass.
     unused_after: u64,
 }
 
@@ -97,13 +98,13 @@ enum Stage {
     #[default]
     Resting,
     Choosing(Emptying),
-    /// Shards, and their next database.
+    /// Shards still to be visited, each with its next database.
     Walking(VecDeque<(ShardId, usize)>),
     Ending(Emptying),
 }
 
 impl Defrag {
-    /// When it goes on, on the monotonic clock, if there is something to do.
+    /// When it continues, on the monotonic clock; `None` if there is nothing to do.
     pub fn next_ms(&self) -> Option<u64> {
         (!matches!(self.stage, Stage::Resting)).then_some(self.due_ns.div_ceil(1_000_000))
     }
@@ -113,7 +114,7 @@ impl Defrag {
         matches!(&self.stage, Stage::Walking(left) if left.is_empty())
     }
 
-    /// Rests after a pass, for longer if it was of no use.
+    /// Pauses after a pass, longer if it did not help.
     fn end_pass(&mut self, now_ns: u64) {
         self.unused_after = unused_bytes();
         let has_helped = self.moved > 0 && self.moved >= self.looked_at / HELPED_PART;
@@ -125,24 +126,24 @@ impl Defrag {
         (self.moved, self.looked_at) = (0, 0);
     }
 
-    /// Keys are evicted.
+    /// Notes that keys are evicted.
     pub fn suspect(&mut self) {
         self.is_suspect = true;
     }
 
-    /// Whether keys were evicted since it was last asked.
+    /// Whether keys were evicted since the last call.
     pub fn take_suspicion(&mut self) -> bool {
         std::mem::take(&mut self.is_suspect)
     }
 }
 
-/// Bytes of slabs in which no block lies.
+/// Bytes of slabs that are not in any block.
 pub fn unused_bytes() -> u64 {
     let (slab_bytes, block_bytes) = heap::slab_bytes();
     slab_bytes.saturating_sub(block_bytes)
 }
 
-/// The share of each thread's time, in percent, that defragmentation gets; none if there is too little to gain.
+/// The percentage of each thread's time that defragmentation gets; `None` if there is too little to gain.
 fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u64> {
     let unused_percent = unused_bytes.saturating_mul(100) / block_bytes.max(1);
     let (lower, upper) = (settings.lower_percent, settings.upper_percent);
@@ -155,7 +156,7 @@ fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u
     Some(min + more)
 }
 
-/// The same where keys are evicted, for the sake of `maxmemory`; zero if that is not exceeded by much.
+/// The percentage of each thread's time for defragmentation under pressure from `maxmemory`; 0 if that is not much exceeded.
 fn pressed_percent(bytes_max: u64, allocated_bytes: u64, unused_bytes: u64) -> u64 {
     if bytes_max == 0 {
         return 0;
@@ -168,14 +169,14 @@ fn pressed_percent(bytes_max: u64, allocated_bytes: u64, unused_bytes: u64) -> u
 struct Slice {
     clock: Clock,
     end_ns: u64,
-    /// In a simulation.
+    /// In a simulation, decides randomly what moves.
     chance: Option<Random>,
     steps_left: u32,
     moved: u64,
     stayed: u64,
     keys_moved: u64,
     keys_stayed: u64,
-    /// What was moved before the key that it is at.
+    /// Value of `moved` at the beginning of the current key.
     moved_before: Option<u64>,
 }
 
@@ -228,27 +229,27 @@ impl Mover for Slice {
     }
 }
 
-/// What a thread is to its defragmentation.
+/// What defragmentation needs from its thread.
 pub struct Surroundings<'a> {
-    /// The thread's.
+    /// The thread's clock.
     pub clock: Clock,
-    /// As they are now.
+    /// The current settings.
     pub settings: Settings,
-    /// Where is counted what moved.
+    /// Where moved blocks are counted.
     pub stats: &'a ThreadStats,
-    /// The shards at home.
+    /// Returns the home shards.
     pub at_home: &'a dyn Fn() -> Vec<ShardId>,
-    /// Clients keep the thread busy.
+    /// Whether clients keep the thread busy.
     pub is_busy: bool,
 }
 
 impl Defrag {
-    /// Whether there is something to do now.
+    /// Whether there is work to do now.
     pub fn is_due(&self, now_ns: u64) -> bool {
         !matches!(self.stage, Stage::Resting) && self.due_ns <= now_ns
     }
 
-    /// Begins or ends it, according to how much is unused. Returns whether that is too much.
+    /// Starts or ends defragmentation, depending on how much is unused. Returns whether that is too much.
     pub fn look(&mut self, settings: &Settings, is_simulated: bool, now_ns: u64) -> bool {
         let (unused_bytes, block_bytes) = (unused_bytes(), heap::slab_bytes().1);
         let percent = match settings.is_on {
@@ -275,12 +276,12 @@ impl Defrag {
         percent.is_some()
     }
 
-    /// The share of its time that the thread gives it now, in percent.
+    /// The percentage of its time that the thread currently spends on it.
     pub fn current_percent(&self) -> u64 {
         if matches!(self.stage, Stage::Resting) { 0 } else { self.percent }
     }
 
-    /// Works for a slice, and returns how long that took, in nanoseconds. `chance` says what moves in a simulation.
+    /// Works for a slice. Returns how long that took, in nanoseconds. In a simulation, `chance` decides what moves.
     pub fn work(
         &mut self,
         around: &Surroundings<'_>,
@@ -309,14 +310,14 @@ impl Defrag {
         let percent = percent.max(1);
         let now_ns = clock.monotonic_ns();
         self.due_ns = match &mut slice.chance {
-            // From when it was due on.
+            // Counted from when the slice was due.
             None => self.due_ns.max(now_ns - ns - CREDIT_NS.min(now_ns - ns)) + ns * 100 / percent,
             Some(chance) => self.due_ns.max(now_ns + chance.below(SIMULATED_REST_NS)),
         };
         ns
     }
 
-    /// A piece of work; false if nothing more can be done now.
+    /// Does one step of work. Returns false if nothing more can be done now.
     fn step(&mut self, around: &Surroundings<'_>, slice: &mut Slice, thread: &mut impl Visits) -> bool {
         match &mut self.stage {
             Stage::Resting => return false,
@@ -333,7 +334,7 @@ impl Defrag {
                     (db..dbs.len()).find(|number| !dbs[*number].defragment(slice))
                 });
                 match unfinished {
-                    // It is taken, and its turn comes again.
+                    // The shard is taken; try it again later.
                     None => left.push_back((id, db)),
                     Some(Some(db)) => left.push_front((id, db)),
                     Some(None) => {}
@@ -355,7 +356,7 @@ mod tests {
     use super::*;
     use crate::tests::Alone;
 
-    /// As Redis' are, and on.
+    /// The percentages of the default settings.
     const SETTINGS: Settings = Settings {
         is_on: true,
         ignore_bytes: 30 << 20,

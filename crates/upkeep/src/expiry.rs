@@ -1,8 +1,8 @@
-//! Expiry in the background: rounds over the shards at home, in short visits.
+//! Background expiry: rounds over the home shards, in short visits.
 //!
-//! A round visits each shard as long as the visits find many expired keys. A shard that is taken is busy: its turn comes again.
+//! A round visits each shard as long as the visits find many expired keys. A shard that is taken is busy, and is left to a later round.
 //!
-//! Not here: keys that are found expired as they are used (`Store`), and how a table finds them (`Db::find_expired`).
+//! Not here: expired keys that are found when they are used (`Store`), and how a table finds them (`Db::find_expired`).
 
 use command::{Client, Store, Tx};
 use resp::Proto;
@@ -11,26 +11,26 @@ use shard::ShardId;
 use crate::Visits;
 use observe::{Counter, ThreadStats};
 
-/// Segments of a table looked at in one visit of a shard: a visit stays well below 50 µs.
+/// Segments of a table that are examined in one visit of a shard: a visit stays well below 50 µs.
 const SEGMENTS_PER_VISIT: usize = 4;
-/// Keys deleted in one visit.
+/// Maximum number of keys deleted in one visit.
 const EXPIRED_PER_VISIT: usize = 64;
-/// Visits of one shard in a round, as long as they find many expired keys.
+/// Maximum number of visits of one shard in a round.
 const VISITS_MAX: u32 = 64;
-/// How much of a figure that follows a number of rounds is from the last one.
+/// Weight of the last round in a moving average.
 const LAST_ROUND_SHARE: f64 = 0.05;
 
 /// What a round has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Round {
-    /// Keys with an expiry.
+    /// Number of keys with an expiry that were examined.
     sampled_count: usize,
-    /// Those of them that had expired.
+    /// Number of those that had expired.
     stale_count: usize,
 }
 
 impl Round {
-    /// Goes over `shards` and deletes what has expired.
+    /// Visits `shards` and deletes expired keys and fields.
     pub fn over(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) -> Round {
         let mut round = Round::default();
         for id in shards {
@@ -44,7 +44,7 @@ impl Round {
         round
     }
 
-    /// `INFO` shows how many of the keys looked at had expired.
+    /// Updates the averages that `INFO` shows: how many keys were examined and how many of them had expired.
     pub fn note(self, stats: &ThreadStats) {
         let follow = |figure: &Counter, count: usize| {
             figure.set_f64(figure.get_f64() * (1.0 - LAST_ROUND_SHARE) + count as f64 * LAST_ROUND_SHARE);
@@ -55,7 +55,7 @@ impl Round {
         }
     }
 
-    /// Deletes some expired keys of a shard; true if there seem to be many more.
+    /// Deletes some expired keys and fields of a shard. Returns true if there seem to be many more.
     fn visit(&mut self, tx: &mut Tx, id: ShardId) -> bool {
         let mut many = false;
         for db in 0..tx.hold.shard(id).dbs.len() {

@@ -1,8 +1,8 @@
-//! What left the keyspace and takes long to free: large values and databases, freed in slices.
+//! Values and databases that have left the keyspace and take long to free: they are freed in slices.
 //!
-//! A flushed database that a snapshot has not saved yet is shown to it first, as far as the snapshot has room.
+//! If a snapshot has not saved a flushed database yet, the database is first shown to it, as far as the snapshot has room.
 //!
-//! Not here: how often there is a slice (`cron.rs`, `eviction/`).
+//! Not here: how often a slice is freed (`cron.rs`, `eviction/`).
 
 use std::collections::VecDeque;
 
@@ -10,33 +10,34 @@ use command::Garbage;
 
 use observe::ThreadStats;
 
-/// Values and databases that may wait, as long as there is time for them.
+/// Number of values and databases that may wait without the thread being considered behind.
 const PIECES_MAX: usize = 64;
 
-/// What a thread has yet to free.
+/// What a thread still has to free.
 #[derive(Default)]
 pub struct Bin {
     pieces: VecDeque<Garbage>,
 }
 
 impl Bin {
-    /// Takes what left the keyspace.
+    /// Adds something that has left the keyspace.
     pub fn add(&mut self, garbage: Garbage, stats: &ThreadStats) {
         self.pieces.push_back(garbage);
         stats.garbage.set(self.pieces.len() as u64);
     }
 
-    /// Whether something can be freed now; `has_room`: a snapshot can take what it has to see.
+    /// Whether something can be freed now. `has_room`: the snapshot has room for what it has to see.
     pub fn has_work(&self, has_room: bool) -> bool {
         self.pieces.iter().any(|garbage| !garbage.is_cut() || has_room)
     }
 
-    /// Whether more waits than may, of what can be freed now: it comes faster than a few slices in each turn free it.
+    /// Whether too much that can be freed now is waiting: more arrives than a few slices in each turn free.
     pub fn is_behind(&self) -> bool {
         self.pieces.len() > PIECES_MAX && self.pieces.front().is_some_and(|garbage| !garbage.is_cut())
     }
 
-    /// Frees a slice, or shows it to the snapshot as long as the slice of time that `time` begins; false if nothing is left.
+    /// Frees a slice, or shows it to the snapshot as long as the closure that `time` returns allows. Returns false if
+    /// nothing is left.
     #[inline]
     pub fn free_slice<F: FnMut() -> bool>(&mut self, time: impl FnOnce() -> F, stats: &ThreadStats) -> bool {
         let Some(garbage) = self.pieces.pop_front() else { return false };
@@ -72,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// A list of so many elements, as it leaves the keyspace.
+    /// A list of `len` elements that has left the keyspace.
     fn list(len: usize) -> Garbage {
         let mut list = List::new();
         for number in 0..len {

@@ -1,10 +1,10 @@
-//! Compressing hashes that are not in use: passes over the shards at home, in short slices.
+//! Compression of unused hashes: passes over the home shards, in short slices.
 //!
-//! A slice takes [`SLICE_NS`] at most, and slices come as often as the share of time allows: little while clients keep the thread busy. After
-//! a pass that has found something to do the next one begins soon; otherwise each pause is twice as long as the one before, so
-//! where there are no such hashes it costs next to nothing.
+//! A slice takes at most [`SLICE_NS`], and slices come as often as the share of time allows, which is small while
+//! clients keep the thread busy. After a pass that has found work the next one begins soon; otherwise each pause is
+//! twice as long as the one before, so where there are no such hashes it costs next to nothing.
 //!
-//! Not here: which hashes are compressed, and where a pass stands in a database (`keyspace::compression`).
+//! Not here: which hashes are compressed, and the position of a pass in a database (`keyspace::compression`).
 
 use std::collections::VecDeque;
 
@@ -15,61 +15,62 @@ use shard::ShardId;
 
 use crate::Visits;
 
-/// A slice of work, during which one shard is held.
+/// Length of a slice of work, in which one shard is held.
 const SLICE_NS: u64 = 50_000;
-/// The share of a thread's time, in percent, while clients keep it busy, and else.
+/// Percentage of a thread's time while clients keep it busy, and otherwise.
 const BUSY_PERCENT: u64 = 1;
 const IDLE_PERCENT: u64 = 5;
-/// Between two passes, if the first one had something to do: a part of the time for which hashes are not to be used, within limits.
+/// Pause between two passes if the first one had work to do: this part of the time for which hashes must be unused, within limits.
 const PAUSE_PART: u64 = 4;
 const PAUSE_MS_MIN: u64 = 100;
 const PAUSE_MS_MAX: u64 = 15_000;
-/// A pause is doubled this often at most.
+/// Maximum number of times that a pause is doubled.
 const DOUBLINGS_MAX: u32 = 3;
-/// In a simulation, where time stands still during a slice, it has at most so many steps, and the next one comes within so long.
+/// In a simulation, where time stands still during a slice, a slice has at most this many steps, and the next one
+/// follows within this time.
 const SIMULATED_STEPS: u64 = 40;
 const SIMULATED_REST_NS: u64 = 20_000_000;
 
-/// What a thread does about it.
+/// A thread's compression of hashes.
 #[derive(Debug, Default)]
 pub struct HashUpkeep {
-    /// Shards, and their next database; none between two passes.
+    /// Shards still to be visited, each with its next database; empty between two passes.
     left: VecDeque<(ShardId, usize)>,
-    /// On the monotonic clock: when the next slice or the next pass may begin.
+    /// When the next slice or pass may begin, on the monotonic clock.
     due_ns: u64,
-    /// Something was done in this pass.
+    /// This pass has found work.
     has_helped: bool,
-    /// Passes in a row in which nothing was done.
+    /// Number of passes in a row that found no work.
     idle_passes: u32,
 }
 
-/// What a thread is to it.
+/// What compression needs from its thread.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// The thread's.
+    /// The thread's clock.
     pub clock: Clock,
-    /// `hash-compress-bytes-min` is not 0.
+    /// Whether `hash-compress-bytes-min` is not 0.
     pub is_on: bool,
     /// `hash-compress-idle`.
     pub idle_seconds: u64,
-    /// Clients keep the thread busy.
+    /// Whether clients keep the thread busy.
     pub is_busy: bool,
-    /// Says how long slices are in a simulation.
+    /// In a simulation, decides how long slices are.
     pub chance: Option<Random>,
 }
 
 impl HashUpkeep {
-    /// When it goes on, on the monotonic clock, if it is in the middle of a pass.
+    /// When it continues, on the monotonic clock; `None` between two passes.
     pub fn next_ms(&self) -> Option<u64> {
         (!self.left.is_empty()).then_some(self.due_ns.div_ceil(1_000_000))
     }
 
-    /// Whether there is something to do now.
+    /// Whether there is work to do now.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.due_ns <= now_ns
     }
 
-    /// Works for a slice if that is due. `at_home` are the shards at home, for a new pass.
+    /// Works for a slice. `at_home` returns the home shards, for a new pass.
     pub fn work(
         &mut self,
         around: Surroundings,
@@ -100,7 +101,7 @@ impl HashUpkeep {
                 compress(&mut tx.hold.shard_mut(id).dbs[db..], config, now, &mut has_time)
             });
             match done {
-                // It is taken, and its turn comes again.
+                // The shard is taken; try it again later.
                 None => self.left.push_back((id, db)),
                 Some((passed, has_helped)) => {
                     self.has_helped |= has_helped;
@@ -124,7 +125,7 @@ impl HashUpkeep {
         };
     }
 
-    /// How long to rest after a pass, in milliseconds.
+    /// How long to pause after a pass, in milliseconds.
     fn pause_ms(&mut self, idle_seconds: u64) -> u64 {
         self.idle_passes = if self.has_helped { 0 } else { DOUBLINGS_MAX.min(self.idle_passes + 1) };
         let shortest_ms = (idle_seconds.saturating_mul(1000) / PAUSE_PART).clamp(PAUSE_MS_MIN, PAUSE_MS_MAX);
@@ -132,7 +133,8 @@ impl HashUpkeep {
     }
 }
 
-/// Goes on in these databases. Says how many of them are done if there was no time for all, and whether there was something to do.
+/// Continues in these databases. Returns the number of databases that are done, if there was no time for all of them,
+/// and whether there was work to do.
 fn compress(
     dbs: &mut [Db],
     config: &Config,

@@ -1,10 +1,10 @@
-//! Background work of threads: expiry, eviction, defragmentation, compressing hashes, freeing large values, and when each of them is due.
+//! Background work of threads: expiry, eviction, defragmentation, compressing hashes, freeing large values, and when
+//! each of them is due.
 //!
-//! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It enters
-//! shards through [`Visits`], by trying, so it never waits and can be tested on a store without a
-//! server.
+//! Each kind of work owns its state, and is given the clock, settings and counters that it needs. It enters shards
+//! through [`Visits`], by trying, so it never waits and can be tested on a store without a server.
 //!
-//! Not here: what a thread does in which order (`server`), and snapshots, which have their own slices.
+//! Not here: the order of the work in a thread (`server`), and snapshots, which have their own slices.
 
 #![forbid(unsafe_code)]
 
@@ -20,13 +20,13 @@ pub mod hashes;
 pub mod queues;
 pub mod timers;
 
-/// How upkeep gets into shards: by trying, and holding no other.
+/// How upkeep enters shards: by trying, and holding no other.
 pub trait Visits {
-    /// Calls `work` with shard `id` entered, and leaves the shard with all that entails; `None` if it is taken.
+    /// Enters shard `id`, calls `work`, and leaves the shard with all that this entails. Returns `None` if the shard is taken.
     fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R>;
 
-    /// The same with several shards, which ascend, entered together: what `work` does there is one transaction. One that
-    /// `is_patient` waits longer for each, if no other does.
+    /// Enters several shards, whose ids must ascend, and calls `work`, which is one transaction on all of them. Returns `None`
+    /// if one is taken. With `is_patient` it waits longer for each, unless another thread is already waiting patiently.
     fn visit_all<R>(
         &mut self,
         ids: &[ShardId],
@@ -42,11 +42,11 @@ mod tests {
 
     use super::*;
 
-    /// As the server's, so that what is used is counted.
+    /// The server's allocator, so that used memory is counted.
     #[global_allocator]
     static ALLOCATOR: heap::Allocator = heap::Allocator;
 
-    /// A store without a server, whose shards may all be taken.
+    /// A store without a server; all of its shards can be made to appear taken.
     pub(crate) struct Alone {
         pub(crate) local: Local,
         pub(crate) is_taken: bool,

@@ -1,8 +1,8 @@
-//! What is brought up to date of queues each second, and finding those that were not known to be queues.
+//! Updates the figures of queues each second, and finds queues that were not known yet.
 //!
-//! Each thread looks after the shards at its home. When patterns have changed, it goes once over all their keys, some in each round.
+//! Each thread maintains its home shards. When patterns have changed, it checks all their keys once, some in each round.
 //!
-//! Not here: what is counted of a queue while elements come and go (`keyspace::queue`).
+//! Not here: what is counted while elements come and go (`keyspace::queue`).
 
 use std::collections::VecDeque;
 
@@ -15,32 +15,32 @@ use shard::ShardId;
 
 use crate::Visits;
 
-/// Queues looked at in one visit: it stays well below 50 µs.
+/// Queues that are examined in one visit, which stays well below 50 µs.
 const QUEUES_PER_VISIT: usize = 128;
-/// Visits of a shard each second, as long as it has more queues.
+/// Maximum number of visits of a shard each second.
 const VISITS_PER_SECOND: usize = 8;
-/// Keys looked at in one visit when patterns have changed.
+/// Keys that are checked in one visit when patterns have changed.
 const KEYS_PER_VISIT: usize = 256;
-/// Visits in a round then.
+/// Number of such visits in a round.
 const VISITS_PER_ROUND: usize = 64;
-/// Members of a set that names queues that are looked at.
+/// Maximum number of members that are read of a set that names queues.
 const NAMES_MAX: usize = 1000;
 
-/// What a thread has looked at.
+/// A thread's upkeep of queues.
 #[derive(Debug, Default)]
 pub struct QueueUpkeep {
-    /// The last search that it has begun.
+    /// The last search that it has started.
     search: u64,
-    /// Databases that are still to be looked at, and where in each.
+    /// Databases still to be searched, with the cursor in each.
     unseen: VecDeque<(ShardId, usize, u64)>,
 }
 
 impl QueueUpkeep {
-    /// Goes on looking for queues if patterns have changed.
+    /// Continues searching for queues if patterns have changed.
     pub fn find(&mut self, known: &Known, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
         if self.search != known.searches() {
             let is_first = std::mem::replace(&mut self.search, known.searches()) == 0;
-            // Keys that come are looked at with the first patterns anyway.
+            // New keys are checked against the initial patterns anyway.
             self.unseen = if is_first { VecDeque::new() } else { shards.map(|id| (id, 0, 0)).collect() };
         }
         for _ in 0..VISITS_PER_ROUND {
@@ -53,7 +53,7 @@ impl QueueUpkeep {
                     cursor => Some((id, db, cursor)),
                 }
             });
-            // A shard that is taken is busy: its turn comes again.
+            // A shard that is taken is busy; try it again later.
             match next {
                 Some(Some(next)) => self.unseen.push_front(next),
                 Some(None) => {}
@@ -62,7 +62,7 @@ impl QueueUpkeep {
         }
     }
 
-    /// Brings figures up to date, and forgets queues that were idle for `idle_ms`. To be called each second.
+    /// Updates figures, and forgets queues that have been idle for `idle_ms`. To be called each second.
     pub fn refresh(&self, idle_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
         for id in shards {
             for visit in 0..VISITS_PER_SECOND {
@@ -74,7 +74,7 @@ impl QueueUpkeep {
         }
     }
 
-    /// Learns the names of queues from the sets that tell of them, as far as these lie on `shards`.
+    /// Learns names of queues from the sets that contain them, as far as these are on home shards.
     pub fn learn(
         &self,
         known: &Known,
@@ -91,7 +91,8 @@ impl QueueUpkeep {
     }
 }
 
-/// Looks at some queues of each database, and first at what clients wait for; true if there may be more of them than those and `seen`.
+/// Updates some queues of each database, and first those that clients wait for. Returns true if there may be more
+/// queues than these and the `seen` ones.
 fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool {
     let now = Now { steady_ms: tx.steady as u64, wall_ms: tx.now.max(0) as u64 };
     let forgotten_ms = tx.steady.saturating_sub(idle_ms).max(0) as u64;

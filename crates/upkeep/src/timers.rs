@@ -1,30 +1,30 @@
 //! When blocked clients time out.
 //!
-//! A worker waits, is served and waits again, thousands of times before a wait of its ever lasts until its timeout. So the end of
-//! a wait leaves the connection's *alarm* where it is, and the next wait, whose deadline is later, needs none of its own.
-//! When the alarm rings, whoever has the connection looks at what it waits for now, and sets the alarm anew if there is still
-//! time. So an alarm costs something once in a timeout, not once for each job.
+//! A worker waits, is served and waits again, thousands of times before one of its waits ever times out. So the end of
+//! a wait leaves the connection's *alarm* in place, and the next wait, whose deadline is later, needs no new one. When
+//! the alarm fires, the owner of the connection checks its current wait, and sets the alarm again if there is time
+//! left. So an alarm costs something once per timeout, not once per job.
 //!
-//! Invariant: the alarm of a connection that waits rings no later than its deadline.
+//! Invariant: the alarm of a waiting connection fires no later than its deadline.
 
 use std::collections::BTreeSet;
 
 use proactor::ConnId;
 
-/// When the alarm of a connection rings; the connection keeps it.
+/// When the alarm of a connection fires; stored with the connection.
 #[derive(Debug, Default)]
 pub struct Alarm(Option<u64>);
 
-/// Alarms on the monotonic clock, in milliseconds: of each connection one, beside what rings in this turn.
+/// Alarms on the monotonic clock, in milliseconds: one per connection, except for those that fire in this turn.
 #[derive(Debug, Default)]
 pub struct Timers {
     alarms: BTreeSet<(u64, ConnId)>,
 }
 
 impl Timers {
-    /// Sees to it that the connection's alarm rings at `deadline_ms` or before.
+    /// Ensures that the connection's alarm fires at `deadline_ms` or earlier.
     pub fn set(&mut self, alarm: &mut Alarm, conn: ConnId, deadline_ms: u64, now_ms: u64) {
-        // One that is due has rung, or is about to.
+        // An alarm that is due has fired, or is about to.
         if alarm.0.is_some_and(|rings_ms| now_ms < rings_ms && rings_ms <= deadline_ms) {
             return;
         }
@@ -33,19 +33,19 @@ impl Timers {
         alarm.0 = Some(deadline_ms);
     }
 
-    /// Takes the alarm of a connection out that is closed.
+    /// Removes the alarm of a connection that is closed.
     pub fn unset(&mut self, alarm: &mut Alarm, conn: ConnId) {
         if let Some(rings_ms) = alarm.0.take() {
             self.alarms.remove(&(rings_ms, conn));
         }
     }
 
-    /// When something is due next.
+    /// When the next alarm fires.
     pub fn next_ms(&self) -> Option<u64> {
         self.alarms.first().map(|(rings_ms, _)| *rings_ms)
     }
 
-    /// Takes out a connection whose alarm rings. If it waits longer, its alarm is to be [set](Self::set) again.
+    /// Removes and returns a connection whose alarm fires. If it has to wait longer, its alarm must be [set](Self::set) again.
     pub fn pop_due(&mut self, now_ms: u64) -> Option<ConnId> {
         let &(rings_ms, conn) = self.alarms.first()?;
         if rings_ms > now_ms {

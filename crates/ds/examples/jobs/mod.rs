@@ -1,8 +1,8 @@
-//! Jobs as Sidekiq, BullMQ, asynq and RQ keep them, with random ids, times and arguments.
+//! Jobs as Sidekiq, BullMQ, asynq and RQ store them, with random ids, times and arguments.
 
 use ds::random::Random;
 
-/// Makes one.
+/// Creates a job.
 pub(crate) type Maker = fn(&mut Random) -> Vec<u8>;
 
 /// All kinds of jobs, and values without a pattern.
@@ -103,7 +103,7 @@ fn sidekiq_retry(random: &mut Random) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The fields of a hash, as they lie in its small form.
+/// The fields of a hash, as its small form stores them.
 fn fields(pairs: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for item in pairs.iter().flat_map(|(field, value)| [field.as_bytes(), value]) {
@@ -196,7 +196,7 @@ fn rq(random: &mut Random) -> Vec<u8> {
             random.below(1_000_000)
         )
     };
-    // The zlib of a pickle: bytes without a pattern but for the beginning.
+    // A pickle compressed by zlib: bytes without a pattern except at the beginning.
     let data: Vec<u8> = [0x78, 0x9c].into_iter().chain((0..70).map(|_| random.next_u64() as u8)).collect();
     let id = random.below(3_000_000);
     fields(&[

@@ -1,8 +1,8 @@
-//! Eight slots, which are one line of the processor's cache.
+//! Eight slots, which fill a cache line.
 //!
-//! The marks of the slots together are a number: how many blocks had to go past this bucket to find a free slot. A
-//! look-up that comes to a bucket which none went past is at its end. The number is exact (blocks that are taken out
-//! count it down again) up to [`PASSED_MAX`]; from there on it stays as it is until the segment is rebuilt.
+//! The marks of the slots form a number: how many blocks had to go past this bucket to find a free slot. A look-up ends
+//! at a bucket that none went past. The number is exact (removing such a block decrements it) up to [`PASSED_MAX`];
+//! from there on it stays as it is until the segment is rebuilt.
 
 use super::slot::{Block, Glance, Slot};
 
@@ -11,32 +11,32 @@ pub(super) const SLOTS: usize = 8;
 
 const PASSED_MAX: u8 = u8::MAX;
 
-/// See the head of this file.
+/// Eight slots with a counter in their marks.
 #[repr(align(64))]
 pub(super) struct Bucket<B: Block> {
     pub(super) slots: [Slot<B>; SLOTS],
 }
 
 impl<B: Block> Bucket<B> {
-    /// So many without blocks.
+    /// Allocates `count` buckets without blocks.
     pub(super) fn empty_row(count: usize) -> Box<[Self]> {
         let row = Box::new_zeroed_slice(count);
-        // SAFETY: a slot without block and mark is a null pointer.
+        // SAFETY: all zeros is a valid bucket: a null pointer is a slot without block and mark.
         unsafe { row.assume_init() }
     }
 
-    /// What a look-up of this tag has to know. The marks say how many blocks went past.
+    /// Compares the slots with this tag. The `marked` bits are the number of blocks that went past.
     #[inline]
     pub(super) fn look_up(&self, tag: u16) -> Glance {
         Glance::at(&self.slots, tag)
     }
 
-    /// Asks for the blocks.
+    /// Prefetches the blocks.
     pub(super) fn prefetch_blocks(&self) {
         self.slots.iter().for_each(Slot::prefetch);
     }
 
-    /// The number of an empty slot.
+    /// Index of an empty slot.
     #[inline]
     pub(super) fn free_slot(&self) -> Option<usize> {
         let mut candidates = self.look_up(0).untagged;
@@ -50,26 +50,26 @@ impl<B: Block> Bucket<B> {
         None
     }
 
-    /// Counts one block more that went past.
+    /// Increments the number of blocks that went past, unless it is at its maximum.
     #[inline]
     pub(super) fn count_passing(&mut self) {
-        // The lowest digit of the number first, until there is nothing to carry.
+        // From the lowest digit on, until there is no carry.
         for slot in &mut self.slots {
             if slot.flip_mark() {
                 return;
             }
         }
-        // It was the largest already.
+        // It was at its maximum: undo the overflow.
         self.slots.iter_mut().for_each(|slot| _ = slot.flip_mark());
     }
 
-    /// How many blocks went past.
+    /// The number of blocks that went past.
     #[inline]
     pub(super) fn passed(&self) -> u8 {
         self.look_up(0).marked
     }
 
-    /// Counts one block less.
+    /// Decrements the number of blocks that went past, unless it is at its maximum.
     pub(super) fn uncount_passing(&mut self) {
         let passed = self.passed();
         assert!(passed > 0, "whatever lies behind was counted");
@@ -79,7 +79,7 @@ impl<B: Block> Bucket<B> {
         }
     }
 
-    /// Sets the number of those that went past, which was `before`.
+    /// Sets the number of blocks that went past, which was `before`.
     #[inline]
     pub(super) fn set_passed(&mut self, before: u8, passed: u8) {
         let mut different = before ^ passed;

@@ -1,9 +1,9 @@
-//! The hash table of blocks, each a block of memory that holds its key: the keys of a shard, and all larger collections.
+//! The hash table of blocks, pieces of memory that contain their own key: a shard's keys, and all larger collections.
 //!
-//! It is a row of segments that grows by splitting one and shrinks by merging two (`numbering`), so no operation moves more
-//! than some 400 entries and an empty table allocates nothing. It keeps no hashes: an entry is eight bytes, the address of its block and a tag of fifteen bits of the
-//! hash, eight of them to a line of the processor's cache. A look-up that finds reads that line and the block; one
-//! that does not find reads the line alone, nearly always. A hundred entries take about a thousand bytes.
+//! It is an array of segments that grows by splitting one and shrinks by merging two (`numbering`), so no operation moves
+//! more than about 400 entries, and an empty table allocates nothing. It stores no hashes: an entry is eight bytes, the
+//! address of its block and a 15-bit tag from the hash, and eight entries fill a cache line. A successful look-up reads that
+//! line and the block; an unsuccessful one nearly always reads the line alone. A hundred entries take about a thousand bytes.
 //!
 //! ```text
 //!  hash   63 ..            | .. 16 + depth         | .. 17, 16        | 15 .. 0
@@ -11,12 +11,12 @@
 //!                            in the segment
 //! ```
 //!
-//! So the tag follows the bits that pick the segment, and a segment knows fifteen bits more of the positions of its
-//! entries than the position it begins with, enough to visit them in that order. When a segment is split, the first
-//! bit of the tags decides who goes where, and each tag gets a new last bit: for that the owner's `hash_of` is asked
-//! about each block. Merging needs no block, and neither does growth within a segment.
+//! So the tag follows the bits that select the segment. A segment knows fifteen bits of its entries' positions beyond
+//! its own first position, enough to visit them in that order. When a segment is split, the first bit of a tag decides
+//! the side, and each tag gets a new last bit: for that, the owner's `hash_of` is called for each block. Merging reads
+//! no block, and neither does growth within a segment.
 //!
-//! Each block is also *old* or not ([`CompactTable::begin_turn`]), wherever it is moved: what a snapshot needs to know.
+//! Each block is also *old* or not ([`CompactTable::begin_turn`]), even when it moves. Snapshots need this.
 
 mod bucket;
 mod numbering;
@@ -34,19 +34,19 @@ pub use walk::Sampling;
 pub use numbering::POSITION_BITS;
 use numbering::{PLACEMENT_BITS, buddy_of, segment_of};
 
-/// A segment is added when there are more entries than this for each; so those that were not split yet reach some 370.
+/// A segment is added when the average exceeds this many entries; segments not yet split then have up to about 370.
 const ENTRIES_PER_SEGMENT_MAX: usize = 184;
-/// A segment is merged when there are fewer entries than this for each.
+/// A segment is merged when the average falls below this many entries.
 const ENTRIES_PER_SEGMENT_MIN: usize = 60;
 
 /// A hash table of blocks; see the head of this file.
 pub struct CompactTable<B: Block> {
-    /// None only while the table is empty.
+    /// Empty only while the table is.
     segments: Vec<Segment<B>>,
     len: usize,
-    /// Bytes the segments have allocated, so that accounting need not ask them all.
+    /// Bytes that the segments have allocated, kept up to date so that accounting need not visit them.
     segment_bytes: usize,
-    /// What blocks have that are not old.
+    /// The turn bit of blocks that are not old.
     turn: bool,
 }
 
@@ -80,7 +80,7 @@ impl<B: Block> CompactTable<B> {
         self.len == 0
     }
 
-    /// The segment of a hash, and the tag of the hash there.
+    /// The segment for a hash, and the hash's tag there.
     #[inline]
     fn segment(&self, hash: u64) -> Option<(&Segment<B>, u16)> {
         let (number, depth) = segment_of(self.segments.len().max(1), hash);
@@ -93,7 +93,7 @@ impl<B: Block> CompactTable<B> {
         Some((self.segments.get_mut(number)?, tag_at(hash, depth)))
     }
 
-    /// Asks for the memory that a look-up of this hash reads first.
+    /// Prefetches the bucket that a look-up of this hash reads first.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if let Some((segment, tag)) = self.segment(hash) {
@@ -106,7 +106,8 @@ impl<B: Block> CompactTable<B> {
         self.segment(hash).and_then(|(segment, tag)| segment.likely_slot(tag))
     }
 
-    /// Asks for the block that a look-up of this hash will most likely find, whose place is there by now.
+    /// Prefetches the block that a look-up of this hash will most likely find. Call it when the bucket has arrived
+    /// after [`prefetch`](Self::prefetch).
     #[inline]
     pub fn prefetch_block(&self, hash: u64) {
         if let Some(slot) = self.likely_slot(hash) {
@@ -114,22 +115,22 @@ impl<B: Block> CompactTable<B> {
         }
     }
 
-    /// The block that a look-up of this hash will most likely find: looks no further than what
-    /// [`prefetch`](Self::prefetch) asks for.
+    /// The block that a look-up of this hash will most likely find. Reads only the bucket that
+    /// [`prefetch`](Self::prefetch) asks for; the block's key is not compared.
     #[inline]
     pub fn likely(&self, hash: u64) -> Option<B::Ref<'_>> {
         self.likely_slot(hash)?.get()
     }
 
-    /// The block with this hash that `eq` accepts. `eq` is asked about few others, whose hashes agree in the bits
-    /// that the table looks at.
+    /// Finds the block with this hash that `eq` accepts. `eq` is also called for a few blocks whose hashes agree in the
+    /// bits that the table compares.
     #[inline]
     pub fn find(&self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<B::Ref<'_>> {
         let (segment, tag) = self.segment(hash)?;
         segment.slot(segment.locate(tag, eq)?).get()
     }
 
-    /// Like [`find`](Self::find).
+    /// Like [`find`](Self::find), for changing the block.
     #[inline]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Held<'_, B>> {
         let turn = self.turn;
@@ -138,7 +139,7 @@ impl<B: Block> CompactTable<B> {
         segment.slot_mut(place).get_mut(turn)
     }
 
-    /// Adds a block that the caller knows to be absent. `hash_of` gives the hash of any block of the table.
+    /// Adds a block that the caller knows to be absent. `hash_of` returns the hash of any block of the table.
     #[inline]
     pub fn insert(&mut self, hash: u64, block: B, hash_of: impl Fn(B::Ref<'_>) -> u64) -> Held<'_, B> {
         self.make_room(hash, hash_of);
@@ -146,13 +147,13 @@ impl<B: Block> CompactTable<B> {
         self.put(number, tag_at(hash, depth), None, block)
     }
 
-    /// Whether segments have as many blocks as they should before another is added.
+    /// Whether a segment must be added before another block.
     #[inline]
     fn is_crowded(&self) -> bool {
         self.len >= self.segments.len() * ENTRIES_PER_SEGMENT_MAX
     }
 
-    /// Sees to room for a block with this hash.
+    /// Ensures room for a block with this hash.
     #[inline]
     fn make_room(&mut self, hash: u64, hash_of: impl Fn(B::Ref<'_>) -> u64) {
         if self.is_crowded() {
@@ -164,7 +165,7 @@ impl<B: Block> CompactTable<B> {
         }
     }
 
-    /// Adds a block to a segment with room, into a free slot that was found for it or is found now.
+    /// Adds a block to a segment with room, into the given free slot or else the first one for its tag.
     #[inline(always)]
     fn put(&mut self, number: usize, tag: u16, free: Option<Place>, block: B) -> Held<'_, B> {
         self.len += 1;
@@ -173,7 +174,7 @@ impl<B: Block> CompactTable<B> {
         segment.put(place, tag, self.turn, block)
     }
 
-    /// The block with this hash that `eq` accepts, or a new one from `make`; true if it is new.
+    /// Finds the block with this hash that `eq` accepts, or adds a new one from `make`. Returns true if it is new.
     #[inline]
     pub fn find_or_insert_with(
         &mut self,
@@ -199,7 +200,7 @@ impl<B: Block> CompactTable<B> {
         (self.put(number, tag, free, make()), true)
     }
 
-    /// Takes the block with this hash that `eq` accepts out of the table.
+    /// Removes and returns the block with this hash that `eq` accepts.
     #[inline]
     pub fn remove(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<B> {
         let (number, depth) = segment_of(self.segments.len().max(1), hash);
@@ -216,7 +217,7 @@ impl<B: Block> CompactTable<B> {
         Some(block)
     }
 
-    /// Lets `change` allocate or free in one segment.
+    /// Calls `change`, which may allocate or free, on a segment and keeps `segment_bytes` up to date.
     fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Segment<B>) -> R) -> R {
         let segment = &mut self.segments[number];
         self.segment_bytes -= segment.memory_bytes();
@@ -225,7 +226,7 @@ impl<B: Block> CompactTable<B> {
         result
     }
 
-    /// Makes room for about so many blocks, so that few are moved as they come. Does nothing unless it is empty.
+    /// Makes room for about `count` blocks, so that few are moved as they are added. Does nothing if the table is not empty.
     pub fn reserve(&mut self, count: usize) {
         if self.len > 0 {
             return;
@@ -233,14 +234,14 @@ impl<B: Block> CompactTable<B> {
         let segment_count = count.div_ceil(ENTRIES_PER_SEGMENT_MAX);
         let segment = |number: usize| {
             let (_, depth) = segment_of(segment_count, (number as u64) << PLACEMENT_BITS);
-            // A little more than is to be expected there, so that few grow.
+            // A little more than expected there, so that few segments grow.
             Segment::with_room_for((count >> depth) * 17 / 16)
         };
         self.segments = (0..segment_count).map(segment).collect();
         self.segment_bytes = self.segments.iter().map(Segment::memory_bytes).sum();
     }
 
-    /// Adds the first segment, or splits one off.
+    /// Adds the first segment, or splits one.
     #[cold]
     #[inline(never)]
     fn add_segment(&mut self, hash_of: impl Fn(B::Ref<'_>) -> u64) {
@@ -279,7 +280,7 @@ impl<B: Block> CompactTable<B> {
         }
     }
 
-    /// A table of the blocks that `clone` makes of those here, whose hashes are the same.
+    /// Copies the table; `clone` copies a block and must keep its hash.
     pub fn cloned_by(&self, clone: impl Fn(B::Ref<'_>) -> B) -> Self {
         let segments = self.segments.iter().map(|segment| segment.cloned_by(&clone)).collect();
         let mut cloned = Self { segments, ..*self };
@@ -287,22 +288,22 @@ impl<B: Block> CompactTable<B> {
         cloned
     }
 
-    /// All blocks, in no order that means anything.
+    /// All blocks, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = B::Ref<'_>> {
         self.segments.iter().flat_map(Segment::slots).filter_map(|slot| slot.get())
     }
 
-    /// Drops all blocks, in one go: see [`drain_segment`](Self::drain_segment) for large tables.
+    /// Drops all blocks at once. For large tables see [`drain_segment`](Self::drain_segment).
     pub fn clear(&mut self) {
         *self = Self::new();
     }
 
-    /// Bytes the table has allocated, without the blocks.
+    /// Bytes that the table has allocated, without the blocks.
     pub fn memory_bytes(&self) -> usize {
         self.segment_bytes + self.segments.capacity() * size_of::<Segment<B>>()
     }
 
-    /// Panics if the table contradicts itself; for tests.
+    /// Panics if the table is inconsistent; for tests.
     pub fn debug_validate(&self, hash_of: impl Fn(B::Ref<'_>) -> u64) {
         assert_eq!(self.len, self.segments.iter().map(Segment::len).sum::<usize>());
         assert_eq!(self.segment_bytes, self.segments.iter().map(Segment::memory_bytes).sum::<usize>());

@@ -1,8 +1,8 @@
-//! One segment of a table: all blocks whose hashes agree in the bits that pick the segment.
+//! One segment of a table: all blocks whose hashes agree in the bits that select the segment.
 //!
-//! A row of buckets. A tag says the *home* of its block, the first bucket it may lie in; if that is full, it lies in
-//! the next one that is not, and is counted in those that it went past. So the row is rebuilt by tags alone; only to
-//! split a segment the blocks are looked at, for the bit that each tag then needs in place of the one used up.
+//! It is an array of buckets. A block's tag determines its *home*, the first bucket it may lie in. If that is full, the
+//! block lies in the next bucket with room, and is counted in each bucket that it went past. So tags suffice to rebuild
+//! the array. Only a split reads the blocks, for the bit that each tag then needs in place of the one used up.
 
 use std::mem::ManuallyDrop;
 
@@ -11,15 +11,15 @@ use super::slot::{Block, Glance, Held, Slot, TAG_BITS};
 use super::tag_at;
 use crate::mover::{Mover, move_slice};
 
-/// Orders of tags end here; see [`order`].
+/// End of the orders of tags; see [`order`].
 pub(super) const ORDER_END: u64 = 1 << TAG_BITS;
-/// Buckets whose blocks are asked for before their hashes are needed.
+/// How many buckets ahead blocks are prefetched before their hashes are needed.
 const BUCKETS_AHEAD: usize = 2;
 
 pub(super) struct Segment<B: Block> {
     buckets: Box<[Bucket<B>]>,
     len: u32,
-    /// How many blocks it holds at most before it grows.
+    /// Number of blocks at which it has to grow.
     capacity: u32,
 }
 
@@ -30,64 +30,64 @@ pub(super) struct Place {
     slot: usize,
 }
 
-/// Buckets are filled to this part of their slots.
+/// The fraction of its slots up to which a segment is filled.
 const FILL: (usize, usize) = (11, 12);
-/// What grows or was split gets so much more room: it grows twice until it is split, when it has doubled and a little more.
+/// Growing or splitting adds room by this factor. A segment grows twice before it is split, when it has slightly more than doubled.
 const ROOM: (usize, usize) = (41, 32);
-/// Sizes of segments for each doubling, as a power of two. Heaps keep blocks of each size apart, and of each size a slab that is not
-/// full: with any number of buckets that was more memory than small collections have.
+/// Number of segment sizes per doubling, as a power of two. The heap keeps blocks of each size apart, and one slab per
+/// size is not full: with arbitrary bucket counts, those slabs took more memory than small collections have.
 const SIZES_BITS: u32 = 2;
 
-/// How many blocks so many buckets hold at most.
+/// Number of blocks that this many buckets may hold.
 const fn capacity(bucket_count: usize) -> usize {
     bucket_count * SLOTS * FILL.0 / FILL.1
 }
 
-/// The number of buckets for `len` blocks and one more.
+/// Number of buckets for `len` blocks and one more.
 fn bucket_count(len: usize) -> usize {
     rounded_up(((len + 1) * FILL.1).div_ceil(SLOTS * FILL.0))
 }
 
-/// Between two sizes as large as this number of buckets.
+/// Distance between neighbouring sizes around this number of buckets.
 fn step(count: usize) -> usize {
     1 << count.checked_ilog2().unwrap_or(0).saturating_sub(SIZES_BITS)
 }
 
-/// The least size of at least so many buckets.
+/// The smallest size with at least `count` buckets.
 fn rounded_up(count: usize) -> usize {
     count.next_multiple_of(step(count - 1))
 }
 
-/// The size that is nearest to this number of buckets.
+/// The size nearest to this number of buckets.
 fn rounded(count: usize) -> usize {
     let step = step(count);
     (count + step / 2) / step * step
 }
 
-/// The number of buckets for `len` blocks and those that come until it grows.
+/// Number of buckets for `len` blocks, with room to grow.
 fn roomy_bucket_count(len: usize) -> usize {
     let buckets = (len * FILL.1 * ROOM.0).div_ceil(SLOTS * FILL.0 * ROOM.1);
     rounded(buckets).max(bucket_count(len))
 }
 
-/// The number of buckets after so many.
+/// The next size of a segment that grows.
 fn grown(count: usize) -> usize {
     rounded(count * ROOM.0 / ROOM.1).max(rounded_up(count + 1))
 }
 
-/// Where blocks with this tag come in the order of positions: its bits read backwards.
+/// Order in which scans visit this tag: its bits reversed.
 #[inline]
 fn order(tag: u16) -> u64 {
     u64::from(tag.reverse_bits() >> (u16::BITS - TAG_BITS))
 }
 
 impl<B: Block> Segment<B> {
-    /// An empty one with room for `len` blocks.
+    /// An empty segment with room for `len` blocks.
     pub(super) fn with_room_for(len: usize) -> Self {
         Self::with_buckets(bucket_count(len))
     }
 
-    /// One that stands for another for a moment; it can do nothing.
+    /// A placeholder without buckets, on which nothing else may be called.
     pub(super) fn without_room() -> Self {
         Self::with_buckets(0)
     }
@@ -107,13 +107,13 @@ impl<B: Block> Segment<B> {
         self.buckets.len() * SLOTS
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.buckets)
     }
 
-    /// The bucket in which blocks with this tag lie if it has room.
+    /// The home bucket of this tag.
     #[inline]
     fn home(&self, tag: u16) -> usize {
         (usize::from(tag) * self.buckets.len()) >> TAG_BITS
@@ -124,13 +124,13 @@ impl<B: Block> Segment<B> {
         if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
-    /// Where the block with this tag lies that `eq` accepts.
+    /// Finds the place of the block with this tag that `eq` accepts.
     #[inline]
     pub(super) fn locate(&self, tag: u16, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
         self.search(tag, eq, |_, _| {})
     }
 
-    /// The same. If there is none, a free slot for it, if one was seen on the way.
+    /// Like [`locate`](Self::locate). If there is no such block, returns a free slot for it, if the search came across one.
     #[inline]
     pub(super) fn locate_or_free(
         &self,
@@ -147,7 +147,8 @@ impl<B: Block> Segment<B> {
         found.ok_or(free)
     }
 
-    /// The block with this tag that `eq` accepts; `pass` is told which buckets it does not lie in, and their slots without a tag.
+    /// Searches for the block with this tag that `eq` accepts. `pass` is called with each bucket that does not contain
+    /// it, and that bucket's slots without a tag.
     #[inline(always)]
     fn search(
         &self,
@@ -175,12 +176,12 @@ impl<B: Block> Segment<B> {
         None
     }
 
-    /// Moves the buckets.
+    /// Moves the buckets if the mover asks for it.
     pub(super) fn move_buckets(&mut self, mover: &mut dyn Mover) {
         move_slice(&mut self.buckets, mover);
     }
 
-    /// The blocks of a bucket, in a table with this turn, from a slot of it on, with the numbers of their slots.
+    /// The blocks of a bucket from a slot on, with the indexes of their slots, in a table with this turn.
     pub(super) fn held_from(
         &mut self,
         slot: usize,
@@ -191,13 +192,13 @@ impl<B: Block> Segment<B> {
         numbered.filter_map(move |(number, slot)| Some((number, slot.get_mut(turn)?)))
     }
 
-    /// Asks for the bucket of this tag.
+    /// Prefetches the home bucket of this tag.
     #[inline]
     pub(super) fn prefetch(&self, tag: u16) {
         crate::prefetch::prefetch(self.buckets.as_ptr().wrapping_add(self.home(tag)));
     }
 
-    /// The first slot with this tag in its home: most likely the one that a look-up finds.
+    /// The first slot with this tag in its home bucket: most likely the one that a look-up finds.
     #[inline]
     pub(super) fn likely_slot(&self, tag: u16) -> Option<&Slot<B>> {
         let bucket = self.buckets.get(self.home(tag))?;
@@ -214,22 +215,22 @@ impl<B: Block> Segment<B> {
         &mut self.buckets[place.bucket].slots[place.slot]
     }
 
-    /// The slot of this number.
+    /// The slot with this index.
     pub(super) fn numbered_slot(&self, number: usize) -> Option<&Slot<B>> {
         self.buckets.get(number / SLOTS).map(|bucket| &bucket.slots[number % SLOTS])
     }
 
-    /// The bucket of this number.
+    /// The bucket with this index.
     pub(super) fn bucket(&self, number: usize) -> Option<&[Slot<B>; SLOTS]> {
         self.buckets.get(number).map(|bucket| &bucket.slots)
     }
 
-    /// All slots, empty ones too.
+    /// All slots, including empty ones.
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<B>> {
         self.buckets.iter().flat_map(|bucket| &bucket.slots)
     }
 
-    /// All slots, empty ones too, to change what they hold.
+    /// All slots, including empty ones, for changing them.
     pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot<B>> {
         self.buckets.iter_mut().flat_map(|bucket| &mut bucket.slots)
     }
@@ -239,7 +240,7 @@ impl<B: Block> Segment<B> {
         self.len >= self.capacity
     }
 
-    /// The first free slot for a block with this tag; the segment is not full.
+    /// The first free slot for a block with this tag. The segment must not be full.
     #[inline(never)]
     pub(super) fn find_free(&self, tag: u16) -> Place {
         let mut at = self.home(tag);
@@ -251,7 +252,7 @@ impl<B: Block> Segment<B> {
         }
     }
 
-    /// Puts a block with this turn into a free slot that was found for it, past the buckets before.
+    /// Puts a block into the free slot found for it, and counts it in the buckets that it goes past.
     #[inline(always)]
     pub(super) fn put(&mut self, place: Place, tag: u16, turn: bool, block: B) -> Held<'_, B> {
         self.len += 1;
@@ -263,7 +264,7 @@ impl<B: Block> Segment<B> {
         self.slot_mut(place).put(tag, turn, block)
     }
 
-    /// Takes the block at a place out.
+    /// Removes the block at this place.
     #[inline]
     pub(super) fn remove(&mut self, place: Place) -> Option<B> {
         let slot = self.slot_mut(place);
@@ -278,7 +279,7 @@ impl<B: Block> Segment<B> {
         Some(block)
     }
 
-    /// Takes out the blocks for which `keep` is false, looking only at those with an order from `from` on.
+    /// Removes the blocks for which `keep` is false. Only looks at those with an order of `from` or later.
     pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Ref<'_>) -> bool) {
         for bucket in 0..self.buckets.len() {
             for slot in 0..SLOTS {
@@ -300,13 +301,13 @@ impl<B: Block> Segment<B> {
         self.rebuild(grown(self.buckets.len()));
     }
 
-    /// Whether less than half of it is in use.
+    /// Whether less than half of the capacity is used.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         self.len * 2 < self.capacity && self.buckets.len() > 1
     }
 
-    /// Gives memory back that is not in use.
+    /// Frees unused memory.
     #[cold]
     pub(super) fn shrink(&mut self) {
         self.rebuild(roomy_bucket_count(self.len()));
@@ -319,7 +320,7 @@ impl<B: Block> Segment<B> {
         *self = rebuilt.finish();
     }
 
-    /// Divides a segment of this depth by the first bit of its tags.
+    /// Splits a segment of this depth by the first bit of its tags.
     pub(super) fn split(self, depth: u32, hash_of: impl Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
         let len = self.len();
         let old = left_behind(self.buckets);
@@ -338,7 +339,7 @@ impl<B: Block> Segment<B> {
                 if let Some(block) = slot.get() {
                     let tag = tag_at(hash_of(block), depth + 1);
                     let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
-                    // SAFETY: each slot is left behind once.
+                    // SAFETY: each slot is taken over once and not used again.
                     unsafe { side.take_over(tag, slot) };
                 }
             }
@@ -346,7 +347,7 @@ impl<B: Block> Segment<B> {
         (low.finish(), high.finish())
     }
 
-    /// The segment of this one's blocks and those of its buddy, whose hashes have a 1 in the bit where they part.
+    /// Merges this segment with its buddy, whose hashes have a 1 in the bit that separates the two.
     pub(super) fn merge(self, buddy: Self) -> Self {
         let mut merged = Filling::new(Self::with_buckets(roomy_bucket_count(self.len() + buddy.len())));
         let one_bit_earlier = |tag: u16| tag << 1 & (u16::MAX >> (u16::BITS - TAG_BITS));
@@ -355,25 +356,25 @@ impl<B: Block> Segment<B> {
         merged.finish()
     }
 
-    /// The same with the blocks that `clone` makes of those here.
+    /// A copy of the segment, with its blocks copied by `clone`.
     pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
         let bucket =
             |bucket: &Bucket<B>| Bucket { slots: bucket.slots.each_ref().map(|slot| slot.cloned_by(clone)) };
         Self { buckets: self.buckets.iter().map(bucket).collect(), ..*self }
     }
 
-    /// The segment as it was, an empty one in its place.
+    /// Returns the segment and leaves an empty one in its place.
     pub(super) fn take_all(&mut self) -> Self {
         std::mem::replace(self, Self::with_room_for(0))
     }
 
-    /// Takes all blocks out.
+    /// Removes all blocks.
     pub(super) fn into_blocks(mut self) -> Vec<B> {
         self.slots_mut().filter_map(Slot::take).collect()
     }
 
-    /// Visits the first `count` (not 0) of the blocks that come at order `from` or later, and those that come at the same
-    /// order as the last of them. Returns how many these were, and the order to go on from.
+    /// Visits the first `count` (not 0) of the blocks with an order of `from` or later, and all others with the same
+    /// order as the last of them. Returns the number of visited blocks, and the order to continue at.
     pub(super) fn visit<'a>(
         &'a self,
         from: u64,
@@ -394,9 +395,9 @@ impl<B: Block> Segment<B> {
         (slots.len(), next)
     }
 
-    /// Shows the blocks that have not this turn to `visit`, bucket by bucket, and gives it to those for which that is true;
-    /// the first for which it is not ends the visit, and the answer is false. `ahead` sees them a moment earlier, to ask for
-    /// memory.
+    /// Calls `visit` for the old blocks (those whose turn is not `turn`), bucket by bucket. A block for which it
+    /// returns true gets `turn`. If it returns false, stops and returns false. `ahead` is called for blocks shortly
+    /// before, to prefetch memory.
     pub(super) fn visit_old(
         &mut self,
         turn: bool,
@@ -420,7 +421,7 @@ impl<B: Block> Segment<B> {
         true
     }
 
-    /// Panics if the segment contradicts itself; for tests.
+    /// Panics if the segment is inconsistent; for tests.
     pub(super) fn debug_validate(&self) {
         assert!(self.len <= self.capacity && self.capacity as usize == capacity(self.buckets.len()));
         assert_eq!(self.len(), self.slots().filter(|slot| !slot.is_empty()).count());
@@ -444,23 +445,24 @@ impl<B: Block> Segment<B> {
     }
 }
 
-/// A new segment that is being filled with the blocks of others. Its buckets have no gaps, so how full they are says where the next block
-/// goes.
+/// A new segment that is being filled with the blocks of others. Its buckets have no gaps, so the count of a bucket
+/// determines the next free slot.
 struct Filling<B: Block> {
     segment: Segment<B>,
-    /// Of each bucket: how many slots are in use, and above [`FILLED`] how many blocks went past.
+    /// Per bucket: the number of used slots in the bits of [`FILLED`], and above them the number of blocks that went past.
     counts: Vec<u16>,
 }
 
-/// The bits that count slots.
+/// The bits that count used slots.
 const FILLED: u16 = 0xf;
 /// One block that went past.
 const PASSED: u16 = FILLED + 1;
 
-/// The memory of buckets whose blocks go elsewhere: what has not gone when it is dropped is lost, and nothing is dropped twice.
+/// The memory of buckets whose blocks are moved elsewhere. Dropping it frees the memory but drops no block: a block
+/// that was not moved leaks.
 fn left_behind<B: Block>(buckets: Box<[Bucket<B>]>) -> Box<[ManuallyDrop<Bucket<B>>]> {
     let buckets = Box::into_raw(buckets) as *mut [ManuallyDrop<Bucket<B>>];
-    // SAFETY: it is the memory of a box of things that have the same layout.
+    // SAFETY: it is the memory of a box whose elements have the same layout.
     unsafe { Box::from_raw(buckets) }
 }
 
@@ -470,11 +472,11 @@ impl<B: Block> Filling<B> {
         Self { segment, counts }
     }
 
-    /// Takes over the block of a slot that is not empty, with its turn.
+    /// Takes over the block of a non-empty slot, with its turn.
     ///
     /// # Safety
     ///
-    /// That slot is not used again, nor dropped.
+    /// The other slot is neither used again nor dropped.
     #[inline(always)]
     unsafe fn take_over(&mut self, tag: u16, from: &Slot<B>) {
         let mut at = self.segment.home(tag);
@@ -483,7 +485,7 @@ impl<B: Block> Filling<B> {
             let filled = usize::from(*count & FILLED);
             if let Some(slot) = self.segment.buckets[at].slots.get_mut(filled) {
                 *count += 1;
-                // SAFETY: by what the caller promises.
+                // SAFETY: the caller guarantees it.
                 unsafe { slot.take_over(tag, from) };
                 return;
             }
@@ -496,7 +498,7 @@ impl<B: Block> Filling<B> {
         for bucket in left_behind(other.buckets).iter() {
             for slot in &bucket.slots {
                 if !slot.is_empty() {
-                    // SAFETY: each slot is left behind once.
+                    // SAFETY: each slot is taken over once and not used again.
                     unsafe { self.take_over(tag_of(slot.tag()), slot) };
                 }
             }

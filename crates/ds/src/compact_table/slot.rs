@@ -5,8 +5,8 @@
 //!  mark  tag        address of the block; 0 in an empty slot  turn
 //! ```
 //!
-//! The mark belongs to the bucket, not to the block: it stays when the block goes. The turn belongs to the block, and goes
-//! wherever it goes: blocks that have not the turn of their table are [old](super::CompactTable::begin_turn).
+//! The mark belongs to the bucket and stays when the block goes. The turn belongs to the block and moves with it: a
+//! block whose turn differs from its table's is [old](super::CompactTable::begin_turn).
 
 use std::marker::PhantomData;
 use std::mem;
@@ -23,37 +23,37 @@ const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1 - TURN;
 const TAG_MASK: usize = ((1 << TAG_BITS) - 1) << ADDRESS_BITS;
 const MARK: usize = 1 << (ADDRESS_BITS + TAG_BITS);
 
-/// The owner of one block of memory, and nothing else.
+/// Exactly one owner of one block of memory.
 ///
 /// # Safety
 ///
-/// `into_raw` gives a pointer that stays valid, and stays the only owner, until `from_raw` gets it back.
+/// `into_raw` returns a pointer that stays valid and remains the only owner until it is passed to `from_raw`.
 pub unsafe trait Block: 'static {
-    /// What is lent of a block.
+    /// A reference to a block.
     type Ref<'a>: Copy;
 
-    /// Gives the block up as a pointer; its address has at most 48 bits and is even.
+    /// Gives up ownership and returns the pointer. Its address has at most 48 bits and is even.
     fn into_raw(self) -> NonNull<()>;
 
-    /// The owner again.
+    /// Takes ownership again.
     ///
     /// # Safety
     ///
-    /// `raw` came from `into_raw` and was not given back before.
+    /// `raw` came from `into_raw`, and `from_raw` has not been called with it since.
     unsafe fn from_raw(raw: NonNull<()>) -> Self;
 
-    /// Lends the block.
+    /// Borrows the block.
     ///
     /// # Safety
     ///
-    /// `raw` came from `into_raw`, and for `'a` nobody changes the block or takes it back.
+    /// `raw` came from `into_raw`, and the block is neither changed nor taken back during `'a`.
     unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a>;
 
-    /// Asks for the memory that a look-up reads of the block at this address.
+    /// Prefetches the memory that a look-up reads of the block at this address.
     fn prefetch(address: *const ());
 }
 
-// SAFETY: a box gives its pointer up and takes it back just so.
+// SAFETY: a box gives up its pointer and takes it back exactly so.
 unsafe impl<T: 'static> Block for Box<T> {
     type Ref<'a> = &'a T;
 
@@ -62,12 +62,12 @@ unsafe impl<T: 'static> Block for Box<T> {
     }
 
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: by the caller's promise the pointer came from a box.
+        // SAFETY: the caller guarantees that the pointer came from a box.
         unsafe { Box::from_raw(raw.cast().as_ptr()) }
     }
 
     unsafe fn lend<'a>(raw: NonNull<()>) -> &'a T {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { raw.cast().as_ref() }
     }
 
@@ -76,7 +76,7 @@ unsafe impl<T: 'static> Block for Box<T> {
     }
 }
 
-/// What is lent of a block that has other owners elsewhere.
+/// A borrowed block that may have other owners elsewhere.
 pub struct Shared<'a, T> {
     value: NonNull<T>,
     lent: PhantomData<&'a T>,
@@ -94,19 +94,19 @@ impl<'a, T> Shared<'a, T> {
     /// The value.
     #[inline]
     pub fn get(self) -> &'a T {
-        // SAFETY: the block is lent for so long.
+        // SAFETY: the block is borrowed for `'a`.
         unsafe { self.value.as_ref() }
     }
 
-    /// One more owner.
+    /// Creates another owner.
     pub fn to_owned(self) -> Arc<T> {
-        // SAFETY: the address came from `Arc::into_raw`, and the table stays an owner: this one is not dropped.
+        // SAFETY: the address came from `Arc::into_raw`, and the table remains an owner, because this `Arc` is not dropped.
         let owner = mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.value.as_ptr()) });
         Arc::clone(&owner)
     }
 }
 
-// SAFETY: an owner of many gives its pointer up and takes it back just so; nobody changes what it points to.
+// SAFETY: an `Arc` gives up its pointer and takes it back exactly so; nothing changes what it points to.
 unsafe impl<T: 'static> Block for Arc<T> {
     type Ref<'a> = Shared<'a, T>;
 
@@ -115,7 +115,7 @@ unsafe impl<T: 'static> Block for Arc<T> {
     }
 
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: by the caller's promise the pointer came from `Arc::into_raw`.
+        // SAFETY: the caller guarantees that the pointer came from `Arc::into_raw`.
         unsafe { Arc::from_raw(raw.cast().as_ptr()) }
     }
 
@@ -128,7 +128,7 @@ unsafe impl<T: 'static> Block for Arc<T> {
     }
 }
 
-// SAFETY: a number owns nothing; its pointer is never followed.
+// SAFETY: a number owns nothing, and its pointer is never dereferenced.
 unsafe impl Block for u32 {
     type Ref<'a> = u32;
 
@@ -147,7 +147,7 @@ unsafe impl Block for u32 {
     fn prefetch(_: *const ()) {}
 }
 
-/// See the head of this file.
+/// A tagged pointer that owns its block.
 #[repr(transparent)]
 pub(super) struct Slot<B: Block> {
     word: *mut (),
@@ -156,7 +156,7 @@ pub(super) struct Slot<B: Block> {
 
 // SAFETY: a slot owns its block and nothing else.
 unsafe impl<B: Block + Send> Send for Slot<B> {}
-// SAFETY: as above; through `&Slot` one only gets what `B` lends.
+// SAFETY: as above; `&Slot` only gives access to what `B` lends.
 unsafe impl<B: Block + Sync> Sync for Slot<B> {}
 
 impl<B: Block> Slot<B> {
@@ -164,7 +164,7 @@ impl<B: Block> Slot<B> {
         Slot { word: ptr::null_mut(), owns: PhantomData }
     }
 
-    /// The pointer that the block gave, if there is a block.
+    /// The pointer of the block, without the other bits.
     #[inline]
     fn raw(&self) -> Option<NonNull<()>> {
         NonNull::new(self.word.map_addr(|word| word & ADDRESS_MASK))
@@ -180,7 +180,7 @@ impl<B: Block> Slot<B> {
         ((self.word.addr() & TAG_MASK) >> ADDRESS_BITS) as u16
     }
 
-    /// Of an empty slot: nothing that means anything.
+    /// The block's turn; meaningless for an empty slot.
     #[inline]
     pub(super) fn turn(&self) -> bool {
         self.word.addr() & TURN != 0
@@ -194,7 +194,7 @@ impl<B: Block> Slot<B> {
         self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
     }
 
-    /// Sets the mark if there is none, otherwise takes it away; true if there is one now.
+    /// Flips the mark and returns its new state.
     #[inline]
     pub(super) fn flip_mark(&mut self) -> bool {
         self.word = self.word.map_addr(|word| word ^ MARK);
@@ -213,7 +213,7 @@ impl<B: Block> Slot<B> {
         Held { slot: self, turn }
     }
 
-    /// A slot with the same tag, turn and mark, and the block that `clone` makes of the one here.
+    /// A slot with the same tag, turn and mark, and the block that `clone` makes of this one.
     pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
         let mut cloned = Self::empty();
         if let Some(block) = self.get() {
@@ -223,11 +223,11 @@ impl<B: Block> Slot<B> {
         cloned
     }
 
-    /// Fills an empty slot that has no mark with the block of another and its turn.
+    /// Fills an empty slot without a mark with the block and turn of another slot.
     ///
     /// # Safety
     ///
-    /// The other slot is not used again, nor dropped.
+    /// The other slot is neither used again nor dropped.
     #[inline]
     pub(super) unsafe fn take_over(&mut self, tag: u16, from: &Self) {
         debug_assert!(self.word.is_null());
@@ -235,46 +235,46 @@ impl<B: Block> Slot<B> {
         self.word = from.word.map_addr(|word| word & (ADDRESS_MASK | TURN) | tag);
     }
 
-    /// Empties the slot.
+    /// Removes the block; the mark stays.
     #[inline]
     pub(super) fn take(&mut self) -> Option<B> {
         let raw = self.raw()?;
         self.word = ptr::without_provenance_mut(self.word.addr() & MARK);
-        // SAFETY: the pointer came from `put`, and the slot has just forgotten it.
+        // SAFETY: the pointer came from `put`, and the slot has just given it up.
         Some(unsafe { B::from_raw(raw) })
     }
 
-    /// The block, if there is one.
+    /// The block, if the slot has one.
     #[inline]
     pub(super) fn get(&self) -> Option<B::Ref<'_>> {
-        // SAFETY: the slot owns the block, and stays borrowed as long as what is lent.
+        // SAFETY: the slot owns the block, and stays borrowed as long as the result.
         self.raw().map(|raw| unsafe { B::lend(raw) })
     }
 
-    /// The block to change it, if there is one, in a table with this turn.
+    /// The block, for changing it, in a table with this turn.
     #[inline]
     pub(super) fn get_mut(&mut self, turn: bool) -> Option<Held<'_, B>> {
         if self.is_empty() { None } else { Some(Held { slot: self, turn }) }
     }
 
-    /// Asks for the memory of the block, if there is one.
+    /// Prefetches the block, if the slot has one.
     #[inline]
     pub(super) fn prefetch(&self) {
         B::prefetch(self.word.map_addr(|word| word & ADDRESS_MASK));
     }
 }
 
-/// What the slots of a bucket say at a glance, each slot a bit.
+/// Properties of the slots of a bucket, one bit per slot.
 pub(super) struct Glance {
-    /// Those with a tag, and empty ones if it is 0.
+    /// Slots with the tag; also empty slots if it is 0.
     pub(super) matching: u8,
-    /// Empty ones, and few others.
+    /// Empty slots, and the few with a block whose tag is 0.
     pub(super) untagged: u8,
     pub(super) marked: u8,
 }
 
 impl Glance {
-    /// At slots of which those with this tag are looked for.
+    /// Compares the tags of all slots at once.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(super) fn at<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> Self {
@@ -283,7 +283,7 @@ impl Glance {
         #[target_feature(enable = "sse2")]
         #[inline]
         fn compare(words: [i64; 8], tag: u16) -> Glance {
-            // The upper halves of the words, four to a vector: mark, tag, rest of the address.
+            // The upper halves of the words, four per vector: mark, tag, rest of the address.
             let upper_halves = |at: usize| {
                 let two = |at: usize| _mm_castsi128_ps(_mm_set_epi64x(words[at + 1], words[at]));
                 _mm_shuffle_ps::<0b11_01_11_01>(two(at), two(at + 2))
@@ -304,7 +304,7 @@ impl Glance {
         unsafe { compare(words, tag) }
     }
 
-    /// The same, for other processors.
+    /// Portable version for other processors.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline]
     pub(super) fn at<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> Self {
@@ -319,22 +319,22 @@ impl Glance {
     }
 }
 
-/// A block in its slot, borrowed alone.
+/// A block in its slot, mutably borrowed.
 pub struct Held<'a, B: Block> {
-    /// Not empty.
+    /// Never empty.
     slot: &'a mut Slot<B>,
-    /// That of the table.
+    /// The table's turn.
     turn: bool,
 }
 
 impl<'a, B: Block> Held<'a, B> {
-    /// What the block gave as its pointer. It is there to be changed through, until something else is done with this.
+    /// The block's pointer. The block may be changed through it until anything else is done with this `Held`.
     #[inline]
     pub fn raw(&mut self) -> NonNull<()> {
         self.slot.raw().expect("the slot is not empty")
     }
 
-    /// The same, lent.
+    /// Reborrows it for a shorter time.
     #[inline]
     pub fn again(&mut self) -> Held<'_, B> {
         Held { slot: self.slot, turn: self.turn }
@@ -346,24 +346,24 @@ impl<'a, B: Block> Held<'a, B> {
         self.slot.get().expect("the slot is not empty")
     }
 
-    /// Whether the block was there when the table's turn began, and nobody has [renewed](Self::renew) it since.
+    /// Whether the block was in the table when its turn began, and has not been [renewed](Self::renew) since.
     #[inline]
     pub fn is_old(&self) -> bool {
         self.slot.turn() != self.turn
     }
 
-    /// The block is not old any more.
+    /// Marks the block as not old.
     pub fn renew(&mut self) {
         self.slot.set_turn(self.turn);
     }
 
-    /// The block, for as long as its table is borrowed.
+    /// The block, borrowed as long as its table.
     #[inline]
     pub fn into_ref(self) -> B::Ref<'a> {
         self.slot.get().expect("the slot is not empty")
     }
 
-    /// Puts what `change` makes of the block in its place; the hash stays the same.
+    /// Replaces the block by what `change` makes of it. The hash must stay the same.
     #[inline]
     pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
         let (tag, turn) = (self.slot.tag(), self.slot.turn());

@@ -1,4 +1,4 @@
-//! Walks over a table: cursors, background slices, what is old, random picks, freeing in pieces.
+//! Walks over a table: cursors, background slices, old blocks, random picks, freeing in slices.
 
 use super::CompactTable;
 use super::bucket::SLOTS;
@@ -10,17 +10,17 @@ use crate::random::Random;
 
 /// More slots than a segment of usual size has.
 const SEGMENT_SLOTS_MAX: usize = 576;
-/// How often a random pick may meet an empty slot before it takes the next block it sees.
+/// Attempts of a random pick to find a non-empty slot before it takes the next block it sees.
 const RANDOM_TRIES_MAX: usize = 1000;
 
-/// Where sampling goes on.
+/// Position at which sampling continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampling {
     segment: usize,
     slot: usize,
 }
 
-/// The positions of a segment.
+/// The range of positions of a segment.
 struct Positions {
     segment: usize,
     first: u64,
@@ -28,18 +28,18 @@ struct Positions {
 }
 
 impl Positions {
-    /// How many positions the blocks of one tag share.
+    /// Number of positions that one tag covers.
     fn of_one_tag(&self) -> u64 {
         self.count / ORDER_END
     }
 
-    /// Where `position` lies in the order of the segment's tags.
+    /// Converts a position to the order of tags in the segment.
     fn order(&self, position: u64) -> u64 {
         (position - self.first) / self.of_one_tag()
     }
 }
 
-/// Moves nothing, and has time as long as this says so.
+/// A mover that moves nothing and has time as long as the closure says so.
 struct Immobile<'a>(&'a mut dyn FnMut() -> bool);
 
 impl Mover for Immobile<'_> {
@@ -53,14 +53,14 @@ impl Mover for Immobile<'_> {
 }
 
 impl<B: Block> CompactTable<B> {
-    /// The positions of the segment at one of them.
+    /// The range of positions of the segment to which `position` belongs.
     fn positions_at(&self, position: u64) -> Positions {
         let (segment, _) = segment_of(self.segments.len(), hash_at(position));
         let (first, count) = positions_at(self.segments.len(), position);
         Positions { segment, first, count }
     }
 
-    /// Calls `visit` for all blocks, in the order of [`iter`](Self::iter), and asks for the memory of those in the next bucket meanwhile.
+    /// Calls `visit` for all blocks in the order of [`iter`](Self::iter), and prefetches those in the next bucket.
     pub fn for_each<'a>(&'a self, mut visit: impl FnMut(B::Ref<'a>)) {
         for segment in &self.segments {
             let mut bucket = segment.bucket(0);
@@ -74,10 +74,10 @@ impl<B: Block> CompactTable<B> {
     }
 
     /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left, and more only where
-    /// several have the last position. Returns the cursor for the next call, 0 when nothing is left; it fits in 48 bits.
+    /// several share the last position. Returns the cursor for the next call, or 0 at the end; it fits in 48 bits.
     ///
-    /// Begin with cursor 0. Whatever is present from the first call to the last is visited at least once,
-    /// no matter what happens to the table in between. One call costs O(`count`) plus one segment.
+    /// Begin with cursor 0. A block that is present from the first call to the last is visited at least once, whatever
+    /// happens to the table in between. A call costs O(`count`) plus one segment.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(B::Ref<'a>)) -> u64 {
         let wanted = count.max(1);
         let mut visited = 0;
@@ -92,10 +92,10 @@ impl<B: Block> CompactTable<B> {
         if from < POSITION_END { from } else { 0 }
     }
 
-    /// Visits all blocks of `segments_max` segments from `cursor` on and removes those for which `keep` is
-    /// false. Returns the cursor for the next slice, 0 at the end of the table.
+    /// Visits all blocks of `segments_max` segments from `cursor` on and removes those for which `keep` is false.
+    /// Returns the cursor for the next slice, or 0 at the end of the table.
     ///
-    /// The promise of [`scan`](Self::scan) holds here too. A segment has some hundred blocks.
+    /// Gives the same guarantee as [`scan`](Self::scan). A segment usually has 60 to 370 blocks.
     pub fn scan_retain(
         &mut self,
         cursor: u64,
@@ -121,15 +121,14 @@ impl<B: Block> CompactTable<B> {
         if from < POSITION_END { from } else { 0 }
     }
 
-    /// From now on the blocks that are there are old, and those that come are not. There must be no old ones left from the
-    /// turn before.
+    /// Makes all present blocks old; blocks added from now on are not. No block may still be old from the turn before.
     pub fn begin_turn(&mut self) {
         self.turn = !self.turn;
     }
 
-    /// Shows old blocks from `cursor` on to `visit`, and renews those for which that is true; the first for which it is not
-    /// ends the slice. Returns the cursor for the next slice, `None` when no block is old any more, if the first
-    /// one began with cursor 0. `ahead` sees blocks a moment earlier, to ask for memory that they refer to.
+    /// Calls `visit` for the old blocks from `cursor` on. If it returns true, the block is not old any more; if it returns
+    /// false, the slice ends. Returns the cursor for the next slice; `None` when no block is old any more, provided that the
+    /// first slice began with cursor 0. `ahead` is called for blocks shortly before, to prefetch memory that they refer to.
     pub fn visit_old(
         &mut self,
         cursor: u64,
@@ -139,7 +138,7 @@ impl<B: Block> CompactTable<B> {
         let mut from = cursor;
         while from < POSITION_END && !self.is_empty() {
             let positions = self.positions_at(from);
-            // All of the segment, also where two were merged.
+            // The whole segment, even if two were merged meanwhile.
             if !self.segments[positions.segment].visit_old(self.turn, ahead, visit) {
                 return Some(positions.first);
             }
@@ -148,9 +147,9 @@ impl<B: Block> CompactTable<B> {
         None
     }
 
-    /// Moves memory from `place` on, as long as the mover has time: that of the table itself, and whatever `visit` moves of a block
-    /// and what it refers to. `visit` is false if that block is to be visited again in the next slice. True at the end, where
-    /// `place` is as at the beginning.
+    /// Moves memory from `place` on as long as the mover has time: the table's own, and what `visit` moves of a block
+    /// and what it refers to. If `visit` returns false, the slice ends and that block is visited again in the next one.
+    /// Returns true at the end, with `place` reset to the beginning.
     pub fn defragment(
         &mut self,
         place: &mut Place,
@@ -180,8 +179,9 @@ impl<B: Block> CompactTable<B> {
         true
     }
 
-    /// Shows `visit` blocks from `place` on, each to be replaced, as long as there is time, which is asked for every few blocks. True at the
-    /// end, where `place` is as at the beginning. What happens to the table meanwhile may make it miss blocks, or come to them twice.
+    /// Calls `visit` for the blocks from `place` on, for changing them, as long as `has_time`, which is called every
+    /// few blocks. Returns true at the end, with `place` reset to the beginning. If the table changes meanwhile, blocks
+    /// may be skipped or visited twice.
     pub fn visit_held(
         &mut self,
         place: &mut Place,
@@ -194,7 +194,7 @@ impl<B: Block> CompactTable<B> {
         })
     }
 
-    /// Moves the memory of the segment with this number; false if there is none.
+    /// Moves the memory of the segment with this number. Returns false if there is no such segment.
     pub(crate) fn move_segment(&mut self, number: usize, mover: &mut dyn Mover) -> bool {
         if number == 0 {
             move_vec(&mut self.segments, mover);
@@ -203,11 +203,10 @@ impl<B: Block> CompactTable<B> {
         segment.map(|segment| segment.move_buckets(mover)).is_some()
     }
 
-    /// A random block, each equally likely as long as segments have their usual size; `None` if there is
-    /// none.
+    /// A random block; `None` if the table is empty. All blocks are equally likely as long as segments have their usual size.
     ///
-    /// Picks a segment and a slot in it until that holds a block: as all slots of the table are
-    /// equally likely, so are the blocks, however full their segments are.
+    /// Picks a segment and a slot in it until the slot has a block. All slots of the table are equally likely, and so
+    /// are the blocks, however full their segments are.
     pub fn random(&self, random: u64, random2: u64) -> Option<B::Ref<'_>> {
         if self.is_empty() {
             return None;
@@ -216,7 +215,7 @@ impl<B: Block> CompactTable<B> {
         let segments = &self.segments;
         for _ in 0..RANDOM_TRIES_MAX {
             let segment = &segments[random.below(segments.len() as u64) as usize];
-            // Smaller segments are picked as if they had as many slots as the largest, the rest empty.
+            // Smaller segments are treated as if they had as many slots as the largest, the rest being empty.
             let slots = if segments.len() == 1 { 1 } else { SEGMENT_SLOTS_MAX }.max(segment.slot_count());
             let slot = segment.numbered_slot(random.below(slots as u64) as usize);
             if let Some(block) = slot.and_then(|slot| slot.get()) {
@@ -228,9 +227,9 @@ impl<B: Block> CompactTable<B> {
         after.iter().chain(before).flat_map(Segment::slots).find_map(|slot| slot.get())
     }
 
-    /// Shows `visit` one block after the other from `place` on, round and round, until it wants no more or so many buckets
-    /// were looked at. Returns the place to go on from; begin anywhere. Unless the table changes, every block is shown once in
-    /// a round. Blocks that lie together have nothing in common but their hashes.
+    /// Calls `visit` for one block after the other from `place` on, cyclically, until it returns false or `buckets_max`
+    /// buckets were visited. Returns the place to continue at; any place is valid as a start. Unless the table changes,
+    /// each block is visited once per cycle. Blocks that lie together have only their hashes in common.
     pub fn sample<'a>(
         &'a self,
         place: Sampling,
@@ -257,7 +256,7 @@ impl<B: Block> CompactTable<B> {
         Sampling { segment, slot }
     }
 
-    /// Takes one segment's blocks out; `None` when the table is empty. Frees a large table in slices.
+    /// Removes and returns the blocks of one segment; `None` when the table is empty. Frees a large table in slices.
     pub fn drain_segment(&mut self) -> Option<Vec<B>> {
         while let Some(last) = self.segments.len().checked_sub(1) {
             let blocks = self.change(last, |segment| segment.take_all()).into_blocks();

@@ -1,43 +1,43 @@
-//! Learning: which of some samples become part of the text.
+//! Learning: chooses the samples that become part of a dictionary's text.
 //!
-//! A run of eight bytes that is in several samples is worth knowing. Samples are taken as a whole, so that what stands between
-//! such runs keeps its room and a packed member can walk along; but only those that have enough runs which are not known yet.
+//! A run of eight bytes that occurs in several samples is worth learning. Samples are added as a whole, so that the gaps between
+//! such runs keep their length and a packed member can follow along; but only samples with enough runs that are not known yet.
 //!
-//! A [`Learner`] is shown samples, one at a time, and then decides about one at a time: nobody has to wait for all of it.
+//! A [`Learner`] looks at one sample at a time, and then decides about one at a time, so that each step is short.
 
 use super::{Dictionary, TEXT_BYTES_MAX};
 
-/// Samples that are looked at.
+/// Number of samples that are examined.
 pub const SAMPLES: usize = 64;
-/// Bytes of a sample that are looked at, at most.
+/// Samples are cut to this length.
 pub const SAMPLE_BYTES_MAX: usize = 1024;
 
-/// Runs that a sample must add.
+/// New runs that a sample must contribute.
 const NEW_RUNS_MIN: usize = 24;
 const SLOTS: usize = 8192;
 
-/// What is known of a run.
+/// An entry for a run in the table of runs.
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// More of its hash.
+    /// Further bits of its hash.
     tag: u16,
-    /// Samples that have it; 0 if there is no run.
+    /// Number of samples with the run; 0 in an empty entry.
     samples: u8,
-    /// The last of them.
+    /// Number of the last sample with the run.
     last: u8,
     is_known: bool,
 }
 
-/// Looks at samples; see the head of this file.
+/// Collects samples and decides which of them a dictionary learns.
 pub struct Learner {
     runs: Box<[Run]>,
     samples: Vec<Box<[u8]>>,
-    /// Samples that were decided about, and bytes that were added because of them.
+    /// Number of samples decided about, and bytes added by them.
     decided: usize,
     added_bytes: usize,
 }
 
-/// The hashes of all runs.
+/// The hashes of all runs: slot in the table, and tag.
 fn hashes(sample: &[u8]) -> impl Iterator<Item = (usize, u16)> {
     sample.windows(size_of::<u64>()).filter_map(<[u8]>::first_chunk).map(|run| {
         let hash = u64::from_le_bytes(*run).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -52,24 +52,24 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// One that has seen nothing.
+    /// A learner that has seen nothing.
     pub fn new() -> Self {
         let runs = vec![Run::default(); SLOTS].into_boxed_slice();
         Self { runs, samples: Vec::with_capacity(SAMPLES), decided: 0, added_bytes: 0 }
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     pub fn memory_bytes(&self) -> usize {
         let samples = self.samples.iter().map(|sample| sample.len()).sum::<usize>();
         size_of_val(&*self.runs) + self.samples.capacity() * size_of::<Box<[u8]>>() + samples
     }
 
-    /// Whether it has seen as many samples as it wants to.
+    /// Whether it has seen as many samples as it needs.
     pub fn has_seen_enough(&self) -> bool {
         self.samples.len() == SAMPLES
     }
 
-    /// Looks at a sample, unless it has seen enough, or the same.
+    /// Examines a sample, unless it has seen enough samples, or the same one.
     pub fn look_at(&mut self, sample: &[u8]) {
         let sample = &sample[..sample.len().min(SAMPLE_BYTES_MAX)];
         if self.has_seen_enough() || self.samples.iter().any(|other| **other == *sample) {
@@ -88,7 +88,7 @@ impl Learner {
         self.samples.push(sample.into());
     }
 
-    /// Decides about the next sample. At the end says how many bytes the dictionary has grown by.
+    /// Decides about the next sample. When all are done, returns the number of bytes by which the dictionary has grown.
     pub fn decide(&mut self, dictionary: &mut Dictionary) -> Option<usize> {
         if self.decided == 0 {
             let text = std::mem::take(&mut dictionary.text);

@@ -1,27 +1,27 @@
-//! What the members of a collection have in common, so that each needs to hold no more than what is its own.
+//! A dictionary of what the members of a collection have in common, so that each stores only what is its own.
 //!
-//! A [`Dictionary`] is some of the members themselves, put one behind the other. A member is *packed* as a row of operations that
-//! copy from there and give what is not there. Jobs of a queue follow templates: a packed job is a walk along an older one of the same
-//! class that departs from it wherever an id, a time or an argument stands.
+//! The text of a [`Dictionary`] consists of some of the members themselves, one after the other. A member is *packed*
+//! as a sequence of operations that copy from the text or produce what is not in it. Jobs of a queue follow templates:
+//! a packed job follows an older one of the same class, and differs where there is an id, a time or an argument.
 //!
 //! ```text
-//! operation               bytes that follow        gives
-//! 0x00..=0x3f  raw        as many as it gives      1 to 64 bytes
+//! operation               bytes that follow        produces
+//! 0x00..=0x3f  raw        as many as produced      1 to 64 bytes
 //! 0x40..=0x6f  hex        half as many             1 to 48 of 0-9 a-f
 //! 0x70..=0x8f  numeric    half as many             1 to 32 of 0-9 . - : , T Z
 //! 0x90         uuid       16                       36 of 0-9 a-f, with hyphens
-//! 0xa0..=0xbf  go on      –, or 1                  what lies where the last copy would be by now, had it gone on
-//! 0xc0..=0xdf  near       1 and –, or 1            what lies up to 128 bytes from there
-//! 0xe0..=0xff  far        2 and –, or 1            what lies anywhere
+//! 0xa0..=0xbf  go on      –, or 1                  the text where the last copy would be by now, had it continued
+//! 0xc0..=0xdf  near       1 and –, or 1            the text up to 128 bytes from there
+//! 0xe0..=0xff  far        2 and –, or 1            the text at any offset
 //! ```
 //!
-//! The lowest five bits of a copy are its length, less [`COPY_MIN`]; if all are set, another byte is added to them. An odd number of digits leaves
-//! the last half of a byte zero. What is packed is packed always alike, and comes back as it was.
+//! The lowest five bits of a copy are its length minus [`COPY_MIN`]; if all are set, another byte is added to them.
+//! With an odd number of digits, the last half of a byte is zero. Packing is deterministic and lossless.
 //!
-//! A dictionary only grows: what was packed with less of it is read with more. It has a limit, [`TEXT_BYTES_MAX`], and so has the work of
-//! learning, [`SAMPLES`] times [`SAMPLE_BYTES_MAX`].
+//! A dictionary only grows: what was packed with less text can be read with more. Its size is limited by
+//! [`TEXT_BYTES_MAX`], and the work of learning by [`SAMPLES`] times [`SAMPLE_BYTES_MAX`].
 //!
-//! Not here: which collections have one, and when it learns (`zset/`).
+//! Not here: which collections have a dictionary, and when it learns (`zset/`).
 
 mod learn;
 mod pack;
@@ -32,14 +32,14 @@ pub use unpack::unpacked_len;
 
 use crate::mover::{Mover, move_slice, move_vec};
 
-/// Bytes of a dictionary at most.
+/// Maximum size of a dictionary's text.
 pub const TEXT_BYTES_MAX: usize = 8192;
 
-/// The shortest copy.
+/// Length of the shortest copy.
 const COPY_MIN: usize = 3;
-/// The length of a copy with another byte of it, when that byte is zero.
+/// Length of a copy whose additional length byte is zero.
 const COPY_LONG: usize = COPY_MIN + 31;
-/// The longest copy.
+/// Length of the longest copy.
 const COPY_MAX: usize = COPY_LONG + u8::MAX as usize;
 
 const RAW: u8 = 0x00;
@@ -51,7 +51,7 @@ const NUMERIC_MAX: usize = 32;
 const UUID: u8 = 0x90;
 const UUID_LEN: usize = 36;
 const UUID_BYTES: usize = 16;
-/// Where the hyphens of a UUID stand.
+/// Positions of the hyphens in a UUID.
 const UUID_HYPHENS: [usize; 4] = [8, 13, 18, 23];
 const GO_ON: u8 = 0xa0;
 const NEAR: u8 = 0xc0;
@@ -60,18 +60,18 @@ const FAR: u8 = 0xe0;
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 const NUMERIC_DIGITS: &[u8; 16] = b"0123456789.-:,TZ";
 
-/// Places of the index, each of a run of four bytes in the text.
+/// Entries of the index, which maps the hash of four bytes to an offset in the text.
 const PLACES: usize = 4096;
 
-/// See the head of this file.
+/// Text that members are packed with.
 #[derive(Clone)]
 pub struct Dictionary {
     text: Vec<u8>,
-    /// Where a run of four bytes began last, plus one, by its hash.
+    /// By the hash of four bytes, the last offset in the text where they occur, plus one.
     places: Box<[u16]>,
 }
 
-// A place in the text, plus one, is a number of 16 bits.
+// An offset in the text, plus one, fits in 16 bits.
 const _: () = assert!(TEXT_BYTES_MAX < u16::MAX as usize);
 
 impl Default for Dictionary {
@@ -81,33 +81,33 @@ impl Default for Dictionary {
 }
 
 impl Dictionary {
-    /// One that knows nothing.
+    /// An empty dictionary.
     pub fn new() -> Self {
         Self { text: Vec::new(), places: vec![0; PLACES].into_boxed_slice() }
     }
 
-    /// Whether it knows nothing.
+    /// Whether its text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity() + size_of_val(&*self.places)
     }
 
-    /// Whether there is room for another sample.
+    /// Whether there is room for another sample of maximum length.
     pub fn has_room(&self) -> bool {
         self.text.len() + SAMPLE_BYTES_MAX <= TEXT_BYTES_MAX
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub fn relocate(&mut self, mover: &mut dyn Mover) {
         move_vec(&mut self.text, mover);
         move_slice(&mut self.places, mover);
     }
 
-    /// Adds a text, as far as there is room for it.
+    /// Appends as much of `text` as there is room for.
     fn append(&mut self, text: &[u8]) {
         let start = self.text.len();
         let text = &text[..text.len().min(TEXT_BYTES_MAX - start)];
@@ -121,13 +121,13 @@ impl Dictionary {
     }
 }
 
-/// The first four bytes.
+/// The first four bytes; `None` if there are fewer.
 #[inline]
 fn first_run(text: &[u8]) -> Option<u32> {
     text.first_chunk().copied().map(u32::from_le_bytes)
 }
 
-/// The place of a run in the index.
+/// Index entry of a run of four bytes.
 #[inline]
 fn place_of(run: u32) -> usize {
     (run.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACES.ilog2())) as usize

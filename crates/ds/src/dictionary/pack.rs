@@ -1,24 +1,24 @@
-//! Packing: copies are looked for by an index of runs of four bytes, and first of all where the last copy would have gone on.
+//! Packing: copies are found with an index of runs of four bytes, after trying where the last copy would continue.
 //!
-//! Where nothing is found, all digits that follow are passed over at once: ids, times and numbers are what differs between values. A copy
-//! that is found behind them is extended backwards, so little is lost where they do not differ.
+//! Where nothing is found, all following digits are skipped at once, because ids, times and numbers are what differs
+//! between members. A copy found after them is extended backwards, so little is lost where they do not differ.
 
 use super::{
     COPY_LONG, COPY_MAX, COPY_MIN, Dictionary, FAR, GO_ON, HEX, HEX_DIGITS, HEX_MAX, NEAR, NUMERIC,
     NUMERIC_DIGITS, NUMERIC_MAX, RAW, RAW_MAX, UUID, UUID_HYPHENS, UUID_LEN, first_run, place_of,
 };
 
-/// A copy where the last one would have gone on that is at least so long is not compared with others.
+/// If the last copy continues for at least this length, no other copy is considered.
 const GOOD_ENOUGH: usize = 12;
-/// The shortest copies from near and far: what an operation takes, and what it costs to end the one before it.
+/// Minimum lengths of near and far copies: the bytes of the operation, plus the cost of interrupting the one before it.
 const NEAR_MIN: usize = 4;
 const FAR_MIN: usize = 5;
-/// The bits of a run that lie beyond the shortest copy.
+/// Bits of a run of four bytes beyond the shortest copy.
 const BITS_BEYOND_COPY_MIN: u32 = u32::BITS - 8 * COPY_MIN as u32;
-/// The fewest digits that are worth an operation of their own.
+/// Minimum number of digits that is worth an operation of its own.
 const DIGITS_MIN: usize = 5;
 
-/// What a byte is as a digit: its value as a hexadecimal one in the lower half, as a numeric one in the upper half.
+/// The value of each byte as a hexadecimal digit and as a numeric one.
 static DIGITS: [Digit; 256] = digits();
 
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ struct Digit {
     numeric: u8,
 }
 
-/// In place of a value: it is none.
+/// Stands for the value of a byte that is not a digit.
 const NO_DIGIT: u8 = u8::MAX;
 
 const fn digits() -> [Digit; 256] {
@@ -49,7 +49,7 @@ fn numeric(byte: u8) -> u8 {
     DIGITS[usize::from(byte)].numeric
 }
 
-/// Whether it is a digit of either kind.
+/// Whether the byte is a digit of either kind.
 fn is_digit(byte: u8) -> bool {
     let Digit { hex, numeric } = DIGITS[usize::from(byte)];
     hex & numeric != NO_DIGIT
@@ -63,12 +63,12 @@ struct Copy {
 }
 
 impl Dictionary {
-    /// Appends the packed form of `plain` to `out`. It may be longer, by one byte in 64 at most.
+    /// Appends the packed form of `plain` to `out`. It may be longer than `plain`, by at most one byte in 64.
     pub fn pack(&self, plain: &[u8], out: &mut Vec<u8>) {
-        // What is given before the next copy begins here.
+        // Start of the bytes to be output before the next copy.
         let mut given = 0;
         let mut at = 0;
-        // Where in the dictionary a copy would go on, less the place in `plain`.
+        // Offset in the dictionary at which the last copy would continue, minus the offset in `plain`.
         let mut shift = 0_usize;
         while at < plain.len() {
             let Some(copy) = self.find(plain, at, shift) else {
@@ -87,7 +87,7 @@ impl Dictionary {
         give(&plain[given..], out);
     }
 
-    /// The copy that begins at a place.
+    /// Finds a copy for the text at `at`.
     #[inline]
     fn find(&self, plain: &[u8], at: usize, shift: usize) -> Option<Copy> {
         let rest = &plain[at..];
@@ -113,7 +113,7 @@ impl Dictionary {
     }
 }
 
-/// How many bytes two texts have in common at their beginning.
+/// Length of the common prefix of two texts.
 #[inline]
 fn common(left: &[u8], right: &[u8]) -> usize {
     let mut len = 0;
@@ -127,7 +127,7 @@ fn common(left: &[u8], right: &[u8]) -> usize {
     len + left[len..].iter().zip(&right[len..]).take_while(|(left, right)| left == right).count()
 }
 
-/// The same at their end.
+/// Length of the common suffix of two texts.
 #[inline]
 fn common_end(left: &[u8], right: &[u8]) -> usize {
     left.iter().rev().zip(right.iter().rev()).take_while(|(left, right)| left == right).count()
@@ -153,7 +153,7 @@ fn push_copy(copy: Copy, expected: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Gives bytes that are not in the dictionary.
+/// Outputs bytes that are not in the dictionary.
 fn give(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut at, mut raw) = (0, 0);
     while let Some(&first) = bytes.get(at) {
@@ -214,7 +214,7 @@ fn push_digits(operation: u8, digits: &[u8], value: fn(u8) -> u8, out: &mut Vec<
     out.extend_from_slice(&bytes[..digits.len().div_ceil(2)]);
 }
 
-/// The bytes of a UUID in its usual form.
+/// The bytes of a UUID in its usual form; `None` if it is not one.
 fn uuid_value(text: &[u8; UUID_LEN]) -> Option<[u8; 16]> {
     if UUID_HYPHENS.iter().any(|&at| text[at] != b'-') {
         return None;

@@ -1,4 +1,4 @@
-//! Unpacking, into a buffer: what is short is copied as if it were longer, as long as there is room for that.
+//! Unpacking into a buffer. Short pieces are copied as full chunks where there is room, which is faster.
 
 use super::{
     COPY_LONG, COPY_MIN, Dictionary, FAR, GO_ON, HEX, HEX_DIGITS, NEAR, NUMERIC, NUMERIC_DIGITS, RAW, UUID,
@@ -8,7 +8,7 @@ use super::{
 /// Bytes that are copied at once.
 const CHUNK_BYTES: usize = 32;
 
-/// What a byte of two digits is as text.
+/// The text of each byte that encodes two digits.
 type Pairs = [[u8; 2]; 256];
 
 static HEX_PAIRS: Pairs = pairs(HEX_DIGITS);
@@ -25,8 +25,9 @@ const fn pairs(digits: &[u8; 16]) -> Pairs {
 }
 
 impl Dictionary {
-    /// Writes to the beginning of `out` what was packed, and gives its length. `None` if there is not enough room, or if
-    /// it is not what [`pack`](Self::pack) made with this dictionary; what is beyond that length is undefined.
+    /// Unpacks `packed` into the beginning of `out` and returns the length. Returns `None` if there is not enough room,
+    /// or if `packed` does not come from [`pack`](Self::pack) with this dictionary. The contents of `out` beyond the
+    /// length are undefined.
     pub fn unpack(&self, packed: &[u8], out: &mut [u8]) -> Option<usize> {
         let (mut at, mut rest) = (0, packed);
         let mut shift = 0_usize;
@@ -68,7 +69,7 @@ impl Dictionary {
     }
 }
 
-/// How many bytes were packed.
+/// Length of the text that was packed.
 pub fn unpacked_len(packed: &[u8]) -> usize {
     let (mut len, mut at) = (0, 0);
     while let Some(&operation) = packed.get(at) {
@@ -99,7 +100,7 @@ pub fn unpacked_len(packed: &[u8]) -> usize {
     len
 }
 
-/// The next bytes.
+/// Splits off the next `LEN` bytes.
 #[inline]
 fn split<'a, const LEN: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; LEN]> {
     let (bytes, after) = rest.split_first_chunk()?;
@@ -107,7 +108,7 @@ fn split<'a, const LEN: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; LEN]> {
     Some(bytes)
 }
 
-/// Copies the first `len` bytes of `from` to a place in `out`.
+/// Copies the first `len` bytes of `from` to offset `at` of `out`; may overwrite bytes after them.
 #[inline]
 fn copy(from: &[u8], len: usize, out: &mut [u8], at: usize) -> Option<()> {
     let to = out.get_mut(at..)?;

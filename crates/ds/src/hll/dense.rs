@@ -1,13 +1,14 @@
-//! The dense form: registers of six bits, one after the other, from the lowest bit of each byte up.
+//! The dense form: registers of six bits, packed from the lowest bit of each byte up.
 
 use super::REGISTERS;
 
 const REGISTER_BITS: usize = 6;
 const REGISTER_MASK: u16 = (1 << REGISTER_BITS) - 1;
-/// What they take.
+/// Size of all registers.
 pub(super) const BYTES: usize = REGISTERS * REGISTER_BITS / 8;
 
-/// The two bytes that a register lies in (the second is 0 beyond the end), and where it begins in them.
+/// Offset of the first of the two bytes that contain a register, both bytes (the second is 0 at the end), and the
+/// register's shift in them.
 fn window(bytes: &[u8], index: usize) -> (usize, u16, usize) {
     let at = index * REGISTER_BITS / 8;
     let next = bytes.get(at + 1).copied().unwrap_or(0);
@@ -31,7 +32,7 @@ pub(super) fn set(bytes: &mut [u8], index: usize, value: u8) {
 
 /// All registers, in order.
 pub(super) fn values(bytes: &[u8]) -> impl Iterator<Item = u8> {
-    // Four registers lie in three bytes.
+    // Four registers fill three bytes.
     let (groups, _) = bytes.as_chunks::<3>();
     groups.iter().flat_map(|&[low, middle, high]| {
         let group = u32::from_le_bytes([low, middle, high, 0]);

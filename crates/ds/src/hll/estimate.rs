@@ -1,11 +1,11 @@
-//! From registers to a cardinality: Ertl's improved raw estimator, which needs no tables and no bias correction.
+//! Estimates the cardinality from the registers: Ertl's improved raw estimator, which needs no tables and no bias correction.
 
 use super::{REGISTER_VALUES, REGISTERS, RUN_BITS};
 
 /// The limit of the correction factor for many registers, 1 / (2 ln 2).
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// About how many different elements gave registers of which `histogram[value]` have each value.
+/// Estimated number of different elements, where `histogram[value]` registers have each value.
 pub(super) fn cardinality(histogram: &[usize; REGISTER_VALUES]) -> u64 {
     let registers = REGISTERS as f64;
     let saturated = histogram[RUN_BITS as usize + 1] as f64;
@@ -15,7 +15,7 @@ pub(super) fn cardinality(histogram: &[usize; REGISTER_VALUES]) -> u64 {
     }
     sum += registers * sigma(histogram[0] as f64 / registers);
     let estimate = (ALPHA * registers * registers / sum).round();
-    // Only registers that no element has set make it infinite; then C's conversion gives this.
+    // The estimate is infinite only for registers that no element can produce; C's conversion then gives this value.
     if estimate.is_finite() { estimate as u64 } else { i64::MIN as u64 }
 }
 

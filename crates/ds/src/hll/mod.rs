@@ -1,7 +1,6 @@
-//! HyperLogLog: how many different elements were added, within 0.81 %, in 12 KiB at most.
+//! HyperLogLog: estimates the number of different elements within 0.81 %, in at most 12 KiB.
 //!
-//! The value is a string that Redis reads and writes in the same form, and that clients may have written: nothing in
-//! it is trusted.
+//! The value is a string in the format that Redis reads and writes, and that clients may have written: nothing in it is trusted.
 //!
 //! ```text
 //! 0      4          5       8                    16
@@ -11,9 +10,8 @@
 //! └──────┴──────────┴───────┴────────────────────┴─────────────────────────────────────────────┘
 //! ```
 //!
-//! The highest bit of the cached cardinality says that it is out of date. The lower 14 bits of an element's hash choose
-//! a register, which keeps the longest run of zeros (plus one) seen above them. `estimate` makes a number of the
-//! registers.
+//! If the highest bit of the cached cardinality is set, it is stale. The lower 14 bits of an element's hash select a register,
+//! which keeps the length (plus one) of the longest run of zeros seen above them. `estimate` turns the registers into a number.
 //!
 //! Sources: Flajolet, Fusy, Gandouet and Meunier, "HyperLogLog: the analysis of a near-optimal cardinality estimation
 //! algorithm" (2007); Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017).
@@ -26,17 +24,17 @@ mod sparse;
 use murmur::murmur64a;
 
 const INDEX_BITS: u32 = 14;
-/// Registers of every HyperLogLog.
+/// Number of registers of every HyperLogLog.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
-/// Bits of a hash that are looked at for zeros.
+/// Bits of a hash in which zeros are counted.
 const RUN_BITS: u32 = 64 - INDEX_BITS;
-/// Values that six bits have.
+/// Number of values of six bits.
 const REGISTER_VALUES: usize = 64;
 
 const MAGIC: &[u8; 4] = b"HYLL";
 const ENCODING_AT: usize = 4;
 const CACHE: std::ops::Range<usize> = 8..16;
-/// The byte, and its bit, that say that the cached cardinality is out of date.
+/// Byte and bit that mark the cached cardinality as stale.
 const STALE_AT: usize = 15;
 const STALE_BIT: u8 = 0x80;
 const HEADER_BYTES: usize = 16;
@@ -44,11 +42,11 @@ const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 const SEED: u64 = 0xadc8_3b19;
 
-/// The value is marked as a HyperLogLog and is none.
+/// The string has the header of a HyperLogLog but invalid registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrupt;
 
-/// Registers, one byte each: where several HyperLogLogs are merged.
+/// Registers as one byte each, for merging HyperLogLogs.
 pub struct Registers(Box<[u8; REGISTERS]>);
 
 impl Default for Registers {
@@ -58,19 +56,19 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// Takes the greater of each register of both.
+    /// Merges `hll`: keeps the maximum of each register. Fails if it is corrupt.
     pub fn merge(&mut self, hll: &[u8]) -> Result<(), Corrupt> {
         each_register(hll, |index, value| self.0[index] = self.0[index].max(value))
     }
 
-    /// About how many different elements were added to what was merged.
+    /// Estimated number of different elements in all merged HyperLogLogs.
     pub fn count(&self) -> u64 {
         let mut histogram = [0; REGISTER_VALUES];
         self.0.iter().for_each(|&value| histogram[usize::from(value)] += 1);
         estimate::cardinality(&histogram)
     }
 
-    /// Raises the registers of `hll` to these.
+    /// Raises the registers of `hll` to these. Fails if `hll` is corrupt.
     pub fn write(&self, hll: &mut Vec<u8>, sparse_bytes_max: u64) -> Result<(), Corrupt> {
         for (index, &value) in self.0.iter().enumerate().filter(|(_, value)| **value > 0) {
             raise(hll, index, value, sparse_bytes_max)?;
@@ -79,7 +77,7 @@ impl Registers {
         Ok(())
     }
 
-    /// The values, in order.
+    /// The values of the registers, in order.
     pub fn values(&self) -> &[u8] {
         &*self.0
     }
@@ -94,8 +92,7 @@ pub fn new() -> Vec<u8> {
     hll
 }
 
-/// Whether a string has the header of a HyperLogLog, which everything else here takes for granted. The registers
-/// may be corrupt still.
+/// Whether a string has the header of a HyperLogLog. All other functions require one. The registers may still be corrupt.
 pub fn has_header(bytes: &[u8]) -> bool {
     bytes.len() >= HEADER_BYTES
         && bytes.starts_with(MAGIC)
@@ -105,13 +102,13 @@ pub fn has_header(bytes: &[u8]) -> bool {
         }
 }
 
-/// Whether the registers are there as runs.
+/// Whether the registers are stored as runs.
 pub fn is_sparse(hll: &[u8]) -> bool {
     hll[ENCODING_AT] == SPARSE
 }
 
-/// Adds an element; whether that changed a register. A sparse form that would grow beyond `sparse_bytes_max` becomes a
-/// dense one.
+/// Adds an element. Returns whether a register changed. A sparse form that would exceed `sparse_bytes_max` becomes
+/// dense. Fails if the registers are corrupt.
 pub fn add(hll: &mut Vec<u8>, element: &[u8], sparse_bytes_max: u64) -> Result<bool, Corrupt> {
     let hash = murmur64a(element, SEED);
     let index = hash as usize % REGISTERS;
@@ -119,13 +116,13 @@ pub fn add(hll: &mut Vec<u8>, element: &[u8], sparse_bytes_max: u64) -> Result<b
     raise(hll, index, zeros as u8 + 1, sparse_bytes_max)
 }
 
-/// The cached cardinality, if it is up to date.
+/// The cached cardinality, unless it is stale.
 pub fn cached_count(hll: &[u8]) -> Option<u64> {
     let cached = u64::from_le_bytes(hll[CACHE].try_into().expect("eight bytes"));
     (hll[STALE_AT] & STALE_BIT == 0).then_some(cached)
 }
 
-/// About how many different elements were added; kept in the cache.
+/// Estimates the number of different elements and caches it. Fails if the registers are corrupt.
 pub fn count(hll: &mut [u8]) -> Result<u64, Corrupt> {
     let mut histogram = [0; REGISTER_VALUES];
     if is_sparse(hll) {
@@ -138,12 +135,12 @@ pub fn count(hll: &mut [u8]) -> Result<u64, Corrupt> {
     Ok(count)
 }
 
-/// Says that the cached cardinality is out of date.
+/// Marks the cached cardinality as stale.
 pub fn set_stale(hll: &mut [u8]) {
     hll[STALE_AT] |= STALE_BIT;
 }
 
-/// Makes it dense; false if it was.
+/// Converts to the dense form. Returns false if it is dense already, and fails if the registers are corrupt.
 pub fn make_dense(hll: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if !is_sparse(hll) {
         return Ok(false);
@@ -156,12 +153,12 @@ pub fn make_dense(hll: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// The runs of a sparse one as `PFDEBUG DECODE` shows them: `z:<zeros>`, `Z:<many zeros>`, `v:<value>,<times>`.
+/// The runs of a sparse HyperLogLog as `PFDEBUG DECODE` shows them: `z:<zeros>`, `Z:<many zeros>`, `v:<value>,<times>`.
 pub fn decode(hll: &[u8]) -> String {
     sparse::decode(&hll[HEADER_BYTES..])
 }
 
-/// Calls `visit` with the registers that are not zero.
+/// Calls `visit` with all registers that are not zero (of the dense form also with the others).
 fn each_register(hll: &[u8], mut visit: impl FnMut(usize, u8)) -> Result<(), Corrupt> {
     let body = &hll[HEADER_BYTES..];
     if !is_sparse(hll) {
@@ -177,7 +174,7 @@ fn each_register(hll: &[u8], mut visit: impl FnMut(usize, u8)) -> Result<(), Cor
     })
 }
 
-/// Raises a register to `value`; whether it was below it.
+/// Raises a register to `value`. Returns whether it was lower. Fails if the registers are corrupt.
 fn raise(hll: &mut Vec<u8>, index: usize, value: u8, sparse_bytes_max: u64) -> Result<bool, Corrupt> {
     if is_sparse(hll) {
         match sparse::raise(hll, index, value, sparse_bytes_max)? {

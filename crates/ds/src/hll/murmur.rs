@@ -1,4 +1,4 @@
-//! MurmurHash64A by Austin Appleby (public domain), reading words as little-endian on every machine.
+//! MurmurHash64A by Austin Appleby (public domain), reading words as little-endian on all machines.
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;

@@ -6,7 +6,7 @@
 //! 1vvvvvll           1 to 4 times a value from 1 to 32
 //! ```
 //!
-//! Lengths and values are stored less one. A last byte that should have a second one is read as if a zero followed.
+//! Lengths and values are stored minus one. If the second byte of the last run is missing, it is read as zero.
 
 use smallvec::SmallVec;
 
@@ -15,15 +15,15 @@ use super::{Corrupt, HEADER_BYTES, REGISTERS};
 const VALUE_MAX: u8 = 32;
 const VALUE_RUN_MAX: usize = 4;
 const SHORT_ZEROS_MAX: usize = 64;
-/// From the run before the one that changed on, so many are looked at for neighbours that can be one.
+/// Number of runs, from the one before a changed run on, that are checked for neighbours to be merged.
 const MERGED_RUNS: usize = 5;
 
-/// Registers with the same value.
+/// A run of registers with the same value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) value: u8,
     pub(super) length: usize,
-    /// What it takes.
+    /// Its encoded length.
     bytes: usize,
 }
 
@@ -51,15 +51,15 @@ impl Run {
     }
 }
 
-/// What became of a register.
+/// Outcome of raising a register.
 pub(super) enum Raised {
-    /// Whether it was raised.
+    /// Whether the register was raised.
     Done(bool),
-    /// There is no room for it.
+    /// The sparse form cannot represent the value or would become too long.
     TooLarge,
 }
 
-/// Calls `visit` with every run; an error if they do not cover all registers exactly.
+/// Calls `visit` with every run. Fails if the runs do not cover all registers exactly.
 pub(super) fn each_run(bytes: &[u8], mut visit: impl FnMut(Run)) -> Result<(), Corrupt> {
     let mut covered = 0;
     for run in Run::all(bytes) {
@@ -72,7 +72,7 @@ pub(super) fn each_run(bytes: &[u8], mut visit: impl FnMut(Run)) -> Result<(), C
     if covered == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-/// Appends a run of zeros; none if there are none.
+/// Appends a run of zeros, unless its length is 0.
 pub(super) fn write_zeros(length: usize, out: &mut impl Extend<u8>) {
     match length {
         0 => {}
@@ -87,7 +87,7 @@ fn write_values(value: u8, length: usize, out: &mut impl Extend<u8>) {
     }
 }
 
-/// Raises a register of `hll`, which includes the header, to `value`.
+/// Raises a register of `hll`, which includes the header, to `value`. Fails if the runs do not reach it.
 pub(super) fn raise(hll: &mut Vec<u8>, index: usize, value: u8, bytes_max: u64) -> Result<Raised, Corrupt> {
     if value > VALUE_MAX {
         return Ok(Raised::TooLarge);
@@ -125,7 +125,7 @@ pub(super) fn raise(hll: &mut Vec<u8>, index: usize, value: u8, bytes_max: u64) 
     Ok(Raised::Done(true))
 }
 
-/// Makes one of neighbouring runs of the same value, from the run at `at` on.
+/// Merges neighbouring runs of the same value, starting with the run at `at`.
 fn merge_neighbours(hll: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
         let Some(run) = (at < hll.len()).then(|| Run::at(hll, at)) else { return };

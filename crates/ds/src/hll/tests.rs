@@ -1,4 +1,4 @@
-//! Both forms say the same about the same elements, and what they say is near the truth.
+//! Both forms agree on the same elements, and their estimates are close to the truth.
 
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ proptest! {
         let mut hll = new();
         let mut model = vec![0; REGISTERS];
         for (index, value) in raises {
-            // At the front, at the end, and wide apart.
+            // At the beginning, at the end, and far apart.
             for index in [index, REGISTERS - 1 - index, index * 400] {
                 let rises = model[index] < value;
                 model[index] = model[index].max(value);

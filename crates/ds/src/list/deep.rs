@@ -5,64 +5,63 @@
 //!  [ plain … ] [ not tried yet ] [ tried: compressed, mostly ] [ plain … ]
 //! ```
 //!
-//! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle on, a group of nodes for each that a push adds,
-//! until few are left at either end ([`ListLimits::plain_part`]): so the work is spread over the pushes. Several
-//! neighbours become one compressed node, because the more there is to compress at once, the less remains of each byte and
-//! the faster it comes back. A node that becomes the head or the tail is expanded, once and as a whole; all others stay
-//! as they are. Reading one expands a copy
-//! for as long as it is read; a change expands it and compresses it again. Where compressing does not help, it is tried ever
-//! more seldom.
+//! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle outwards, one group of nodes for each node
+//! that a push adds, until few are left at either end ([`ListLimits::plain_part`]); this spreads the work over the pushes.
+//! Several neighbours become one compressed node, because larger inputs compress better and expand faster. A node that becomes
+//! the head or the tail is expanded, once and as a whole; all others stay compressed. Reading one expands a copy for the duration
+//! of the read; a change expands it and compresses it again. Where compressing does not help, it is tried less and less often.
 
 use super::node::{ListNode, NODE_BYTES_MAX};
 use super::{End, List};
 
-/// Neighbours that become one compressed node in a long list.
+/// Number of neighbours that become one compressed node in a long list.
 pub(super) const GROUP_NODES: usize = 4;
-/// The same in a list below [`LONG_NODES`], of which more would remain plain otherwise: what is left of each end is less than a group.
+/// Number of neighbours in a list below [`LONG_NODES`]. The plain rest at each end is smaller than a group, so larger
+/// groups would leave more of a short list plain.
 const SHORT_GROUP_NODES: usize = 2;
 const LONG_NODES: usize = 128;
-/// Groups that are tried at once: half a megabyte, so that pushes of a thousand jobs do not outrun it, in less than a millisecond.
+/// Groups that are tried at once: half a megabyte, in less than a millisecond, so that pushes of a thousand jobs do not outrun it.
 const TRIED_AT_ONCE_MAX: u16 = 16;
-/// After so many groups in a row that could not be compressed, only one in two to that power is tried.
+/// Limit of the failures in a row that count: after `n` of them, only one group in `2^n` is tried.
 const FAILURES_MAX: u8 = 6;
 
 /// Which lists are compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
-    /// Nodes of the shortest list that is; none is if this is 0.
+    /// Minimum number of nodes; 0 disables compression.
     pub nodes_min: u32,
-    /// Nodes at either end that are not, at most, and at least one.
+    /// Maximum number of nodes at either end that stay plain; at least one does.
     pub plain_nodes: u32,
-    /// Of a list that is shorter than so many times `plain_nodes`, one node in so many is plain at either end.
+    /// In a list shorter than `plain_part * plain_nodes` nodes, one node in `plain_part` stays plain at either end.
     pub plain_part: u32,
 }
 
 impl ListLimits {
-    /// Nodes at either end of a list of `nodes` that are not compressed.
+    /// Number of plain nodes at either end of a list of `nodes`.
     fn plain_nodes(&self, nodes: usize) -> usize {
         (nodes / self.plain_part.max(1) as usize).clamp(1, self.plain_nodes.max(1) as usize)
     }
 }
 
-/// The run of nodes that were compressed, or could not be.
+/// The run of nodes that compression was tried on.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tried {
     from: u32,
     len: u32,
-    /// Nodes that pushes have added and groups are to be tried for.
+    /// Number of nodes added by pushes for which a group is still to be tried.
     grown: u16,
-    /// Groups in a row that could not be compressed, and how many are therefore still to be left alone.
+    /// Groups in a row that could not be compressed, and number of groups that are therefore still to be skipped.
     failures: u8,
     pub(super) skipped: u8,
 }
 
 impl Tried {
-    /// A push has added a node.
+    /// Counts a node added by a push.
     pub(super) fn count_grown(&mut self) {
         self.grown = self.grown.saturating_add(1);
     }
 
-    /// A node is put at `at`.
+    /// Accounts for a node inserted at `at`.
     pub(super) fn add(&mut self, at: usize) {
         if at < self.from as usize {
             self.from += 1;
@@ -71,7 +70,7 @@ impl Tried {
         }
     }
 
-    /// The node at `at` is taken away.
+    /// Accounts for the removal of the node at `at`.
     pub(super) fn remove(&mut self, at: usize) {
         if at < self.from as usize {
             self.from -= 1;
@@ -80,12 +79,12 @@ impl Tried {
         }
     }
 
-    /// Nobody knows where nodes lie now.
+    /// Forgets the run, because the nodes have been renumbered.
     pub(super) fn forget(&mut self) {
         (self.from, self.len) = (0, 0);
     }
 
-    /// A group was compressed, or could not be.
+    /// Accounts for the outcome of trying a group.
     fn count_try(&mut self, is_compressed: bool) {
         self.failures = if is_compressed { 0 } else { FAILURES_MAX.min(self.failures + 1) };
         self.skipped = (1 << self.failures) - 1;
@@ -95,7 +94,7 @@ impl Tried {
         (self.from + self.len) as usize
     }
 
-    /// The first of the next `group_nodes` nodes to be tried, which count as such now.
+    /// Returns the first of the next `group_nodes` nodes to be tried, and adds them to the run.
     fn next(&mut self, nodes: usize, plain_nodes: usize, group_nodes: usize) -> Option<usize> {
         if self.len == 0 {
             self.from = (nodes / 2) as u32;
@@ -118,7 +117,7 @@ impl Tried {
 }
 
 impl List {
-    /// Compresses some inner nodes, in proportion to what was pushed since the last time.
+    /// Compresses some inner nodes, in proportion to the nodes pushed since the last call.
     #[inline]
     pub fn compress_inner(&mut self, limits: &ListLimits) {
         if self.nodes.tried().is_some_and(|tried| tried.grown > 0) {
@@ -130,7 +129,8 @@ impl List {
     fn try_inner(&mut self, limits: &ListLimits) {
         let nodes = self.nodes.len();
         let Some(tried) = self.nodes.tried_mut() else { return };
-        // Most of those tried are groups. In short lists these are smaller: what is compressed counts for more, and goes on to be.
+        // Most tried nodes are groups. Those of short lists are smaller, so this overestimates, and such lists stay
+        // above `nodes_min`.
         let plain_len = nodes + tried.len as usize * (GROUP_NODES - 1);
         if limits.nodes_min == 0 || plain_len < limits.nodes_min as usize {
             tried.grown = 0;
@@ -156,8 +156,8 @@ impl List {
         }
     }
 
-    /// Puts one compressed node in place of the `group_nodes` that begin at `at`, unless one of them is compressed or has an element
-    /// too large for other nodes; says whether it did.
+    /// Replaces the `group_nodes` nodes from `at` on by one compressed node, if that is worthwhile and none of them is
+    /// compressed or has an element too large for other nodes. Returns whether it did.
     fn compress_group(&mut self, at: usize, group_nodes: usize) -> bool {
         let group = || (at..at + group_nodes).map(|at| &self.nodes[at]);
         if group().any(|node| node.is_compressed() || node.capacity_bytes() > NODE_BYTES_MAX) {
@@ -173,8 +173,8 @@ impl List {
         true
     }
 
-    /// Compresses a node, unless it is compressed, lies at an end or has an element too large for other nodes; says whether
-    /// it did.
+    /// Compresses a node if that is worthwhile, unless it is compressed, is at an end, or has an element too large for
+    /// other nodes. Returns whether it did.
     pub(super) fn compress(&mut self, at: usize) -> bool {
         let is_end = at == 0 || at + 1 >= self.nodes.len();
         if is_end || self.nodes[at].is_compressed() || self.nodes[at].is_large() {
@@ -184,7 +184,7 @@ impl List {
         buffer.map(|buffer| self.keep_spare(buffer)).is_some()
     }
 
-    /// Expands a node if it is compressed; says whether it was.
+    /// Expands a node if it is compressed. Returns whether it was.
     pub(super) fn expand(&mut self, at: usize) -> bool {
         let is_compressed = self.nodes[at].is_compressed();
         if is_compressed {

@@ -1,16 +1,16 @@
-//! Changes other than push and pop: replacing, inserting, removing by value, trimming.
+//! Changes other than push and pop: replace, insert, remove by value, trim.
 
 use super::node::{ListNode, NODE_BYTES_MAX, is_large};
 use super::{End, List, entry, imprint};
 
-/// Neighbours that need no more than this together are merged, which leaves room for as much again.
+/// Neighbours that take no more than this together are merged, which leaves room for as much again.
 const MERGE_BYTES_MAX: usize = NODE_BYTES_MAX / 2;
 
 /// Nodes that [`List::free_slice`] drops at a time.
 const FREE_SLICE_NODES: usize = 64;
 
 impl List {
-    /// Replaces the element at `index`, which counts from the tail if negative; says whether there is one.
+    /// Replaces the element at `index`, which counts from the tail if negative. Returns whether it exists.
     ///
     /// # Panics
     /// If the value is longer than [`super::ELEMENT_BYTES_MAX`].
@@ -45,10 +45,10 @@ impl List {
         true
     }
 
-    /// Inserts an element before `index`, or at the tail if that is the length.
+    /// Inserts an element before `index`, or at the tail if `index` is the length.
     ///
     /// # Panics
-    /// If `index` is greater than the length, or the value longer than [`super::ELEMENT_BYTES_MAX`].
+    /// If `index` is greater than the length, or the value is longer than [`super::ELEMENT_BYTES_MAX`].
     pub fn insert(&mut self, index: usize, value: &[u8]) {
         self.expect_growth(value.len());
         self.insert_at(index, value);
@@ -59,8 +59,8 @@ impl List {
         self.extras.note_inserted(index, self.nodes.element_count());
     }
 
-    /// Inserts an element before or after the first one that equals `pivot`, seen from the head. Gives the new length, or
-    /// nothing if there is no such element.
+    /// Inserts an element before or after the first one from the head that equals `pivot`. Returns the new length, or
+    /// `None` if there is no such element.
     pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
         self.expect_growth(value.len());
         let index = self.positions(pivot, false, usize::MAX).next()?;
@@ -86,14 +86,14 @@ impl List {
         }
     }
 
-    /// Compresses what a node has become when a value was inserted.
+    /// Compresses the nodes that an expanded node has become after an insertion.
     fn compress_near(&mut self, at: usize) {
         (at.saturating_sub(1)..at + 3).for_each(|near| _ = self.compress(near));
     }
 
-    /// Inserts an element before `within` of a node that has no space for it.
+    /// Inserts an element before index `within` of a node that has no space for it.
     fn insert_between(&mut self, at: usize, within: usize, value: &[u8]) {
-        // The place between two nodes: `at` is the one after it.
+        // The gap between two nodes: `at` is the node after it.
         let at = if within == 0 {
             at
         } else {
@@ -112,8 +112,8 @@ impl List {
         }
     }
 
-    /// Removes elements equal to `value`, as LREM counts: the first `count`, or the last if it is negative, or all if it is
-    /// zero. Gives their number.
+    /// Removes elements equal to `value`, as LREM counts: the first `count`, the last if it is negative, or all if it
+    /// is zero. Returns the number removed.
     pub fn remove_matching(&mut self, count: i64, value: &[u8]) -> usize {
         let limit = match count {
             0 => usize::MAX,
@@ -174,7 +174,7 @@ impl List {
         self.after_removal();
     }
 
-    /// Drops a bounded piece of the contents; false when nothing is left. Frees a long list in slices.
+    /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a long list in slices.
     pub fn free_slice(&mut self) -> bool {
         self.extras.take();
         for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
@@ -218,7 +218,7 @@ impl List {
         }
     }
 
-    /// Puts a node and the one behind it together if both are small; says whether it did.
+    /// Merges a node with the one after it if both are small. Returns whether it did.
     pub(super) fn merge(&mut self, left: usize) -> bool {
         let merges = left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]);
         if merges {
@@ -231,7 +231,7 @@ impl List {
         merges
     }
 
-    /// [`Self::tidy`] for all nodes in one pass.
+    /// Does what [`Self::tidy`] does, for all nodes in one pass.
     fn tidy_all(&mut self) {
         let mut tried = self.nodes.tried().copied().unwrap_or_default();
         tried.forget();

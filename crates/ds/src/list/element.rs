@@ -1,10 +1,10 @@
-//! An element of a list as it is handed out: bytes of the list, or of an expanded copy of a compressed node.
+//! An element of a list as callers get it: bytes in the list, or in an expanded copy of a compressed node.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
-/// An element; read it as bytes.
+/// An element, which dereferences to bytes.
 #[derive(Clone)]
 pub struct Element<'a> {
     place: Place<'a>,
@@ -13,7 +13,7 @@ pub struct Element<'a> {
 #[derive(Clone)]
 enum Place<'a> {
     Lent(&'a [u8]),
-    /// In a copy that elements of one node share.
+    /// In a copy of a node, which its elements share.
     Copied(Rc<Vec<u8>>, Range<u32>),
 }
 

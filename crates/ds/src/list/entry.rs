@@ -6,27 +6,27 @@
 //! 11110000 4 bytes, LE     value  back     any
 //! ```
 //!
-//! `back` is the length of header and value in groups of seven bits, to be read backwards: every byte but the first
-//! has its top bit set. So the entry before a place is found as easily as the one after it.
+//! `back` is the length of header and value in groups of seven bits, to be read backwards: every byte but the first has
+//! its top bit set. So the previous entry is found as easily as the next one.
 //!
-//! Redis stores a text that is an integer as a binary number instead. Here it stays a text, for elements are lent out
-//! as slices; [`listpack_bytes`] says what Redis would need, which its choice of encoding depends on.
+//! Redis stores a text that is an integer as a binary number instead. Here it stays a text, because elements are
+//! borrowed as slices; [`listpack_bytes`] returns what Redis would need, on which its choice of encoding depends.
 
 use crate::num::{I64_TEXT_BYTES_MAX, parse_i64};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Bytes of the longest header and the longest back length.
+/// Length of the longest header plus the longest back length.
 pub(crate) const OVERHEAD_BYTES_MAX: usize = 10;
 
-/// Bytes of the entry for a value of `value_bytes`.
+/// Length of the entry for a value of `value_bytes`.
 #[inline]
 pub(crate) fn entry_bytes(value_bytes: usize) -> usize {
     let body = header_bytes(value_bytes) + value_bytes;
     body + back_bytes(body)
 }
 
-/// Bytes that Redis' listpack takes for `value`, an integer being packed; `entry_bytes` are those of its entry here.
+/// Bytes that `value` takes in Redis' listpack, where integers are packed. `entry_bytes` is the length of its entry here.
 #[inline]
 pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
     if value.len() > I64_TEXT_BYTES_MAX {
@@ -35,7 +35,7 @@ pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
     parse_i64(value).map_or(entry_bytes, integer_bytes)
 }
 
-/// Bytes that Redis' listpack takes for `number`.
+/// Bytes that `number` takes in Redis' listpack.
 #[inline]
 pub(crate) fn integer_bytes(number: i64) -> usize {
     match number {
@@ -57,8 +57,8 @@ fn header_bytes(value_bytes: usize) -> usize {
     }
 }
 
-/// Bytes of the back length of an entry in Redis' listpacks, after a header and value of so many. That the larger steps are
-/// one below a power of two is Redis' choice.
+/// Length of the back length in Redis' listpacks, for a header and value of `body_bytes`. Redis chose limits of one
+/// below a power of two for the larger lengths.
 #[inline]
 pub fn back_bytes(body_bytes: usize) -> usize {
     match body_bytes {
@@ -70,7 +70,7 @@ pub fn back_bytes(body_bytes: usize) -> usize {
     }
 }
 
-/// Writes the entry for `value` to `out`, which is as long as it.
+/// Writes the entry for `value` to `out`, which must have exactly its length.
 #[inline]
 pub(crate) fn write(value: &[u8], out: &mut [MaybeUninit<u8>]) {
     let length = value.len();
@@ -93,7 +93,7 @@ pub(crate) fn write(value: &[u8], out: &mut [MaybeUninit<u8>]) {
     }
 }
 
-/// Appends the entry for the value that `parts` make together; gives its length.
+/// Appends the entry for the concatenation of `parts`. Returns its length.
 pub(crate) fn append(parts: [&[u8]; 2], bytes: &mut Vec<u8>) -> usize {
     let [length, before] = [parts[0].len() + parts[1].len(), bytes.len()];
     match header_bytes(length) {
@@ -113,7 +113,7 @@ pub(crate) fn append(parts: [&[u8]; 2], bytes: &mut Vec<u8>) -> usize {
     bytes.len() - before
 }
 
-/// Where the value lies in the entry at the beginning of `bytes`.
+/// Range of the value in the entry at the beginning of `bytes`.
 #[inline]
 fn value_range(bytes: &[u8]) -> Range<usize> {
     let (header, length) = match bytes[0] {
@@ -131,7 +131,7 @@ pub(crate) fn first(bytes: &[u8]) -> (&[u8], usize) {
     (&bytes[range], length)
 }
 
-/// Where the value of the entry at the beginning of `bytes` lies, and the length of the entry.
+/// Range of the value of the entry at the beginning of `bytes`, and the length of the entry.
 #[inline]
 pub(super) fn first_range(bytes: &[u8]) -> (Range<usize>, usize) {
     let range = value_range(bytes);
@@ -146,7 +146,7 @@ pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
     (&bytes[range], length)
 }
 
-/// Where the value of the entry at the end of `bytes` lies, and the length of the entry.
+/// Range of the value of the entry at the end of `bytes`, and the length of the entry.
 #[inline]
 pub(super) fn last_range(bytes: &[u8]) -> (Range<usize>, usize) {
     let (mut body, mut shift) = (0, 0);
@@ -163,7 +163,7 @@ pub(super) fn last_range(bytes: &[u8]) -> (Range<usize>, usize) {
     (start + range.start..start + range.end, length)
 }
 
-/// Calls `visit` for so many values, behind so many that are passed over, with the bytes from each value on and its length.
+/// Skips `passed` values and calls `visit` for the next `count`, with the bytes from the value's start to the end, and its length.
 #[inline]
 pub(super) fn visit_ahead(bytes: &[u8], passed: usize, count: usize, visit: &mut impl FnMut(&[u8], usize)) {
     let mut rest = bytes;
@@ -177,7 +177,7 @@ pub(super) fn visit_ahead(bytes: &[u8], passed: usize, count: usize, visit: &mut
     }
 }
 
-/// The values of a run of entries, from both ends.
+/// Iterates over the values of a run of entries, from both ends.
 #[derive(Clone, Default)]
 pub(crate) struct Entries<'a> {
     rest: &'a [u8],

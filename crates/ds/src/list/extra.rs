@@ -1,4 +1,4 @@
-//! What only some lists have, in a box so that the others stay small: a buffer for the next node, and what is seen of a queue.
+//! What only some lists have, in a box so that the others stay small: a buffer for the next node, and what is known of a queue.
 
 use std::mem::MaybeUninit;
 
@@ -8,41 +8,41 @@ use super::{End, List};
 use crate::mover::{Mover, move_box};
 use crate::queue::Seen;
 
-/// What a list has that is a queue, or longer than a node.
+/// Additional state of a list that is a queue or has more than one node.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// A full-size buffer for the next node; only while the list is a quicklist.
     pub(super) spare: Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>>,
-    /// What is seen of a queue.
+    /// What is known of the queue, if the list is one.
     pub seen: Option<Seen>,
 }
 
-/// That of a list which may have nothing of it.
+/// The optional [`Extra`] of a list.
 #[derive(Clone, Debug, Default)]
 pub struct Extras(Option<Box<Extra>>);
 
 impl Extras {
-    /// What there is.
+    /// The additional state, if there is any.
     pub fn get(&self) -> Option<&Extra> {
         self.0.as_deref()
     }
 
-    /// The same to be changed; made if there is nothing.
+    /// The additional state, which is created if there is none.
     pub fn get_mut(&mut self) -> &mut Extra {
         self.0.get_or_insert_default()
     }
 
-    /// Takes it away, to be given to another list or the same one later.
+    /// Takes the additional state away, to be put back later or given to another list.
     pub fn take(&mut self) -> Option<Box<Extra>> {
         self.0.take()
     }
 
-    /// Puts it back.
+    /// Puts additional state back.
     pub fn put(&mut self, extra: Box<Extra>) {
         self.0 = Some(extra);
     }
 
-    /// Says when all happens that is done from now on. Only queues care.
+    /// Sets the time at which the following changes happen. Only queues need it.
     #[inline]
     pub fn set_time(&mut self, now_ms: u64) {
         if let Some(seen) = self.seen() {
@@ -50,7 +50,7 @@ impl Extras {
         }
     }
 
-    /// Brings up to date what is not kept so all the time of a queue; its list takes so many bytes.
+    /// Updates the figures of a queue that are not kept current all the time; `list_bytes` is the size of its list.
     pub fn refresh(&mut self, now_ms: u64, list_bytes: usize) {
         if let Some(seen) = self.seen() {
             seen.refresh(now_ms, list_bytes);
@@ -82,8 +82,8 @@ impl Extras {
         }
     }
 
-    /// The first `limit` elements of node `at` that equal `value`, or the last if `reverse`, are about to be taken out; the list has `len` elements
-    /// before.
+    /// Notes that the first `limit` elements of node `at` that equal `value` (the last if `reverse`) are about to be
+    /// removed. The list has `len` elements before.
     pub(super) fn note_removing(
         &mut self,
         nodes: &Nodes,
@@ -113,12 +113,12 @@ impl Extras {
 }
 
 impl List {
-    /// What is seen of it, if it is a queue.
+    /// What is known of the queue, if the list is one.
     pub fn seen(&self) -> Option<&Seen> {
         self.extras.get()?.seen.as_ref()
     }
 
-    /// What it has beside its nodes.
+    /// Its additional state.
     #[inline]
     pub fn extras_mut(&mut self) -> &mut Extras {
         &mut self.extras

@@ -1,16 +1,16 @@
-//! What a compressed node tells of its elements without being expanded: whether one may be among them.
+//! Tells whether an element may be in a compressed node, without expanding the node.
 //!
-//! To look for an element of a long backlog (LREM, LPOS, LINSERT), all of it would have to be expanded. So a compressed node
-//! begins with an *imprint*, a Bloom filter: [`BITS_PER_ELEMENT`] bits for each element. An element sets [`PROBES`] bits, which all
-//! lie in one word, so that one read and one write are enough:
+//! To find an element in a long backlog (LREM, LPOS, LINSERT), all of it would have to be expanded. So a compressed
+//! node begins with an *imprint*, a Bloom filter with [`BITS_PER_ELEMENT`] bits for each element. An element sets
+//! [`PROBES`] bits, which all lie in one word, so that one read and one write suffice:
 //!
 //! ```text
 //! imprint:  [ . . . . . . . . . . . . . . . . ]   bytes
-//!                   [ 8 bytes: a word ]           begins at any byte; the upper half of the hash says where
+//!                   [ 8 bytes: a word ]           begins at any byte; the upper half of the hash selects it
 //! ```
 //!
-//! One node in twenty is expanded in vain. Elements shorter than [`ELEMENT_BYTES_MIN`] have no imprint: it would be a good part of
-//! what is left of them, and they are looked through as fast.
+//! One node in twenty is expanded in vain. If elements are shorter than [`ELEMENT_BYTES_MIN`] on average, there is no
+//! imprint: it would be large compared with the compressed elements, which are searched as fast.
 
 use super::entry::Entries;
 use crate::hashing::{self, Seed};
@@ -18,20 +18,21 @@ use crate::hashing::{self, Seed};
 const BITS_PER_ELEMENT: usize = 7;
 const PROBES: u32 = 3;
 const WORD_BYTES: usize = size_of::<u64>();
-/// What says which bit of a word a probe is.
+/// Bits of the hash that select the bit of one probe.
 const PROBE_BITS: u32 = u64::BITS.ilog2();
-/// Elements of a node must be as long as this on average for it to have an imprint.
+/// Minimum average length of a node's elements, as entries, for it to have an imprint.
 const ELEMENT_BYTES_MIN: usize = 32;
 
-// What can be told about this hash is in what a client sent; whoever makes collisions makes nodes be expanded in vain, no more.
+// The hash needs no secret seed: it reveals only what clients have sent, and clients that cause collisions only cause nodes
+// to be expanded in vain.
 static SEED: Seed = Seed::new(0);
 
-/// The hash by which an element is looked for.
+/// The hash of an element for imprints.
 pub(super) fn hash(element: &[u8]) -> u64 {
     hashing::hash(&SEED, element)
 }
 
-/// Bytes of the imprint of `count` elements that take `entry_bytes` together.
+/// Length of the imprint for `count` elements with `entry_bytes` in total; 0 if there is none.
 pub(super) fn len(count: usize, entry_bytes: usize) -> usize {
     if entry_bytes < count * ELEMENT_BYTES_MIN {
         return 0;
@@ -39,7 +40,7 @@ pub(super) fn len(count: usize, entry_bytes: usize) -> usize {
     (count * BITS_PER_ELEMENT).div_ceil(8).max(WORD_BYTES)
 }
 
-/// Adds elements to an imprint, which was zeroed; one without bytes stays so.
+/// Adds elements to a zeroed imprint. Does nothing if the imprint is empty.
 pub(super) fn add(imprint: &mut [u8], elements: Entries<'_>) {
     if imprint.is_empty() {
         return;
@@ -52,7 +53,7 @@ pub(super) fn add(imprint: &mut [u8], elements: Entries<'_>) {
     }
 }
 
-/// Whether an element of this hash may be there.
+/// Whether an element with this hash may be present.
 pub(super) fn may_have(imprint: &[u8], hash: u64) -> bool {
     if imprint.is_empty() {
         return true;
@@ -62,11 +63,11 @@ pub(super) fn may_have(imprint: &[u8], hash: u64) -> bool {
     word & bits(hash) == bits(hash)
 }
 
-/// Where the word begins that has an element's bits.
+/// Offset of the word with an element's bits.
 #[inline]
 fn word_at(imprint_bytes: usize, hash: u64) -> usize {
     let places = (imprint_bytes - WORD_BYTES + 1) as u64;
-    // The upper part of a product of 32 bits spreads evenly.
+    // The upper half of a 64-bit product distributes evenly.
     (((hash >> u32::BITS) * places) >> u32::BITS) as usize
 }
 

@@ -1,7 +1,7 @@
 //! Walking a list from an index to one of its ends.
 //!
-//! A compressed node is expanded into a copy when the walk comes to it, the next one into the same memory if nobody holds
-//! an element any more: so a walk over a whole backlog takes the memory of one node.
+//! A compressed node is expanded into a copy when the walk reaches it. The next one reuses the memory if no element is
+//! held any more, so a walk over a whole backlog takes the memory of one node.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use super::entry::{self, Entries};
 use super::node::ListNode;
 use super::nodes::Nodes;
 
-/// The elements of a list from some index on, in either direction.
+/// The elements of a list from an index on, in either direction.
 #[derive(Clone, Default)]
 pub struct Iter<'a> {
-    /// What is left of the node being read.
+    /// The rest of the current node.
     entries: NodeEntries<'a>,
-    /// All nodes, if there are any, and the index of that node.
+    /// All nodes, if there are any, and the index of the current one.
     nodes: Option<&'a Nodes>,
     at: usize,
     reverse: bool,
@@ -28,7 +28,7 @@ pub struct Iter<'a> {
 #[derive(Clone)]
 enum NodeEntries<'a> {
     Lent(Entries<'a>),
-    /// A copy, and what of it has not been passed.
+    /// A copy, and the range in it that has not been passed.
     Copied(Rc<Vec<u8>>, Range<usize>),
 }
 
@@ -81,7 +81,7 @@ fn next_copied<'a>(copy: &Rc<Vec<u8>>, rest: &mut Range<usize>, from_tail: bool)
 }
 
 impl<'a> Iter<'a> {
-    /// Begins at an existing element, from which there are so many to the tail and to the head, itself included.
+    /// Begins at an existing element. `to_tail` and `to_head` count the elements from it to each end, including itself.
     pub(super) fn new(
         nodes: &'a Nodes,
         (at, index): (usize, usize),
@@ -122,8 +122,8 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Calls `visit` for the elements at existing indexes, from the head, with bytes that begin with the element, and its length: what
-/// follows in them says nothing, and whoever copies small elements may copy some of it as well.
+/// Calls `visit` for the elements at existing indexes, from the head, with bytes that begin with the element, and its
+/// length. The bytes after the element are arbitrary, but may be read: that allows a faster copy of small elements.
 pub fn visit_ahead(list: &List, range: Range<usize>, mut visit: impl FnMut(&[u8], usize)) {
     let mut left = range.len();
     let (mut at, mut passed) = if left > 0 { list.locate(range.start) } else { (0, 0) };

@@ -1,7 +1,7 @@
 //! A list: the queue that this store exists for.
 //!
-//! A row (`row`) of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch the
-//! node at their end and move nothing else; an index is found by the nodes' counts, from the nearer end; a change
+//! A row (`row`) of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch
+//! the node at their end and move nothing else; an index is located by the nodes' counts, from the nearer end; a change
 //! in the middle rewrites one node.
 //!
 //! ```text
@@ -9,17 +9,17 @@
 //!                  ^head                                    ^tail
 //! ```
 //!
-//! * A short list is one node, which lies in the list itself. Its buffer just fits its first element and then grows by little, or doubles if
-//!   it is a queue. Only a list that has outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
+//! * A short list is one node, stored in the list itself. Its buffer just fits the first element and then grows in small steps, or
+//!   doubles if the list is used as a queue. A list that has outgrown one node gets full-size buffers; it keeps an emptied one.
 //! * An element too large for a node has one of its own.
 //! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
-//! * Nodes are never empty, but for a small one that the last pop leaves in a list, for the next push into it. Neighbours that
-//!   an edit in the middle has left small are merged; pops and trims at the ends do not look.
+//! * Nodes are never empty, except for a small one that the last pop leaves in a list for the next push. Neighbours
+//!   that an edit in the middle has left small are merged; pops and trims at the ends do not check for that.
 //!
-//! [`List::encoding`] is the name that Redis 7.2 reports with `list-max-listpack-size -2`, by its rules: "listpack" until
-//! an addition would take the whole beyond 8 KiB, then "quicklist" until a removal leaves one node of at most half
-//! of that. The structure is the same for both; how a list is divided into nodes may differ from Redis where elements
-//! are integers, which Redis packs, and after edits in the middle.
+//! [`List::encoding`] is the name that Redis 7.2 reports with `list-max-listpack-size -2`, by its rules: "listpack"
+//! until an addition would make the whole exceed 8 KiB, then "quicklist" until a removal leaves one node of at most
+//! half of that. The structure is the same for both. The division into nodes may differ from Redis where elements are
+//! integers, which Redis packs, and after edits in the middle.
 
 mod compression;
 mod deep;
@@ -49,13 +49,13 @@ pub use search::{Bookmark, Stretch};
 
 use crate::mover::{Mover, Place};
 
-/// Bytes of the longest element. Requests are limited far below.
+/// Length of the longest element. Requests are limited far below it.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
 
-/// A larger buffer does not stay in an empty list.
+/// Larger buffers are not kept in an empty list.
 const EMPTY_BYTES_MAX: usize = 1024;
 
-/// Bytes that a listpack has beside its elements.
+/// Bytes that a listpack takes beside its elements.
 const LISTPACK_FRAME_BYTES: usize = 7;
 
 /// One of the two ends of a list.
@@ -79,7 +79,7 @@ pub struct List {
 const _: () = assert!(size_of::<List>() == 48);
 
 impl List {
-    /// An empty list, without memory of its own.
+    /// An empty list; allocates nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -96,18 +96,18 @@ impl List {
         self.len() == 0
     }
 
-    /// What OBJECT ENCODING reports.
+    /// The name that OBJECT ENCODING reports.
     pub fn encoding(&self) -> &'static str {
         if self.is_quicklist { "quicklist" } else { "listpack" }
     }
 
-    /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
+    /// Bytes that the list has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes() + self.nodes.buffer_bytes() + self.extras.memory_bytes()
     }
 
-    /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
-    /// that pushes several says so first, because Redis chooses the encoding for all of them at once.
+    /// Announces that values of `value_bytes` in total are about to be added. [`Self::push`] does so for its value. A
+    /// command that pushes several must do so first, because Redis chooses the encoding for all of them at once.
     #[inline]
     pub fn expect_growth(&mut self, value_bytes: usize) {
         if !self.is_quicklist {
@@ -133,7 +133,7 @@ impl List {
     /// Adds elements at one end, one after the other.
     ///
     /// # Panics
-    /// As [`push`](Self::push).
+    /// Like [`push`](Self::push).
     #[inline]
     pub fn push_all(&mut self, end: End, values: &[&[u8]]) {
         if values.len() > 1 {
@@ -155,7 +155,7 @@ impl List {
         }
     }
 
-    /// Adds an element to the node at the end; false if that has no room.
+    /// Adds an element to the node at the end. Returns false if that has no room.
     #[inline]
     fn add_to_node(&mut self, end: End, value: &[u8]) -> bool {
         let Some((node, sums)) = self.nodes.end_mut(end == End::Head) else { return false };
@@ -186,12 +186,12 @@ impl List {
         self.nodes.count_in(1);
     }
 
-    /// Takes the element at one end.
+    /// Removes and returns the element at one end.
     pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
         self.pop_with(end, <[u8]>::to_vec)
     }
 
-    /// Takes the element at one end after `visit` has read it in place.
+    /// Removes the element at one end after `visit` has read it in place.
     #[inline(always)]
     pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let (node, sums) = self.nodes.end_mut(end == End::Head)?;
@@ -219,7 +219,7 @@ impl List {
         Some(result)
     }
 
-    /// Drops the node at the end, which is empty, unless it is a small one that waits for the next push.
+    /// Drops the empty node at the end, unless it is a small one that is kept for the next push.
     #[cold]
     fn drop_emptied(&mut self, end: End) {
         if !self.is_empty() || self.nodes.buffer_bytes() > EMPTY_BYTES_MAX {
@@ -245,8 +245,7 @@ impl List {
         }
     }
 
-    /// The elements from index `from` on to the tail, or to the head if `reverse`. There are none if there is no such
-    /// index.
+    /// The elements from index `from` on to the tail, or to the head if `reverse`; empty if there is no such index.
     pub fn iter(&self, from: i64, reverse: bool) -> Iter<'_> {
         match self.absolute(from) {
             Some(index) => Iter::new(&self.nodes, self.locate(index), self.len() - index, index + 1, reverse),
@@ -254,8 +253,8 @@ impl List {
         }
     }
 
-    /// Where elements equal `wanted`, among the first `len_max` from the head, or from the tail if `reverse`: how many lie before each of
-    /// them in that direction.
+    /// The positions of the elements that equal `wanted`, among the first `len_max` from the head, or from the tail if
+    /// `reverse`. Positions count from that end.
     pub fn positions<'l>(
         &'l self,
         wanted: &'l [u8],
@@ -277,7 +276,7 @@ impl List {
             .take_while(move |position| *position < len_max)
     }
 
-    /// The index counted from the head, if it exists.
+    /// Converts an index to one counted from the head; `None` if it does not exist.
     fn absolute(&self, index: i64) -> Option<usize> {
         let index = if index < 0 {
             self.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
@@ -287,7 +286,7 @@ impl List {
         (index < self.len()).then_some(index)
     }
 
-    /// The node that holds an existing index, which counts from the head, and the index within it.
+    /// The node that contains an existing index, counted from the head, and the index within that node. Costs O(nodes).
     pub fn locate(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.len());
         if self.nodes.front().is_some_and(|node| index < node.count()) {
@@ -328,7 +327,7 @@ impl List {
         }
     }
 
-    /// Puts an empty node at `at`, fit for a value: at once of full size unless it is the first.
+    /// Inserts an empty node at `at` with a buffer for a value: of full size unless it is the first node or the value is too large.
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
         let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
@@ -359,7 +358,7 @@ impl List {
         }
     }
 
-    /// Makes the list a listpack again once it has become small enough.
+    /// Makes the list a listpack again if it has become small enough.
     #[cold]
     fn after_removal(&mut self) {
         if !self.is_quicklist || self.nodes.has_more_than_one() {
@@ -376,7 +375,8 @@ impl List {
         }
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         if place.part == 0 {
             self.nodes.relocate(mover);

@@ -5,20 +5,19 @@
 //!                      ^start                ^end
 //! ```
 //!
-//! Pushing and popping at either end moves `start` or `end` and never the other elements, as long as there is room at
-//! that end. If there is none, but the buffer is at most half full, the elements slide to the far side: after a slide
-//! at least as many bytes can be pushed as were moved, so a queue that goes round in one buffer pays at most
-//! one byte moved per byte pushed. If a fuller buffer has room at the other end, as that of a queue has, it is doubled.
-//! If it has none, its elements were only added: it gets a little more room ([`grown`]), so that short lists waste little.
-//! Either is done up to [`NODE_BYTES_MAX`] for those whose elements fit.
+//! Pushing and popping at either end moves `start` or `end` and never the other elements, as long as there is room at that end. If
+//! there is none, but the buffer is at most half full, the elements slide to the far side: after a slide at least as many bytes can
+//! be pushed as were moved, so a queue that circulates in one buffer moves at most one byte per byte pushed. If a fuller buffer has
+//! room at the other end, as that of a queue has, it is doubled. If it has none, elements were only added: it gets a little more
+//! room ([`grown`]), so that short lists waste little. Buffers whose elements fit in [`NODE_BYTES_MAX`] do not grow beyond it.
 //!
 //! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
 //!
-//! A node deep within a list may be *compressed*: then its buffer has only an `imprint` and what `compression` made of the elements'
-//! bytes, `end` less `start` is still their length, which is more, and nothing but its count and its lengths can be asked for, and
-//! whether an element may be there.
+//! An inner node of a list may be *compressed*: then its buffer only contains an `imprint` and the output of
+//! `compression`. `end - start` remains the length of the elements, which is larger than the buffer. Only its count,
+//! its lengths, and whether it may have an element can be read.
 //!
-//! A node does not limit itself; that is the list's part. It is also what a small sorted set is made of.
+//! A node does not limit itself; the list does. Small sorted sets also consist of a node.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -29,24 +28,24 @@ use super::{End, compression, imprint};
 use crate::mover::{Mover, move_slice};
 use crate::prefetch::prefetch;
 
-/// The size of a node's buffer in a long list, and the most that elements and a listpack's frame may take together.
+/// Size of a node's buffer in a long list, and of its elements together with a listpack's frame.
 pub const NODE_BYTES_MAX: usize = 8192;
 
-/// What Redis counts beside the value when it asks whether a node can take it: the listpack's frame (7) and an
+/// What Redis adds to the value's length when it checks whether a node has space: the listpack's frame (7) and an
 /// estimate of header and back length (8).
 const FILL_MARGIN_BYTES: usize = 15;
 
-/// A line of the processor's caches.
+/// Size of a cache line.
 const LINE_BYTES: usize = 64;
-/// Lines that are fetched ahead of a pop.
+/// Maximum number of lines that are prefetched in a pop.
 const LINES_AHEAD_MAX: usize = 8;
 
-/// The least room that a buffer grows by.
+/// Minimum room that a buffer grows by.
 const ROOM_BYTES_MIN: usize = 48;
-/// Longer entries are not small.
+/// Length of the longest entry that counts as small.
 const SMALL_ENTRY_BYTES: usize = 128;
 
-/// Memory of a node; what of it is initialised the node knows.
+/// Memory of a node; the node knows which part of it is initialised.
 pub(crate) type Buffer = Box<[MaybeUninit<u8>]>;
 
 #[derive(Clone, Default)]
@@ -55,7 +54,7 @@ pub(crate) struct ListNode {
     start: u32,
     end: u32,
     count: u32,
-    /// What the elements would take in Redis.
+    /// Bytes that the elements would take in Redis.
     listpack_bytes: u32,
 }
 
@@ -64,8 +63,9 @@ pub(crate) fn is_large(value_bytes: usize) -> bool {
     value_bytes + FILL_MARGIN_BYTES > NODE_BYTES_MAX
 }
 
-/// Bytes of a buffer to which entries were only added, for `needed` bytes, the last entry having `length` of them: four sizes for each
-/// doubling, as general allocators have them, and room for at least one entry more. Of long entries a buffer has few: it gets half as much again.
+/// New size of a buffer to which entries were only added. `needed` is its minimum, including the new entry of `length`.
+/// Small entries: four sizes per doubling, as in general allocators, and room for at least one more entry. A buffer has
+/// few long entries, and gets half as much again.
 fn grown(needed: usize, length: usize) -> usize {
     if length > SMALL_ENTRY_BYTES {
         return rounded_up(needed + needed / 2);
@@ -74,7 +74,7 @@ fn grown(needed: usize, length: usize) -> usize {
     needed.next_multiple_of(step).max(rounded_up(needed + length.max(ROOM_BYTES_MIN)))
 }
 
-/// The size of the allocator's block for so many bytes, or nearly.
+/// Approximate size of the allocator's block for this many bytes.
 pub(super) fn rounded_up(bytes: usize) -> usize {
     bytes.next_multiple_of(if bytes <= 1024 { 8 } else { 64 })
 }
@@ -88,7 +88,7 @@ fn packed_bytes(value: &[u8]) -> usize {
 }
 
 impl ListNode {
-    /// An empty node on the given buffer.
+    /// An empty node in the given buffer.
     pub(crate) fn on(buffer: Buffer) -> Self {
         Self { buffer, ..Self::default() }
     }
@@ -97,12 +97,12 @@ impl ListNode {
         self.buffer
     }
 
-    /// Moves its buffer.
+    /// Moves its buffer if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_slice(&mut self.buffer, mover);
     }
 
-    /// Where its buffer lies.
+    /// The address of its buffer.
     pub(super) fn address(&self) -> usize {
         self.buffer.as_ptr().addr()
     }
@@ -123,7 +123,7 @@ impl ListNode {
         self.count as usize
     }
 
-    /// The elements' bytes; the node is not compressed.
+    /// The elements' bytes. The node must not be compressed.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.initialised(self.start as usize..self.end as usize)
     }
@@ -132,12 +132,12 @@ impl ListNode {
         self.capacity_bytes() < self.used_bytes()
     }
 
-    /// Whether it has but one element, too large for other nodes.
+    /// Whether its only element is too large for other nodes.
     pub(super) fn is_large(&self) -> bool {
         self.count == 1 && self.capacity_bytes() > NODE_BYTES_MAX
     }
 
-    /// Compresses the elements if that is worth it; gives the buffer that they lay in.
+    /// Compresses the elements if that is worthwhile, and returns the buffer that contained them.
     pub(super) fn compress(&mut self) -> Option<Buffer> {
         let used = self.used_bytes();
         let imprint_bytes = self.imprint_bytes();
@@ -149,12 +149,12 @@ impl ListNode {
         Some(std::mem::replace(&mut self.buffer, compressed))
     }
 
-    /// Brings compressed elements back.
+    /// Expands a compressed node.
     pub(super) fn expand(&mut self) {
         self.expand_if(|_| true);
     }
 
-    /// The same if `is_wanted` says so of their bytes; says whether it did.
+    /// Expands a compressed node if `is_wanted` returns true for its elements' bytes. Returns whether it did.
     pub(super) fn expand_if(&mut self, is_wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let bytes = compression::expanded(self.imprint_and_compressed().1, self.used_bytes());
         let is_wanted = is_wanted(&bytes);
@@ -164,7 +164,7 @@ impl ListNode {
         is_wanted
     }
 
-    /// The node as it is when it is not compressed.
+    /// The node itself, or an expanded copy if it is compressed.
     pub(super) fn expanded(&self) -> Cow<'_, Self> {
         if !self.is_compressed() {
             return Cow::Borrowed(self);
@@ -174,15 +174,15 @@ impl ListNode {
         Cow::Owned(expanded)
     }
 
-    /// Lends a copy of compressed elements' bytes.
+    /// Calls `read` with a copy of a compressed node's elements.
     pub(super) fn copy_expanded<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         compression::with_expanded(self.imprint_and_compressed().1, self.used_bytes(), read)
     }
 
-    /// The imprint of a compressed node, and its elements.
+    /// The imprint of a compressed node, and the compressed elements. Panics if it is not compressed.
     fn imprint_and_compressed(&self) -> (&[u8], &[u8]) {
         assert!(self.is_compressed());
-        // SAFETY: all of a compressed node's buffer was written by `compress`.
+        // SAFETY: `compress` has written all of a compressed node's buffer.
         let bytes = unsafe { self.buffer.assume_init_ref() };
         bytes.split_at(self.imprint_bytes())
     }
@@ -191,12 +191,12 @@ impl ListNode {
         imprint::len(self.count(), self.used_bytes())
     }
 
-    /// Whether an element may be there that has this [`imprint::hash`].
+    /// Whether an element with this [`imprint::hash`] may be present.
     pub(super) fn may_have(&self, hash: u64) -> bool {
         !self.is_compressed() || imprint::may_have(self.imprint_and_compressed().0, hash)
     }
 
-    /// How many elements lie before each that equals `wanted`, from the head, or from the tail if `reverse`.
+    /// Indexes of the elements that equal `wanted`, counted from the head, or from the tail if `reverse`.
     pub(super) fn positions(&self, wanted: &[u8], reverse: bool) -> Vec<usize> {
         let among = |entries: Entries<'_>| match reverse {
             true => matching(entries.rev(), wanted),
@@ -209,7 +209,7 @@ impl ListNode {
         }
     }
 
-    /// A part of the elements' bytes, by its place in the buffer.
+    /// A part of the elements' bytes, by its range in the buffer.
     fn initialised(&self, range: Range<usize>) -> &[u8] {
         assert!(self.start as usize <= range.start && range.end <= self.end as usize);
         // SAFETY: everything between `start` and `end` was written, by `write`, `append` or a copy of such bytes.
@@ -220,7 +220,7 @@ impl ListNode {
         Entries::new(self.bytes())
     }
 
-    /// The first or last value of a node that is not empty.
+    /// The first or last value of a non-empty node.
     pub(crate) fn value(&self, end: End) -> &[u8] {
         match end {
             End::Head => entry::first(self.bytes()).0,
@@ -234,12 +234,12 @@ impl ListNode {
         if index <= from_tail { self.entries().nth(index) } else { self.entries().nth_back(from_tail) }
     }
 
-    /// Whether the node of a list may take one more value.
+    /// Whether the node may take one more value by Redis' limit.
     pub(crate) fn has_space(&self, value_bytes: usize) -> bool {
         self.used_bytes() + value_bytes + FILL_MARGIN_BYTES <= NODE_BYTES_MAX
     }
 
-    /// Whether a value can be pushed without moving more bytes than that wins.
+    /// Whether a value can be pushed: the buffer can grow, has room at this end, or is empty enough for a slide to pay off.
     #[inline]
     pub(crate) fn has_room(&self, end: End, value_bytes: usize) -> bool {
         let capacity = self.capacity_bytes();
@@ -272,14 +272,14 @@ impl ListNode {
         self.write(at as usize, length, value);
     }
 
-    /// Writes an entry where room has been made for it, and counts it.
+    /// Writes an entry to a gap of its length, and counts it.
     fn write(&mut self, at: usize, length: usize, value: &[u8]) {
         entry::write(value, &mut self.buffer[at..at + length]);
         self.count += 1;
         self.listpack_bytes += entry::listpack_bytes(value, length) as u32;
     }
 
-    /// Takes the first or last value of a node that is not empty, after `visit` has read it.
+    /// Removes the first or last value of a non-empty node after `visit` has read it.
     #[inline(always)]
     pub(crate) fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> R {
         let bytes = self.bytes();
@@ -299,8 +299,8 @@ impl ListNode {
         result
     }
 
-    /// Fetches the value behind the next one, guessing that they are all of about the same length. Old jobs lie in no
-    /// cache, and a thread that takes turns with others reads too few of them in a row for the processor to notice.
+    /// Prefetches the value after the next one, assuming that all have about the same length. Old jobs are in no cache,
+    /// and a thread that alternates between clients reads too few of them in a row for the hardware prefetcher.
     #[inline]
     fn prefetch_after_next(&self, end: End, length: usize) {
         let (start, stop) = (self.start as usize, self.end as usize);
@@ -319,7 +319,7 @@ impl ListNode {
         }
     }
 
-    /// Sees to `length` free bytes at one end.
+    /// Ensures `length` free bytes at one end.
     #[inline]
     fn make_room(&mut self, end: End, length: usize) {
         if self.room_bytes(end) < length {
@@ -348,7 +348,7 @@ impl ListNode {
         }
     }
 
-    /// Moves the elements to a new buffer, whose free room will be at `end`.
+    /// Moves the elements to a new buffer with all free room at `end`.
     fn reallocate(&mut self, end: End, capacity: usize) {
         let old = std::mem::replace(&mut self.buffer, Box::new_uninit_slice(capacity));
         let (range, used) = (self.start as usize..self.end as usize, self.used_bytes());
@@ -356,7 +356,7 @@ impl ListNode {
         self.buffer[start..start + used].copy_from_slice(&old[range]);
     }
 
-    /// Sets `start` and `end` so that all free room is at `end`; gives the new start.
+    /// Sets `start` and `end` so that all free room is at `end`. Returns the new start.
     fn place(&mut self, end: End, capacity: usize) -> usize {
         let used = self.used_bytes();
         let start = match end {
@@ -368,7 +368,7 @@ impl ListNode {
         start
     }
 
-    /// Gives back memory if more than half of the buffer is free.
+    /// Shrinks the buffer if more than half of it is free.
     pub(crate) fn shrink(&mut self) {
         let used = self.used_bytes();
         if used < self.capacity_bytes() / 2 {
@@ -376,7 +376,7 @@ impl ListNode {
         }
     }
 
-    /// Where the entry at `index` begins in the buffer.
+    /// Offset of the entry at `index` in the buffer.
     fn offset_of(&self, index: usize) -> usize {
         let mut entries = self.entries();
         let from_tail = self.count() - index;
@@ -413,7 +413,7 @@ impl ListNode {
         self.write(at, length, value);
     }
 
-    /// Removes the value at `index`; fewer bytes are moved to close the gap.
+    /// Removes the value at `index`. Moves the smaller side to close the gap.
     pub(crate) fn remove(&mut self, index: usize) {
         let at = self.offset_of(index);
         let (value, length) = entry::first(self.initialised(at..self.end as usize));
@@ -430,7 +430,7 @@ impl ListNode {
         }
     }
 
-    /// Removes up to `limit` values equal to `value`, the last ones if `from_tail`; gives their number.
+    /// Removes up to `limit` values equal to `value`, the last ones if `from_tail`. Returns their number.
     pub(crate) fn remove_matching(&mut self, value: &[u8], limit: usize, from_tail: bool) -> usize {
         let matching = self.entries().filter(|&entry| entry == value).count();
         let removed = matching.min(limit);
@@ -448,7 +448,7 @@ impl ListNode {
         removed
     }
 
-    /// Removes the values that `keep` does not keep, asked from the head on; the node is not compressed.
+    /// Removes the values for which `keep` returns false, from the head on. The node must not be compressed.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         let (mut read, mut write) = (self.start as usize, self.start as usize);
         while read < self.end as usize {
@@ -468,7 +468,7 @@ impl ListNode {
         self.end = write as u32;
     }
 
-    /// Takes the values from `index` on away into a node of their own.
+    /// Moves the values from `index` on to a new node.
     pub(crate) fn split_off(&mut self, index: usize) -> Self {
         let at = self.offset_of(index);
         let tail = &self.buffer[at..self.end as usize];
@@ -482,7 +482,7 @@ impl ListNode {
         right
     }
 
-    /// Adds all values of another node at the tail; if either was compressed, both are together.
+    /// Appends all values of another node. If either was compressed, the result is compressed if that is worthwhile.
     pub(crate) fn append(&mut self, other: &Self) {
         if self.is_compressed() || other.is_compressed() {
             let mut both = self.expanded().into_owned();

@@ -1,23 +1,23 @@
-//! The nodes of a list, and what is known of all of them together.
+//! The nodes of a list, and the totals over all of them.
 //!
-//! A lone node, as short lists have it, says itself how many elements and bytes there are. Of several there are [`Sums`], so that
-//! nobody has to go over them: whoever changes what nodes hold counts it afterwards.
+//! A lone node, as in short lists, knows its number of elements and bytes. For several nodes the totals are kept in
+//! [`Sums`], so that nothing has to visit all nodes: code that changes the contents of nodes must update the sums.
 
 use super::deep::Tried;
 use super::node::ListNode;
 use super::row::Row;
 
-/// See the head of this file.
+/// The nodes of a list.
 pub(super) type Nodes = Row<ListNode, Sums>;
 
-/// What is known of several nodes.
+/// Totals over several nodes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sums {
-    /// Elements.
+    /// Number of elements.
     pub(super) len: usize,
-    /// Bytes of the buffers.
+    /// Bytes of all buffers.
     pub(super) buffer_bytes: usize,
-    /// Which nodes were compressed, or could not be.
+    /// The nodes that compression was tried on.
     tried: Tried,
 }
 
@@ -40,19 +40,19 @@ impl Nodes {
         }
     }
 
-    /// Which nodes were compressed, if there were several.
+    /// The nodes that compression was tried on; `None` for a lone node.
     #[inline]
     pub(super) fn tried(&self) -> Option<&Tried> {
         self.beside().map(|sums| &sums.tried)
     }
 
-    /// The same to be changed.
+    /// Like [`tried`](Self::tried), mutable.
     #[inline]
     pub(super) fn tried_mut(&mut self) -> Option<&mut Tried> {
         self.beside_mut().map(|sums| &mut sums.tried)
     }
 
-    /// So many elements have come.
+    /// Adds `count` to the number of elements.
     #[inline]
     pub(super) fn count_in(&mut self, count: usize) {
         if let Some(sums) = self.beside_mut() {
@@ -60,7 +60,7 @@ impl Nodes {
         }
     }
 
-    /// So many elements have gone.
+    /// Subtracts `count` from the number of elements.
     #[inline]
     pub(super) fn count_out(&mut self, count: usize) {
         if let Some(sums) = self.beside_mut() {
@@ -68,7 +68,7 @@ impl Nodes {
         }
     }
 
-    /// A buffer of so many bytes has got so many.
+    /// Accounts for a buffer whose size has changed from `before` to `after`.
     #[inline]
     pub(super) fn count_buffer(&mut self, before: usize, after: usize) {
         if let Some(sums) = self.beside_mut() {
@@ -76,7 +76,7 @@ impl Nodes {
         }
     }
 
-    /// Puts a node at `at`. Its elements are new to the list, or were counted when they lay in another one.
+    /// Inserts a node at `at` and counts its buffer, but not its elements: these are new, or were counted in another node.
     pub(super) fn add(&mut self, at: usize, node: ListNode) {
         let (was_lone, added) = (self.lone().is_some(), node.capacity_bytes());
         self.insert(at, node);
@@ -88,7 +88,7 @@ impl Nodes {
         }
     }
 
-    /// Lets `change` give a node another buffer.
+    /// Calls `change` on a node and counts the new size of its buffer.
     pub(super) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut ListNode) -> R) -> R {
         let node = &mut self[at];
         let before = node.capacity_bytes();
@@ -98,7 +98,7 @@ impl Nodes {
         result
     }
 
-    /// Takes a node away whose elements do not count any more.
+    /// Removes a node and its buffer from the totals; its elements must have been subtracted before.
     pub(super) fn take(&mut self, at: usize) -> ListNode {
         let node = self.remove(at).expect("only existing nodes are dropped");
         if let Some(sums) = self.beside_mut() {
@@ -108,7 +108,7 @@ impl Nodes {
         node
     }
 
-    /// Counts several nodes anew.
+    /// Recomputes the totals of several nodes.
     pub(super) fn recount(&mut self, tried: Tried) {
         let len = self.iter().map(ListNode::count).sum();
         let buffer_bytes = self.iter().map(ListNode::capacity_bytes).sum();

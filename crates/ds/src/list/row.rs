@@ -4,14 +4,14 @@
 //! lone item:  n        several: ─▶ first: [ n n n ]   rest: [ n n n n ] [ n n n n ] [ n n ]
 //! ```
 //!
-//! A short list has one node, which lies in the row itself. More lie in chunks elsewhere.
-//! A plain deque of millions of nodes takes milliseconds to move when it outgrows its allocation. Here only the row of
-//! chunks does, a few hundred times shorter.
+//! A short list has one node, which is stored in the row itself; several are stored in chunks. A plain deque of
+//! millions of nodes takes milliseconds to move when it outgrows its allocation. Here only the row of chunks is moved,
+//! which is a few hundred times shorter.
 //!
-//! What is to be known only of several items lies beside their chunks, as whoever keeps the row says.
+//! State that is only needed for several items is stored beside their chunks; its type is a parameter.
 //!
-//! Invariant: chunks between the first and the last are full, and none is empty but a lone first one. So an index
-//! is found by division. What is inserted in the middle pushes one node of each chunk behind it on to the next.
+//! Invariant: chunks between the first and the last are full, and none is empty except a lone first one. So an index is
+//! located by division. An insertion in the middle moves one node of each following chunk on to the next.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -19,18 +19,18 @@ use std::ops::{Index, IndexMut};
 
 use crate::mover::{Mover, move_box, move_deque};
 
-/// Unit tests have small chunks, so that their lists have many.
+/// Unit tests use small chunks, so that their lists have many.
 const CHUNK_LEN: usize = if cfg!(test) { 4 } else { 512 };
 
-/// A first chunk without others keeps its capacity while that is at most this, or a quarter of it is in use.
+/// A lone first chunk keeps its capacity if that is at most this, or if a quarter of it is used.
 const CAPACITY_KEPT: usize = 64;
 
-/// A deque in chunks; see the head of this file.
+/// A deque in chunks, with a special form for one item.
 #[derive(Clone)]
 pub(super) enum Row<T, Beside> {
     /// The only item.
     Lone(T),
-    /// Several items, or so few as are left of them; `None` if there were none.
+    /// Several items, or what is left of them; `None` if there never were several.
     Several(Option<Box<Chunks<T, Beside>>>),
 }
 
@@ -67,7 +67,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         matches!(self, Self::Several(Some(chunks)) if chunks.first.len() + chunks.rest.len() > 1)
     }
 
-    /// Bytes it has allocated, without what the items own.
+    /// Bytes that it has allocated, without those that the items own.
     pub(super) fn memory_bytes(&self) -> usize {
         let Self::Several(Some(chunks)) = self else { return 0 };
         let chunk_bytes = |chunk: &VecDeque<T>| chunk.capacity() * size_of::<T>();
@@ -75,7 +75,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         row_bytes + chunk_bytes(&chunks.first) + chunks.rest.iter().map(chunk_bytes).sum::<usize>()
     }
 
-    /// Moves the memory that it has itself, but for that of full chunks, which are large.
+    /// Moves its own memory if the mover asks for it, except that of full chunks, which are large.
     pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
         if let Self::Several(Some(chunks)) = self {
             move_box(chunks, mover);
@@ -103,19 +103,19 @@ impl<T, Beside: Default> Row<T, Beside> {
         lone.into_iter().chain(chunks.into_iter().flat_map(in_chunks))
     }
 
-    /// The only item, if it lies in the row itself.
+    /// The only item, if it is stored in the row itself.
     #[inline]
     pub(super) fn lone(&self) -> Option<&T> {
         if let Self::Lone(item) = self { Some(item) } else { None }
     }
 
-    /// What lies beside several items.
+    /// The state beside several items.
     #[inline]
     pub(super) fn beside(&self) -> Option<&Beside> {
         if let Self::Several(Some(chunks)) = self { Some(&chunks.beside) } else { None }
     }
 
-    /// The same to be changed.
+    /// Like [`beside`](Self::beside), mutable.
     #[inline]
     pub(super) fn beside_mut(&mut self) -> Option<&mut Beside> {
         if let Self::Several(Some(chunks)) = self { Some(&mut chunks.beside) } else { None }
@@ -153,7 +153,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         }
     }
 
-    /// The first item, or the last one, and what lies beside several.
+    /// The first or last item, and the state beside several items.
     #[inline]
     pub(super) fn end_mut(&mut self, is_front: bool) -> Option<(&mut T, Option<&mut Beside>)> {
         match self {
@@ -172,7 +172,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         self.end_mut(false).map(|(item, _)| item)
     }
 
-    /// Adds an item before the one at `at`, or at the end if that is the length.
+    /// Inserts an item before the one at `at`, or at the end if `at` is the length.
     pub(super) fn insert(&mut self, at: usize, item: T) {
         match mem::take(self) {
             Self::Several(None) => *self = Self::Lone(item),
@@ -185,7 +185,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         }
     }
 
-    /// Makes these its items.
+    /// Makes these the items of the row.
     fn several(&mut self, chunks: Box<Chunks<T, Beside>>) -> &mut Chunks<T, Beside> {
         *self = Self::Several(Some(chunks));
         match self {
@@ -198,7 +198,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         self.insert(self.len(), item);
     }
 
-    /// Takes the item at `at` out.
+    /// Removes and returns the item at `at`.
     pub(super) fn remove(&mut self, at: usize) -> Option<T> {
         match self {
             Self::Lone(_) if at > 0 => None,
@@ -207,7 +207,7 @@ impl<T, Beside: Default> Row<T, Beside> {
         }
     }
 
-    /// Gives back memory that nothing uses.
+    /// Frees unused memory.
     pub(super) fn shrink_to_fit(&mut self) {
         match self {
             Self::Several(Some(chunks)) if chunks.len() < 2 => {
@@ -293,7 +293,7 @@ impl<T, Beside> Chunks<T, Beside> {
         Some(item)
     }
 
-    /// Lets go of an empty chunk at either end, and of capacity.
+    /// Frees an empty chunk at either end, and unused capacity.
     fn tidy(&mut self) {
         if self.first.is_empty()
             && let Some(next) = self.rest.pop_front()
@@ -322,7 +322,7 @@ impl<T, Beside> Chunks<T, Beside> {
         }
     }
 
-    /// The chunk of an index and the place in it.
+    /// The chunk of an index, and the position in it.
     #[inline]
     fn place(&self, at: usize) -> (usize, usize) {
         match at.checked_sub(self.first.len()) {
@@ -339,7 +339,7 @@ impl<T, Beside> Chunks<T, Beside> {
     }
 }
 
-/// Gives capacity back that is much and hardly in use.
+/// Shrinks a large allocation that is hardly used.
 fn give_back<T>(deque: &mut VecDeque<T>) {
     let (len, capacity) = (deque.len(), deque.capacity());
     if capacity > CAPACITY_KEPT && len < capacity / 4 {
@@ -375,7 +375,7 @@ mod tests {
                 let len = model.len();
                 let ends = [0, len, random.below(len as u64 + 1) as usize];
                 let at = ends[random.below(3) as usize];
-                // Grows first, then shrinks.
+                // The row mostly grows first, then shrinks.
                 if random.below(400) > u64::from(step) {
                     row.insert(at, step);
                     model.insert(at, step);

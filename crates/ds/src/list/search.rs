@@ -1,26 +1,26 @@
 //! Searching a list a few nodes at a time, while elements come and go in between.
 //!
-//! Who searches reads one node after the other ([`List::read_node`]), and may stop behind any of them. What comes and goes meanwhile
-//! shifts indexes and nodes, so a place is kept as a [`Bookmark`]: the node that was read last, known by its memory.
+//! A search reads one node after the other ([`List::read_node`]), and may pause after any of them. Changes meanwhile
+//! shift indexes and nodes, so the position is kept as a [`Bookmark`]: the last node read, identified by its memory.
 //!
 //! ```text
 //!        pushes ─▶ [ e e ] [ e e e ] [ e e e ] [ e e e ] [ e ] ─▶ pops
 //!                    next ◀─────────── ▲ bookmark ◀───── begins here
 //! ```
 //!
-//! Pushes, pops and changes elsewhere leave that node alone, compressed or not. If it is gone or was changed, the search begins
-//! anew: it may read elements twice, and passes over none that is there all the time. (A node that takes the memory of one that is
-//! gone has another length or number of elements, unless all elements have the same length.)
+//! Pushes, pops and changes elsewhere leave that node alone, compressed or not. If it is gone or was changed, the
+//! search starts again: it may read elements twice, but misses none that is there all the time. (A node that reuses the
+//! memory of one that is gone has another length or number of elements, unless all elements have the same length.)
 
 use super::entry::Entries;
 use super::node::ListNode;
 use super::nodes::Nodes;
 use super::{End, List};
 
-/// The place behind a node that was read, seen from the end at which the search began.
+/// The position after a node that was read, in the direction of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bookmark {
-    /// Where it was.
+    /// Index of the node at the time.
     at: usize,
     node: Identity,
 }
@@ -34,12 +34,12 @@ pub struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// All elements, with other bytes between them: what is not in here is in none of them.
+    /// All elements, with other bytes between them: a text that is not in here is in no element.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -51,18 +51,18 @@ impl<'a> Stretch<'a> {
 }
 
 impl List {
-    /// The number of nodes, which count from the head.
+    /// Number of nodes. Their indexes count from the head.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The index of the first element of a node.
+    /// The index of a node's first element.
     pub fn first_index(&self, at: usize) -> usize {
         let count = |nodes: std::ops::Range<usize>| nodes.map(|at| self.nodes[at].count()).sum::<usize>();
         if at <= self.nodes.len() / 2 { count(0..at) } else { self.len() - count(at..self.nodes.len()) }
     }
 
-    /// Reads a node; a compressed one as a copy.
+    /// Calls `read` with the elements of a node; if it is compressed, with a copy.
     pub fn read_node<R>(&self, at: usize, read: impl FnOnce(&Stretch<'_>) -> R) -> R {
         let node = &self.nodes[at];
         let count = node.count();
@@ -73,12 +73,12 @@ impl List {
         }
     }
 
-    /// The place behind a node.
+    /// The position after this node.
     pub fn bookmark(&self, at: usize) -> Bookmark {
         Bookmark { at, node: identity(&self.nodes[at]) }
     }
 
-    /// The next node of a search that began at `end` and has come to `place`. `None`: there is none.
+    /// The next node of a search that began at `end` and has reached `place`. Returns `None` at the end of the search.
     pub fn node_after(&self, end: End, place: Option<&Bookmark>) -> Option<usize> {
         let at = match (place.and_then(|place| find(&self.nodes, place)), end) {
             (Some(at), End::Head) => at + 1,
@@ -89,8 +89,8 @@ impl List {
         (at < self.nodes.len() && !self.is_empty()).then_some(at)
     }
 
-    /// Removes elements of one node, which was read in a search that began at `end`: those of `places`, which ascend. What is left stays
-    /// uncompressed. The new place of the search.
+    /// Removes elements of a node that was read in a search that began at `end`. `places` are their indexes in the
+    /// node, in ascending order. The rest stays uncompressed. Returns the new position of the search.
     pub fn remove_in(&mut self, at: usize, places: &[usize], end: End) -> Option<Bookmark> {
         self.expand(at);
         let (first, len) = (self.first_index(at), self.len());
@@ -117,7 +117,7 @@ impl List {
             self.drop_node(at);
             read_before.map(|before| before.min(at))
         } else {
-            // Not with the other neighbour, which has yet to be read.
+            // Not with the other neighbour, which has not been read yet.
             let left = read_before.map(|before| before.min(at)).filter(|left| self.merge(*left));
             left.or(Some(at))
         };
@@ -126,7 +126,7 @@ impl List {
         last_read.map(|at| self.bookmark(at))
     }
 
-    /// Compresses the node of a bookmark, if that helps. The bookmark as it is then.
+    /// Compresses the node of a bookmark, if that is worthwhile. Returns the updated bookmark.
     pub fn compress_at(&mut self, place: Bookmark) -> Bookmark {
         match find(&self.nodes, &place) {
             Some(at) if self.compress(at) => self.bookmark(at),
@@ -135,7 +135,7 @@ impl List {
     }
 }
 
-/// Where the node of a bookmark is now.
+/// The current index of a bookmark's node.
 fn find(nodes: &Nodes, place: &Bookmark) -> Option<usize> {
     let is_it = |at: &usize| nodes.get(*at).is_some_and(|node| identity(node) == place.node);
     (0..nodes.len().max(place.at + 1))
@@ -144,7 +144,7 @@ fn find(nodes: &Nodes, place: &Bookmark) -> Option<usize> {
         .find(is_it)
 }
 
-/// What tells a node from others.
+/// Distinguishes a node from others.
 fn identity(node: &ListNode) -> Identity {
     (node.address(), node.used_bytes(), node.count())
 }
@@ -164,7 +164,7 @@ mod tests {
         list: List,
         random: Random,
         next: u64,
-        /// What was in the list when the search began, and has stayed.
+        /// The elements that have been in the list since the search began.
         stayed: BTreeSet<Vec<u8>>,
     }
 
@@ -236,7 +236,7 @@ mod tests {
                 }
                 seen.extend(elements);
                 state.list.debug_validate();
-                // Others tire at last, so that the search ends.
+                // The others stop eventually, so that the search ends.
                 if steps < 200 {
                     state.let_others_in();
                     state.list.debug_validate();

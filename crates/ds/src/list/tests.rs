@@ -1,4 +1,4 @@
-//! Lists against `VecDeque`, validated after every operation.
+//! Compares lists with `VecDeque`, validating after every operation.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ enum Op {
     Move(u64),
 }
 
-/// Few different short values, so that they repeat; integers; and some that fill or exceed a node.
+/// A few short values, so that they repeat; integers; and some that fill or exceed a node.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => prop::sample::select(vec!["", "a", "b", "12", "-70000"]).prop_map(|text| text.as_bytes().to_vec()),
@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn behaves_like_a_deque(plain_nodes in 0_u32..4, ops in proptest::collection::vec(op(), 1..200)) {
         let (mut list, mut model) = (List::new(), VecDeque::new());
-        // Its invariant is checked with those of the list.
+        // Its invariant is checked along with those of the list.
         list.extras_mut().get_mut().seen = Some(Seen::default());
         let limits = ListLimits { nodes_min: plain_nodes, plain_nodes, plain_part: 1 };
         for op in ops {
@@ -207,7 +207,7 @@ fn a_deep_queue_gives_its_memory_back() {
     assert!(list.memory_bytes() < 512, "{}", list.memory_bytes());
 }
 
-/// A backlog of jobs that differ, compressed but for two nodes at either end.
+/// A backlog of different jobs, compressed except for two nodes at either end.
 fn compressed_jobs(count: usize) -> List {
     let mut list = List::new();
     for index in 0..count {
@@ -309,7 +309,7 @@ fn what_cannot_be_compressed_is_left_alone() {
     assert!(compressed * GROUP_NODES > list.nodes.len() / 10, "{compressed} of {}", list.nodes.len());
 }
 
-/// What the server's defaults are.
+/// The server's defaults.
 const DEFAULTS: ListLimits = ListLimits { nodes_min: 16, plain_nodes: 64, plain_part: 64 };
 
 #[test]
@@ -440,7 +440,7 @@ fn encodings() {
     list.push(End::Tail, b"1");
     assert_eq!(list.encoding(), "quicklist", "the sum of one command's values decides");
 
-    // 32 entries of 128 bytes: 4103 bytes with the frame are more than half of the limit, 31 are not.
+    // 32 entries of 128 bytes, 4103 bytes with the frame, are more than half of the limit; 31 are not.
     let mut list = List::new();
     for _ in 0..64 {
         list.push(End::Tail, &[b'x'; 125]);
@@ -460,7 +460,7 @@ fn encodings() {
     list.debug_validate();
 }
 
-/// Short enough for Miri, which goes over it for what is undefined.
+/// Short enough for Miri, which checks it for undefined behaviour.
 #[test]
 fn each_change_once() {
     let (mut list, mut model) = (List::new(), VecDeque::new());

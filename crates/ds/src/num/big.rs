@@ -1,12 +1,12 @@
-//! Natural numbers of any size, with just the operations that exact decimal conversion of a long double needs.
+//! Natural numbers of any size, with only the operations that exact decimal conversion of a long double needs.
 //!
-//! Little-endian 64-bit limbs without leading zero limbs; zero has none. Numbers of everyday size stay on the stack.
-//! Callers bound the sizes: nothing here grows beyond what they ask for.
+//! Little-endian 64-bit limbs without leading zero limbs; zero has no limbs. Numbers of everyday size stay on the
+//! stack. Callers bound the sizes: nothing here grows beyond what they request.
 
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-/// The largest power of ten, and of five, that fits a limb.
+/// The largest powers of ten and of five that fit in a limb, with their exponents.
 const TEN_CHUNK: (u32, u64) = (19, 10_000_000_000_000_000_000);
 const FIVE_CHUNK: (u32, u64) = (27, 7_450_580_596_923_828_125);
 
@@ -24,7 +24,7 @@ impl Natural {
         Self { limbs }
     }
 
-    /// The number that ASCII digits, most significant first, spell.
+    /// The number with these ASCII digits, most significant first.
     pub(super) fn from_digits(digits: impl Iterator<Item = u8>) -> Self {
         let mut number = Self::from_u64(0);
         let (mut chunk, mut scale) = (0, 1);
@@ -82,7 +82,7 @@ impl Natural {
         self.limbs.insert_from_slice(0, &zeros);
     }
 
-    /// The upper 128 bits, the shift that leads back, and whether anything was lost.
+    /// The upper 128 bits, the number of bits below them, and whether any of those is set.
     pub(super) fn top_bits(&self) -> (u128, u32, bool) {
         let low = |limb: usize| u128::from(self.limbs.get(limb).copied().unwrap_or(0));
         let shift = self.bit_length().saturating_sub(128);
@@ -96,8 +96,8 @@ impl Natural {
         (top, shift, lost)
     }
 
-    /// The quotient to at least 65 significant bits: `(q, shift, inexact)` such that `self / divisor` is
-    /// `q × 2^shift`, or above it by less than one unit of q if `inexact`.
+    /// The quotient to at least 65 significant bits: `(q, shift, inexact)` such that `self / divisor` is `q × 2^shift`,
+    /// or above it by less than one unit of q if `inexact`.
     pub(super) fn divide(mut self, mut divisor: Self) -> (u128, i64, bool) {
         let quotient_bits = 66;
         let scale = i64::from(quotient_bits + divisor.bit_length()) - i64::from(self.bit_length());
@@ -107,7 +107,7 @@ impl Natural {
             let (dividend, divisor) = (u128::from(dividend) << scale, u128::from(divisor));
             return (dividend / divisor, -scale, dividend % divisor != 0);
         }
-        // One quotient bit a turn: the divisor stands still, scaled up, and the remainder moves left.
+        // One quotient bit per iteration: the scaled divisor stays, and the remainder is shifted left.
         let up = quotient_bits + u32::try_from(-scale).unwrap_or(0);
         divisor.shift_left(up);
         self.shift_left(u32::try_from(scale).unwrap_or(0));

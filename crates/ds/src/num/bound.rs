@@ -7,7 +7,7 @@ use super::float::parse_strtod;
 pub enum ScoreBound {
     /// The score itself belongs to the range.
     Inclusive(f64),
-    /// The score itself does not.
+    /// The score itself does not belong to the range.
     Exclusive(f64),
 }
 
@@ -20,12 +20,12 @@ pub enum LexBound<'a> {
     Max,
     /// The member itself belongs to the range.
     Inclusive(&'a [u8]),
-    /// The member itself does not.
+    /// The member itself does not belong to the range.
     Exclusive(&'a [u8]),
 }
 
-/// Reads one end of a score range. Redis is laxer here than with scores: see [`parse_strtod`]; a number out of range is
-/// infinite or zero.
+/// Parses one end of a score range. As in Redis this is laxer than for scores (see [`parse_strtod`]): a number out of
+/// range becomes infinite or zero.
 pub fn parse_score_bound(text: &[u8]) -> Option<ScoreBound> {
     let number = |text: &[u8]| parse_strtod(text).map(|(value, _)| value);
     match text {
@@ -34,7 +34,7 @@ pub fn parse_score_bound(text: &[u8]) -> Option<ScoreBound> {
     }
 }
 
-/// Reads one end of a range of members: `-`, `+`, or a member after `[` or `(`.
+/// Parses one end of a range of members: `-`, `+`, or a member after `[` or `(`.
 pub fn parse_lex_bound(text: &[u8]) -> Option<LexBound<'_>> {
     match text {
         [b'-'] | [b'-', 0, ..] => Some(LexBound::Min),

@@ -1,32 +1,30 @@
-//! Doubles: reading arguments as Redis does with `strtod`, and C's `%.17g`.
+//! Doubles: parsing arguments as Redis does with `strtod`, and C's `%.17g`.
 
 use super::literal::{self, Magnitude};
 
-/// Bits of a double's significand, and the exponents of its last bit.
+/// Bits of a double's significand, and the range of exponents of its last bit.
 const PRECISION: u32 = 53;
 const EXPONENT_MIN: i64 = -1074;
 const EXPONENT_MAX: i64 = 971;
 
-/// Reads a score, an increment or any other floating-point argument: what `strtod` takes from the first byte to the
-/// last, infinities included. Refused are NaN, a leading blank, and numbers that overflow to infinity or underflow to
-/// zero.
+/// Parses a score, an increment or another floating-point argument: any text that `strtod` consumes completely,
+/// including infinities. Rejects NaN, leading blanks, and numbers that overflow to infinity or underflow to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (value, in_range) = parse_rounded(text)?;
     in_range.then_some(value)
 }
 
-/// What `strtod` makes of a text if nothing is left of it: leading blanks are skipped, the text ends at its first NUL
-/// byte, and an empty one is zero. A number out of range is infinite or zero; the flag says whether it was within. NaN
-/// is refused.
+/// Parses a text that `strtod` would consume completely: leading blanks are skipped, the text ends at its first NUL byte, and
+/// an empty one is zero. A number out of range becomes infinite or zero; the flag says whether it was in range. Rejects NaN.
 pub fn parse_strtod(text: &[u8]) -> Option<(f64, bool)> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
-    // `strtod` that finds no number has read nothing, not even the blanks.
+    // If `strtod` finds no number, it consumes nothing, not even blanks.
     if text.is_empty() { Some((0.0, true)) } else { parse_rounded(&text[blanks..]) }
 }
 
-/// As [`parse_f64`], but a number out of range gives infinity or zero; the flag says whether it was within.
+/// Like [`parse_f64`], but a number out of range becomes infinite or zero; the flag says whether it was in range.
 fn parse_rounded(text: &[u8]) -> Option<(f64, bool)> {
     let literal = literal::parse(text)?;
     let (value, is_zero) = match &literal.magnitude {
@@ -46,7 +44,7 @@ fn signed(value: f64, negative: bool) -> f64 {
     if negative { -value } else { value }
 }
 
-/// `significand × 2^exponent` in the form that `round` gives.
+/// `significand × 2^exponent`, as returned by `round`.
 fn compose(significand: u64, exponent: i64) -> f64 {
     if exponent > EXPONENT_MAX {
         return f64::INFINITY;
@@ -59,8 +57,8 @@ fn compose(significand: u64, exponent: i64) -> f64 {
     f64::from_bits(biased << (PRECISION - 1) | (significand - hidden))
 }
 
-/// Appends `value` as C's `%.17g` writes it: 17 significant digits without trailing zeros, with an exponent below
-/// 1e-4 and from 1e17.
+/// Appends `value` as C's `%.17g` writes it: 17 significant digits without trailing zeros, with an exponent if it is
+/// below 1e-4 or at least 1e17.
 pub fn format_f64_17g(value: f64, out: &mut Vec<u8>) {
     if !value.is_finite() {
         let sign = if value.is_sign_negative() { "-" } else { "" };
@@ -82,7 +80,7 @@ pub fn format_f64_17g(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a decimal text without the zeros, and the point, that end its fraction.
+/// Appends a decimal text without the trailing zeros of its fraction, and without the point if no digit remains after it.
 fn push_trimmed(text: &str, out: &mut Vec<u8>) {
     let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
     out.extend_from_slice(trimmed.as_bytes());

@@ -1,9 +1,9 @@
-//! The grammar of C's `strtod`, as far as Redis lets it through: which bytes are a number, and of which parts.
+//! The grammar of C's `strtod` as far as Redis accepts it: which texts are numbers, and their parts.
 //!
-//! A sign, then `inf` or `infinity` in any case, or a hexadecimal number (`0x1.8p3`), or a decimal one (`.5e-3`).
-//! NaN is refused here, since no caller takes it. Leading blanks are the caller's affair; the text must be used up.
+//! A sign, then `inf` or `infinity` in any case, or a hexadecimal number (`0x1.8p3`), or a decimal one (`.5e-3`). NaN
+//! is rejected because no caller accepts it. Callers handle leading blanks; the text must be consumed completely.
 //!
-//! [`round`] is the other half that `double` and `long double` share: a wide binary number to a fixed number of bits.
+//! [`round`] is also shared by `double` and `long double`: it rounds a wide binary number to a fixed number of bits.
 
 /// A number as written.
 pub(super) struct Literal<'a> {
@@ -17,7 +17,7 @@ pub(super) enum Magnitude<'a> {
     Hexadecimal(Hexadecimal),
 }
 
-/// `integer.fraction × 10^exponent`; both parts are digits only.
+/// `integer.fraction × 10^exponent`; both parts consist of digits.
 pub(super) struct Decimal<'a> {
     /// The whole text without its sign.
     pub(super) text: &'a [u8],
@@ -32,17 +32,17 @@ impl Decimal<'_> {
     }
 }
 
-/// `significand × 2^exponent`, and a little more if `inexact`: then the significand has more than 64 bits.
+/// `significand × 2^exponent`, or slightly more if `inexact`; then the significand has more than 64 bits.
 pub(super) struct Hexadecimal {
     pub(super) significand: u128,
     pub(super) inexact: bool,
     pub(super) exponent: i64,
 }
 
-/// Beyond this an exponent decides alone: no text is long enough to outweigh it.
+/// Limit of exponents: no text is long enough to outweigh a larger one.
 const EXPONENT_MAX: i64 = 1 << 50;
 
-/// Reads a whole text as a number.
+/// Parses a whole text as a number.
 pub(super) fn parse(text: &[u8]) -> Option<Literal<'_>> {
     let (negative, body) = match text {
         [b'-', body @ ..] => (true, body),
@@ -83,7 +83,7 @@ fn parse_hexadecimal(text: &[u8]) -> Option<Hexadecimal> {
     Some(Hexadecimal { significand, inexact, exponent })
 }
 
-/// `digits`, `digits.`, `.digits` or `digits.digits`: both runs of digits and what comes after.
+/// Splits `digits`, `digits.`, `.digits` or `digits.digits` into both runs of digits and the rest.
 fn split_point(text: &[u8], is_digit: fn(&u8) -> bool) -> Option<(&[u8], &[u8], &[u8])> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| is_digit(byte)).count();
     let (integer, tail) = text.split_at(digits(text));
@@ -94,7 +94,7 @@ fn split_point(text: &[u8], is_digit: fn(&u8) -> bool) -> Option<(&[u8], &[u8], 
     (!integer.is_empty() || !fraction.is_empty()).then_some((integer, fraction, tail))
 }
 
-/// Nothing, or the letter (either case), a sign and digits up to the end.
+/// Parses an empty text, or the letter (either case), an optional sign, and digits up to the end.
 fn parse_exponent(text: &[u8], letter: u8) -> Option<i64> {
     let [first, tail @ ..] = text else { return Some(0) };
     let (negative, digits) = match tail {
@@ -110,11 +110,12 @@ fn parse_exponent(text: &[u8], letter: u8) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Rounds `significand × 2^exponent` half to even: to `precision` bits, fewer where the exponent would fall below
-/// `exponent_min`. Gives the new significand, its top bit set unless the exponent is the least one, and exponent.
+/// Rounds `significand × 2^exponent` half to even: to `precision` bits, or fewer where the exponent would fall below
+/// `exponent_min`. Returns the new significand and exponent; the significand's top bit is set unless the exponent is
+/// `exponent_min`.
 ///
-/// `inexact` says that the true value lies above, by less than one unit of the significand, which then must have more
-/// than `precision` bits. Whether the exponent has become too large is for the caller to see.
+/// `inexact` means that the true value is larger, by less than one unit of the significand, which then must have more
+/// than `precision` bits. The caller checks whether the exponent has become too large.
 pub(super) fn round(
     significand: u128,
     inexact: bool,

@@ -1,46 +1,46 @@
-//! The x87 `long double`, in software: what INCRBYFLOAT and HINCRBYFLOAT calculate with.
+//! The x87 `long double` in software, with which INCRBYFLOAT and HINCRBYFLOAT calculate.
 //!
-//! Redis reads both numbers with `strtold`, adds them as 80-bit floats and prints `%.17Lf` without trailing zeros.
-//! To give the same digits, this has the same 64-bit significand, exponent range and rounding (half to even) on every
-//! machine. A finite value is `±significand × 2^exponent`:
+//! Redis reads both numbers with `strtold`, adds them as 80-bit floats and prints `%.17Lf` without trailing zeros. To
+//! give the same digits on every machine, this has the same 64-bit significand, exponent range and rounding (half to
+//! even). A finite value is `±significand × 2^exponent`:
 //!
-//! * reading: the decimal text becomes a quotient of exact integers of which more bits are taken than needed, and the
-//!   rest is remembered as "inexact"; rounding once then is rounding correctly;
-//! * adding: both are lined up in 128 bits; bits shifted out are remembered in the last one, too far down to matter
-//!   except for rounding;
+//! * parsing: the decimal text becomes a quotient of exact integers with more bits than needed, and a remainder is
+//!   recorded as "inexact"; so rounding once is rounding correctly;
+//! * adding: both are aligned in 128 bits; bits that are shifted out are recorded in the last one, where they only
+//!   influence rounding;
 //! * printing: 17 decimals come from one integer, `significand × 10^17` shifted right and rounded on the exact value.
 //!
-//! NaN has no representation: it is refused when read, and a sum that is not finite is [`None`].
+//! NaN has no representation: it is rejected when parsed, and a sum that is not finite is [`None`].
 
 use super::big::Natural;
 use super::literal::{self, Decimal, Magnitude};
 
 const PRECISION: u32 = 64;
-/// Exponents of the significand's last bit.
+/// Range of exponents of the significand's last bit.
 const EXPONENT_MIN: i64 = -16_445;
 const EXPONENT_MAX: i64 = 16_320;
-/// Stands for infinity.
+/// Represents infinity.
 const EXPONENT_INFINITE: i64 = i64::MAX;
 /// Decimal exponents of the first digit beyond which a number certainly overflows or underflows.
 const DECIMAL_EXPONENT_MAX: i64 = 4933;
 const DECIMAL_EXPONENT_MIN: i64 = -4952;
-/// Redis copies the text to a buffer of 5 KiB and refuses what does not fit with its terminator.
+/// Redis copies the text to a buffer of 5 KiB and rejects what does not fit with its terminator.
 const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
-/// Decimals printed.
+/// Number of decimals printed.
 const PLACES: usize = 17;
 
-/// A number as the x87 extended format holds it.
+/// A number in the x87 extended format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
     negative: bool,
-    /// The top bit is set unless the exponent is the least one, or the value an integer never rounded.
+    /// The top bit is set, unless the exponent is the smallest one or the value is an integer that was never rounded.
     significand: u64,
     exponent: i64,
 }
 
 impl LongDouble {
-    /// Reads what `strtold` takes from the first byte to the last, infinities included. Refused are NaN, a leading
-    /// blank, overflow, underflow to zero, and texts of 5 KiB and more.
+    /// Parses any text that `strtold` consumes completely, including infinities. Rejects NaN, leading blanks, overflow,
+    /// underflow to zero, and texts of 5 KiB or more.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -59,22 +59,23 @@ impl LongDouble {
         Some(Self { negative: literal.negative, significand, exponent })
     }
 
-    /// The value of an integer, which is always exact.
+    /// Converts an integer, which is always exact.
     pub fn from_i64(value: i64) -> Self {
         Self { negative: value < 0, significand: value.unsigned_abs(), exponent: 0 }
     }
 
-    /// Whether the value is neither of the infinities.
+    /// Whether the value is not infinite.
     pub fn is_finite(self) -> bool {
         self.exponent != EXPONENT_INFINITE
     }
 
-    /// The sum, or nothing if it "would produce NaN or Infinity".
+    /// The sum; `None` if it "would produce NaN or Infinity".
     pub fn checked_add(self, other: Self) -> Option<Self> {
         if !self.is_finite() || !other.is_finite() {
             return None;
         }
-        // Scaled to end two bits below the top of 128: room for a carry, and 62 bits below the significand.
+        // Scaled so that the top bit is two bits below that of 128: this leaves room for a carry, and 62 bits below the
+        // significand.
         let scaled = |value: Self| {
             let zeros = value.significand.leading_zeros();
             (u128::from(value.significand) << (62 + zeros), value.exponent - 62 - i64::from(zeros))
@@ -120,12 +121,12 @@ impl LongDouble {
         }
     }
 
-    /// The magnitude of a number with a negative exponent.
+    /// Appends the magnitude of a number with a negative exponent.
     fn format_fraction(self, out: &mut Vec<u8>) {
         let scaled = u128::from(self.significand) * 10_u128.pow(PLACES as u32);
         let dropped = -self.exponent;
         let rounded = match dropped {
-            // 10^17 takes 57 bits, so the product is below 2^121: half of the last place cannot be reached.
+            // 10^17 takes 57 bits, so the product is below 2^121, less than half of the last decimal.
             123.. => 0,
             _ => {
                 let (kept, half) = (scaled >> dropped, 1 << (dropped - 1));
@@ -144,12 +145,12 @@ impl LongDouble {
     }
 }
 
-/// Refuses what has rounded to infinity, or to zero from something else.
+/// Rejects values that were rounded to infinity, or to zero from another value.
 fn in_range((significand, exponent): (u64, i64), zero_is_exact: bool) -> Option<(u64, i64)> {
     (exponent <= EXPONENT_MAX && (significand != 0 || zero_is_exact)).then_some((significand, exponent))
 }
 
-/// Shifts right; a one shifted out is kept in the last bit.
+/// Shifts right; if a one is shifted out, sets the last bit.
 fn shift_right_sticky(value: u128, bits: i64) -> u128 {
     match bits {
         0 => value,
@@ -158,7 +159,7 @@ fn shift_right_sticky(value: u128, bits: i64) -> u128 {
     }
 }
 
-/// The nearest long double to a decimal number that is not zero; nothing if it is far out of range.
+/// The nearest long double to a non-zero decimal number; `None` if it is far out of range.
 fn round_decimal(decimal: &Decimal<'_>) -> Option<(u64, i64)> {
     let digits = || decimal.integer.iter().chain(decimal.fraction).copied();
     let leading = digits().take_while(|&digit| digit == b'0').count();
@@ -169,7 +170,7 @@ fn round_decimal(decimal: &Decimal<'_>) -> Option<(u64, i64)> {
     if !(DECIMAL_EXPONENT_MIN..=DECIMAL_EXPONENT_MAX).contains(&first_digit_exponent) {
         return None;
     }
-    // 10^n is 5^n shifted, so only the power of five needs long arithmetic.
+    // 10^n is 5^n shifted left, so only the power of five needs long arithmetic.
     let mut number = Natural::from_digits(digits().skip(leading).take(count));
     let power = u32::try_from(exponent.unsigned_abs()).expect("digits and exponent are bounded above");
     let (quotient, shift, inexact) = if exponent >= 0 {
@@ -199,7 +200,7 @@ mod tests {
         String::from_utf8(out).expect("digits are ASCII")
     }
 
-    /// Each line is what redis-server on x86-64 answered to SET and INCRBYFLOAT.
+    /// Each line is what redis-server on x86-64 replied to SET and INCRBYFLOAT.
     #[test]
     fn increments_as_redis_computed_them() {
         for (value, by, sum) in [
@@ -277,7 +278,7 @@ mod tests {
             prop_assert_eq!(increment(&left.to_string(), &right.to_string()), sum.to_string());
         }
 
-        /// Sums of such fractions fit a double, so they are exact in both types.
+        /// Sums of such fractions fit in a double, so both types represent them exactly.
         #[test]
         fn doubles_add_exactly(left in -1_000_000_000_i64..1_000_000_000, right in -1_000_000_000_i64..1_000_000_000) {
             let text = |value: i64| format!("{:.10}", value as f64 / 1024.0);

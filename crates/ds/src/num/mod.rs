@@ -1,9 +1,9 @@
-//! Numbers as the protocol writes them: which texts are numbers, and how numbers are written.
+//! Numbers in the protocol: which texts are numbers, and how numbers are written.
 //!
 //! [`parse_i64`] is the strict integer of arguments and of the integer encodings. Floating point follows C, because
-//! Redis hands its arguments to `strtod` and `strtold`: [`parse_f64`] for scores and the like, [`LongDouble`] for
-//! INCRBYFLOAT, [`parse_score_bound`] for the ends of score ranges, which are laxer. The shortest decimal form of a
-//! double, which replies use, belongs to the reply encoder.
+//! Redis passes its arguments to `strtod` and `strtold`: [`parse_f64`] for scores and similar arguments, [`LongDouble`]
+//! for INCRBYFLOAT, [`parse_score_bound`] for the ends of score ranges, which are laxer. The shortest decimal form of a
+//! double, which replies use, is in the reply encoder.
 
 mod big;
 mod bound;
@@ -15,11 +15,11 @@ pub use bound::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
 pub use float::{format_f64_17g, parse_f64, parse_strtod};
 pub use long_double::LongDouble;
 
-/// Bytes of the longest 64-bit integer, its sign included.
+/// Length of the longest 64-bit integer, including its sign.
 pub const I64_TEXT_BYTES_MAX: usize = 20;
 
-/// Reads an integer exactly as Redis would write it: no plus sign, no leading zero, no space, no `-0`. Whatever this
-/// accepts, [`format_i64`] gives back byte for byte.
+/// Parses an integer exactly as Redis would write it: no plus sign, no leading zero, no space, no `-0`. For any text
+/// that it accepts, [`format_i64`] returns the same bytes.
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

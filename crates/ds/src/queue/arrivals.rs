@@ -1,4 +1,4 @@
-//! When the elements of a list came, without touching them.
+//! When the elements of a list arrived, without touching them.
 //!
 //! ```text
 //!   head  [ newest … older ] [ older … newest ]  tail        runs: (millisecond, how many elements came in it)
@@ -6,15 +6,15 @@
 //!                            ^ the oldest is on one of the two sides of this place
 //! ```
 //!
-//! The runs lie in the order of the list, and their counts add up to its length. A push adds to the run at its end or begins one; a
-//! pop takes from the run at its end. So the time of each element is known to the millisecond, however many come and
-//! go, wherever they come and go, until there are [`RUNS_MAX`] runs.
+//! The runs are in the order of the list, and their counts add up to its length. A push adds to the run at its end or
+//! begins one; a pop takes from the run at its end. So each element's time is known to the millisecond, however many
+//! elements come and go at whichever end, until there are [`RUNS_MAX`] runs.
 //!
-//! Then those are *thinned*: neighbours become one run with the time of the older one. The newest [`EXACT`] elements of
-//! either side keep their times, so a queue that has no more elements than that is always exact. Among the others a run may
-//! span a [`PRECISION`]th of the time that has passed since its end. An element is older when it is popped than when its run was
-//! thinned, so the error stays below that part of its age, whatever the rate at which elements came. The number of runs grows with the
-//! logarithm of the age of the oldest: 1,200 for a day. (The idea is that of exponential histograms: Datar, Gionis, Indyk and
+//! Then the runs are *thinned*: neighbours are merged into one with the older one's time. The newest [`EXACT`] elements
+//! of either side keep their times, so a queue with no more elements is always exact. Of the others, a run may span a
+//! [`PRECISION`]th of the time since its end. An element is older when it is popped than when its run was thinned, so
+//! the error stays below that part of its age, at any rate of arrivals. The number of runs grows with the logarithm of
+//! the age of the oldest: 1,200 for a day. (The idea is that of exponential histograms: Datar, Gionis, Indyk and
 //! Motwani, "Maintaining stream statistics over sliding windows", 2002.)
 
 use std::collections::VecDeque;
@@ -22,16 +22,16 @@ use std::collections::VecDeque;
 use crate::list::End;
 use crate::mover::{Mover, move_box, move_deque};
 
-/// So many elements at the end where elements come have exact times.
+/// Number of newest elements at the pushing end that keep exact times.
 pub const EXACT: usize = 1024;
-/// Ages are right to one part in so many.
+/// The error of an age is less than one part in this many.
 pub const PRECISION: u64 = 64;
-/// More runs are thinned.
+/// Number of runs at which they are thinned.
 const RUNS_MAX: usize = 2 * EXACT;
-/// Before the next thinning, at least one run in so many must have come.
+/// The runs must grow by one part in this many before they are thinned again.
 const GROWTH_PART: usize = 4;
 
-/// Elements that came in the same millisecond, or nearly.
+/// Elements that arrived in the same millisecond; after thinning, at about the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Run {
     /// time, 44 bits │ count, 20 bits
@@ -56,7 +56,7 @@ impl Run {
         self.word as usize & COUNT_MAX
     }
 
-    /// The same with a count so much larger; `None` if it has no room for that.
+    /// The run with a count larger by `by`; `None` if the count would not fit.
     fn grown(self, by: usize) -> Option<Run> {
         (self.count() + by <= COUNT_MAX).then(|| Run { word: self.word + by as u64 })
     }
@@ -67,14 +67,14 @@ impl Run {
     }
 }
 
-/// When the elements of a list came.
+/// When the elements of a list arrived.
 #[derive(Clone, Debug)]
 pub struct Arrivals(Runs);
 
-/// Most queues are short: one run needs no memory of its own.
+/// Most queues are short, and one run needs no memory of its own.
 #[derive(Clone, Debug)]
 enum Runs {
-    /// It is at the head and at the tail. The count is 0 if there are no elements.
+    /// The only run, at both ends. Its count is 0 if there are no elements.
     One(Run),
     Many(Box<Many>),
 }
@@ -83,9 +83,9 @@ enum Runs {
 struct Many {
     /// From the head to the tail; none is empty.
     runs: VecDeque<Run>,
-    /// How many of them were pushed at the head.
+    /// Number of runs that were pushed at the head.
     left: usize,
-    /// How many there have to be for them to be thinned.
+    /// Number of runs at which they are thinned.
     thin_at: usize,
 }
 
@@ -96,26 +96,27 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Those of a list of `count` elements that all came at the same time.
+    /// The arrivals of `count` elements that all arrived at `time`.
     pub fn at_once(count: usize, time: u64) -> Arrivals {
         let mut arrivals = Arrivals::default();
         arrivals.push(End::Tail, count, time);
         arrivals
     }
 
-    /// Elements came at one end; true if that made a run longer that there is, and nothing else.
+    /// Adds elements to the newest run at this end, if they arrived in the same millisecond and it has room. Returns
+    /// whether it did.
     #[inline]
     pub(super) fn grow(&mut self, end: End, count: usize, now: u64) -> bool {
         let newest = match &mut self.0 {
             Runs::One(run) => Some(run).filter(|run| run.count() > 0),
             Runs::Many(many) => many.newest(end),
         };
-        // A clock that runs backwards stands still.
+        // If the clock goes backwards, the newest time is kept.
         let newest = newest.filter(|run| run.time() >= now);
         newest.and_then(|run| run.grown(count).map(|grown| *run = grown)).is_some()
     }
 
-    /// Elements came at one end.
+    /// Adds `count` elements that arrived at this end.
     pub fn push(&mut self, end: End, count: usize, now: u64) {
         if self.grow(end, count, now) {
             return;
@@ -126,7 +127,7 @@ impl Arrivals {
         }
     }
 
-    /// The run at one end, which is what a pop there takes from.
+    /// The run that a pop at this end takes from.
     #[inline]
     pub(super) fn run_at(&mut self, end: End) -> Option<&mut Run> {
         match (&mut self.0, end) {
@@ -136,7 +137,7 @@ impl Arrivals {
         }
     }
 
-    /// An element is taken at one end: when it came. There must be one.
+    /// Removes the element at one end and returns when it arrived. Panics if there is none.
     pub fn pop(&mut self, end: End) -> u64 {
         let run = self.run_at(end).expect("there is an element");
         *run = run.shrunk(1);
@@ -150,7 +151,7 @@ impl Arrivals {
         run.time()
     }
 
-    /// When the oldest element came, if there is one.
+    /// When the oldest element arrived; `None` if there is none.
     #[inline]
     pub fn oldest(&self) -> Option<u64> {
         match &self.0 {
@@ -159,7 +160,7 @@ impl Arrivals {
         }
     }
 
-    /// `count` elements from `index` on, counted from the head, were taken out.
+    /// Removes `count` elements from `index` on, counted from the head.
     pub fn remove(&mut self, index: usize, count: usize) {
         let many = self.many();
         let (mut before, mut rest, mut at) = (0, count, 0);
@@ -180,7 +181,7 @@ impl Arrivals {
         }
     }
 
-    /// An element was put in between, before `index`: it counts as old as the one that it was put before.
+    /// Inserts an element before `index`, with the age of the element there.
     pub fn insert(&mut self, index: usize) {
         let many = self.many();
         let mut before = 0;
@@ -198,7 +199,7 @@ impl Arrivals {
         many.push(End::Tail, 1, newest);
     }
 
-    /// Only `len` elements from `start` on, counted from the head, have stayed.
+    /// Keeps only `len` elements from `start` on, counted from the head.
     pub fn trim(&mut self, start: usize, len: usize) {
         if len == 0 {
             *self = Arrivals::default();
@@ -209,7 +210,7 @@ impl Arrivals {
         self.remove(0, start);
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub fn count(&self) -> usize {
         match &self.0 {
             Runs::One(run) => run.count(),
@@ -225,7 +226,7 @@ impl Arrivals {
         }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         if let Runs::Many(many) = &mut self.0 {
             move_box(many, mover);
@@ -233,8 +234,8 @@ impl Arrivals {
         }
     }
 
-    /// As bytes, for files: varints. First how many runs were pushed at the head, then each run from the head to the tail: its count, and its
-    /// time as the distance to the one before, zigzag.
+    /// Encodes the arrivals for files, as varints: the number of runs that were pushed at the head, then each run from
+    /// the head to the tail: its count, and the difference of its time to the previous one (zigzag).
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let one;
@@ -256,7 +257,8 @@ impl Arrivals {
         bytes
     }
 
-    /// Those of a list of `len` elements, from [`to_bytes`](Self::to_bytes); `None` if they are not.
+    /// Decodes the output of [`to_bytes`](Self::to_bytes) for a list of `len` elements. Returns `None` if the bytes are
+    /// invalid or the length differs.
     pub fn from_bytes(mut bytes: &[u8], len: usize) -> Option<Arrivals> {
         let left = usize::try_from(take_varint(&mut bytes)?).ok()?;
         let (mut runs, mut last, mut sum) = (VecDeque::new(), 0i64, 0usize);
@@ -276,7 +278,7 @@ impl Arrivals {
         (sum == len && many.is_ordered()).then(|| Arrivals(Runs::Many(Box::new(many))).shortened())
     }
 
-    /// In the smallest form that it fits into.
+    /// Converts to the smallest form that fits.
     fn shortened(self) -> Arrivals {
         match &self.0 {
             Runs::Many(many) if many.runs.len() <= 1 => {
@@ -322,7 +324,7 @@ impl Many {
         }
     }
 
-    /// Begins a run at one end, or as many as so many elements take.
+    /// Begins a run at one end, or as many as `count` elements need.
     fn push(&mut self, end: End, mut count: usize, now: u64) {
         let now = self.newest(end).map_or(now, |run| now.max(run.time()));
         while count > 0 {
@@ -361,7 +363,7 @@ impl Many {
         self.thin_at = RUNS_MAX.max(self.runs.len() + self.runs.len() / GROWTH_PART);
     }
 
-    /// Whether both sides are newest where they were pushed.
+    /// Whether on both sides the newest runs are at the end where they were pushed.
     fn is_ordered(&self) -> bool {
         if self.left > self.runs.len() {
             return false;
@@ -372,7 +374,7 @@ impl Many {
     }
 }
 
-/// The runs of one side, the newest first, with fewer of them where they are old.
+/// Thins the runs of one side, given newest first: merges old ones.
 fn thinned(newest_first: impl Iterator<Item = Run>, now: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = newest_first.collect();
     let mut newer = 0;
@@ -474,7 +476,7 @@ mod tests {
                 arrivals.debug_validate(model.0.len());
                 prop_assert_eq!(arrivals.oldest(), model.0.iter().min().copied());
                 let read = Arrivals::from_bytes(&arrivals.to_bytes(), model.0.len());
-                // On which side a lone run lies means nothing.
+                // The side of a lone run is irrelevant.
                 prop_assert_eq!(&read.expect("what it wrote").to_bytes()[1..], &arrivals.to_bytes()[1..]);
             }
         }

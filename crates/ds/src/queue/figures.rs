@@ -1,4 +1,4 @@
-//! What is known of a queue without holding its shard: written by whoever holds it, read by anybody at any time.
+//! Figures of a queue that can be read without holding its shard: the holder writes them, and any thread may read them at any time.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
@@ -8,65 +8,65 @@ use smallvec::SmallVec;
 use crate::figure::Figure;
 use crate::list::End;
 
-/// Upper bounds of the classes into which waiting times are counted, in milliseconds; longer ones are in none of them.
+/// Upper bounds in milliseconds of the classes in which waiting times are counted. Longer times are in no class.
 pub const WAIT_BOUNDS_MS: [u64; 12] =
     [1, 5, 25, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000];
-/// The times over which rates are averaged, in seconds.
+/// Time constants in seconds over which rates are averaged.
 pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
-/// A queue of which no more came has no [`Activity`] yet.
+/// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
-/// Rates are not brought up to date more often.
+/// Minimum interval between two updates of the rates.
 pub const FOLD_MS: u64 = 1000;
 
-/// A queue's name, and what is known of it.
+/// A queue's name and figures.
 #[derive(Debug)]
 pub struct Figures {
     /// Its key.
     pub name: SmallVec<[u8; 24]>,
-    /// What sort of queue it is; the numbers belong to who recognizes queues.
+    /// The kind of queue; the code that recognizes queues assigns the numbers.
     pub class: u16,
     db: AtomicU16,
     is_paused: AtomicBool,
     is_gone: AtomicBool,
     is_counted: AtomicBool,
     is_taken_at_head: AtomicBool,
-    /// Clients that wait for elements.
+    /// Number of clients that wait for elements.
     pub waiters: AtomicU32,
-    /// How many elements it has.
+    /// Number of elements.
     pub depth: Figure,
-    /// When the oldest of them came, in milliseconds; of what is due at a time, when that is. 0 if there is none.
+    /// When the oldest element arrived, in milliseconds; for elements with due times, the earliest due time. 0 if there is none.
     pub oldest_ms: Figure,
-    /// Elements that came since the queue is known.
+    /// Number of elements that arrived since the queue became known.
     pub pushed: Figure,
-    /// Elements that were taken since then.
+    /// Number of elements that were taken since then.
     pub popped: Figure,
-    /// Bytes of memory of the elements, when they were measured last.
+    /// Bytes of memory of the elements at the last measurement.
     pub memory_bytes: Figure,
-    /// The low digits of `pushed` and `popped` together then.
+    /// The low 32 bits of `pushed` plus `popped` at the last measurement.
     measured: AtomicU32,
-    /// When it became known.
+    /// When the queue became known.
     pub first_ms: u64,
     activity: OnceBox<Activity>,
 }
 
-/// What there is to know of a queue that has done something for a second, or of which something was taken.
+/// Further figures of a queue that has been active for a second, or that elements were taken from.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// When the rates were brought up to date.
+    /// When the rates were last updated.
     folded_ms: Figure,
-    /// `pushed` and `popped` then.
+    /// `pushed` and `popped` at that time.
     folded: [Figure; 2],
-    /// Rates of what comes and what is taken over [`RATE_SPANS_S`], as the bits of an `f32`.
+    /// Rates of arriving and of taken elements over [`RATE_SPANS_S`], as the bits of an `f32`.
     rates: [[AtomicU32; 3]; 2],
-    /// When the last element came, and when the last was taken.
+    /// When the last element arrived, and when the last one was taken.
     last_ms: [Figure; 2],
-    /// How many elements had waited at most as long as each of [`WAIT_BOUNDS_MS`], and longer than the one before.
+    /// Numbers of taken elements by waiting time: at most each of [`WAIT_BOUNDS_MS`], and longer than the one before.
     pub wait_counts: [Figure; WAIT_BOUNDS_MS.len()],
-    /// How many had waited, for a moment at least, and how long all of them together.
+    /// Number of all taken elements that are counted here.
     pub waited: Figure,
-    /// See above.
+    /// Sum of their waiting times in milliseconds.
     pub waited_ms: Figure,
-    /// The median, the 99th percentile and the longest of the last minute, as of the last time …; 0 if none was taken.
+    /// Median, 99th percentile and maximum of the waiting times in the last minute, at the last update; 0 if none was taken.
     pub last_minute_ms: [Figure; 3],
 }
 
@@ -74,7 +74,7 @@ pub struct Activity {
 pub type Rates = [f64; 3];
 
 impl Figures {
-    /// Those of a queue that has just become known.
+    /// The figures of a queue that has just become known.
     pub fn new(name: &[u8], class: u16, db: u32, now_ms: u64) -> Figures {
         Figures {
             name: SmallVec::from_slice(name),
@@ -101,59 +101,59 @@ impl Figures {
         u32::from(self.db.load(Ordering::Relaxed))
     }
 
-    /// Databases were swapped.
+    /// Sets its database, after databases were swapped.
     pub fn set_db(&self, db: u32) {
         self.db.store(u16::try_from(db).unwrap_or(u16::MAX), Ordering::Relaxed);
     }
 
-    /// Whether takers find it empty.
+    /// Whether consumers find the queue empty.
     pub fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Says whether they do.
+    /// Sets whether consumers find the queue empty.
     pub fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// The end at which an element was taken last, or at which its system takes them.
+    /// The end from which elements are taken: as last observed, or as the queue's system does.
     pub fn taken_at(&self) -> End {
         if self.is_taken_at_head.load(Ordering::Relaxed) { End::Head } else { End::Tail }
     }
 
-    /// Elements are taken at this end.
+    /// Notes that elements are taken from this end.
     #[inline]
     pub fn set_taken_at(&self, end: End) {
         self.is_taken_at_head.store(end == End::Head, Ordering::Relaxed);
     }
 
-    /// Whether the server has forgotten it.
+    /// Whether the server has forgotten the queue.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Relaxed)
     }
 
-    /// The server forgets it.
+    /// Marks the queue as forgotten.
     pub fn set_gone(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what comes and what is taken is counted.
+    /// Whether arriving and taken elements are counted.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.is_counted.load(Ordering::Relaxed)
     }
 
-    /// Says whether it is: not while it is only done again, as a journal says.
+    /// Sets whether elements are counted; they are not while a journal is replayed.
     pub fn set_counted(&self, is_counted: bool) {
         self.is_counted.store(is_counted, Ordering::Relaxed);
     }
 
-    /// What it did, if it did something.
+    /// The further figures; `None` if the queue has hardly been active.
     pub fn activity(&self) -> Option<&Activity> {
         self.activity.get()
     }
 
-    /// The same; begins with it if need be.
+    /// The further figures, which are created if there are none.
     pub(super) fn active(&self) -> &Activity {
         self.activity.get_or_init(|| {
             let activity = Activity::default();
@@ -163,7 +163,7 @@ impl Figures {
         })
     }
 
-    /// Brings the rates up to date. Only the holder may.
+    /// Updates the rates. Only the holder of the shard may call it.
     pub(super) fn fold(&self, now_ms: u64) {
         let activity = self.active();
         for (side, total) in [&self.pushed, &self.popped].into_iter().enumerate() {
@@ -183,23 +183,25 @@ impl Figures {
         self.pushed.get().wrapping_add(self.popped.get())
     }
 
-    /// Whether `measure` has been told of all that came and went.
+    /// Whether nothing has arrived or been taken since the last call of `measure`. False for elements that were loaded and not
+    /// measured yet.
     pub fn is_measured(&self) -> bool {
         let is_loaded = self.depth.get() > 0 && self.memory_bytes.get() == 0;
         self.measured.load(Ordering::Relaxed) == self.total() as u32 && !is_loaded
     }
 
-    /// Brings all up to date that is not kept so all the time, with the bytes of memory of the elements. Only the holder may.
+    /// Updates the figures that are not kept current all the time. `memory_bytes` is the size of the elements. Only the
+    /// holder of the shard may call it.
     pub fn measure(&self, now_ms: u64, memory_bytes: u64) {
         self.memory_bytes.set(memory_bytes);
         self.measured.store(self.total() as u32, Ordering::Relaxed);
-        // Most queues of very many have hardly anything, and their rates show that also without more memory.
+        // With very many queues, most are nearly inactive; their rates are exact enough without the additional memory.
         if self.activity().is_some() || self.total() > QUIET_MAX {
             self.fold(now_ms);
         }
     }
 
-    /// Rates at which elements come and are taken.
+    /// Rates per second at which elements arrive and are taken, over [`RATE_SPANS_S`].
     pub fn rates(&self, now_ms: u64) -> [Rates; 2] {
         [0, 1].map(|side| self.rates_of(side, now_ms))
     }
@@ -218,13 +220,15 @@ impl Figures {
         let passed_s = now_ms.saturating_sub(since_ms) as f64 / 1000.0;
         std::array::from_fn(|at| {
             let spans = passed_s / RATE_SPANS_S[at];
-            // Those that came are taken to be spread evenly over the time that has passed; if none has, they are as new as can be.
+            // Assumes that the counted elements are spread evenly over the time that has passed; if none has passed,
+            // they count as just arrived.
             let weight = if spans > 0.0 { -(-spans).exp_m1() / spans } else { 1.0 };
             rates[at] * (-spans).exp() + count / RATE_SPANS_S[at] * weight
         })
     }
 
-    /// When the last element came and when the last was taken; `None` if none was, or not for a second since the queue is known.
+    /// When the last element arrived and when the last one was taken. `None` if there was none, or if it is not
+    /// recorded because the queue has hardly been active.
     pub fn last_ms(&self) -> [Option<u64>; 2] {
         let last =
             |side: usize| self.activity().map(|activity| activity.last_ms[side].get()).filter(|ms| *ms > 0);
@@ -234,7 +238,7 @@ impl Figures {
 }
 
 impl Activity {
-    /// So many elements were taken that had waited so long each.
+    /// Counts `count` taken elements that had waited `wait_ms` each.
     pub(super) fn count_waits(&self, count: u64, wait_ms: u64) {
         self.waited.add(count);
         self.waited_ms.add(count.saturating_mul(wait_ms));

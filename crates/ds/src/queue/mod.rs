@@ -1,4 +1,4 @@
-//! What is seen of a list that is a queue.
+//! Observation of a list that is a queue.
 //!
 //! ```text
 //!   list ── Seen ─┬─ Arrivals            when its elements came: goes wherever the list goes
@@ -6,8 +6,8 @@
 //!                          └─ Figures    shared: read without holding the shard
 //! ```
 //!
-//! The list tells its [`Seen`] of everything that comes and goes, so no command has to. The [`Book`] is about the queue, not about
-//! the list: it stays behind when the list goes ([`Seen::close`]).
+//! The list reports all arriving and leaving elements to its [`Seen`], so no command has to. The [`Book`] belongs to
+//! the queue, not to the list: it remains when the list goes ([`Seen::close`]).
 
 mod arrivals;
 mod figures;
@@ -22,38 +22,38 @@ pub use waits::{PERIODS_S, Quantiles, Waits};
 use crate::list::End;
 use crate::mover::{Mover, move_box};
 
-/// What is seen of a list that is a queue, or was one a moment ago.
+/// The observed state of a list that is a queue, or recently was one.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The time at which all that is told happens, in milliseconds.
+    /// Time of the reported changes, in milliseconds.
     now_ms: u64,
     arrivals: Arrivals,
     book: Option<Book>,
 }
 
-/// What is kept of a queue beyond its elements.
+/// What is recorded of a queue beyond its elements.
 #[derive(Debug)]
 pub struct Book {
     figures: Arc<Figures>,
     waits: Option<Box<Waits>>,
-    /// Until then it is enough to count: figures are brought up to date then, or a slot of waiting times ends.
+    /// Before this time, counting suffices. Then the figures have to be updated, or a slot of waiting times ends.
     quiet_ms: u64,
 }
 
 impl Clone for Seen {
-    /// A copy of the list is another queue, if it is one.
+    /// Copies only the arrivals: a copy of the list is another queue, if it is one.
     fn clone(&self) -> Self {
         Seen { now_ms: self.now_ms, arrivals: self.arrivals.clone(), book: None }
     }
 }
 
 impl Seen {
-    /// What is seen of a list that has these elements.
+    /// The state of a list whose elements have these arrivals.
     pub fn new(arrivals: Arrivals) -> Seen {
         Seen { now_ms: 0, arrivals, book: None }
     }
 
-    /// Says when all happens that is told from now on. A clock that runs backwards stands still.
+    /// Sets the time of the following changes. If the clock goes backwards, the newest arrival's time is kept.
     #[inline]
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
@@ -65,7 +65,7 @@ impl Seen {
         self.arrivals.memory_bytes() + waits.map_or(0, |waits| size_of::<Waits>() + waits.memory_bytes())
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         self.arrivals.relocate(mover);
         if let Some(waits) = self.book.as_mut().and_then(|book| book.waits.as_mut()) {
@@ -73,29 +73,29 @@ impl Seen {
         }
     }
 
-    /// When the elements came.
+    /// When the elements arrived.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// Whether takers are to find the queue empty.
+    /// Whether consumers should find the queue empty.
     #[inline]
     pub fn is_paused(&self) -> bool {
         self.book.as_ref().is_some_and(|book| book.figures.is_paused())
     }
 
-    /// What is kept of the queue.
+    /// What is recorded of the queue; `None` if the list is not a queue.
     pub fn book(&self) -> Option<&Book> {
         self.book.as_ref()
     }
 
-    /// The list is a queue from now on.
+    /// Makes the list a queue from now on; it has `len` elements.
     pub fn open(&mut self, book: Book, len: usize) {
         self.book = Some(book);
         self.tell(len);
     }
 
-    /// It is none any more: what is kept of the queue, which has no elements now.
+    /// Ends observing the list as a queue. Returns the record of the queue, which now has no elements.
     pub fn close(&mut self) -> Option<Book> {
         let book = self.book.take()?;
         book.figures.depth.set(0);
@@ -103,14 +103,14 @@ impl Seen {
         Some(book)
     }
 
-    /// Brings up to date what is not kept so all the time; the elements take so much memory.
+    /// Updates the figures that are not kept current all the time; `memory_bytes` is the size of the elements.
     pub fn refresh(&mut self, now_ms: u64, memory_bytes: usize) {
         if let Some(book) = &mut self.book {
             book.refresh(now_ms, Some(memory_bytes));
         }
     }
 
-    // Functions of their own: no register is saved on the quick way, neither here nor in what calls them.
+    // Functions of their own, so that the fast path saves no registers, neither here nor in the callers.
     #[inline(never)]
     pub(crate) fn pushed(&mut self, end: End, count: usize, len: usize) {
         if !self.pushed_again(end, count, len) {
@@ -118,7 +118,7 @@ impl Seen {
         }
     }
 
-    /// The quick way, if elements came in the same millisecond as others before.
+    /// Fast path: elements arrived in the same millisecond as the previous ones.
     #[inline]
     fn pushed_again(&mut self, end: End, count: usize, len: usize) -> bool {
         let Some(book) = self.book.as_ref().filter(|book| self.now_ms < book.quiet_ms) else { return false };
@@ -146,7 +146,7 @@ impl Seen {
         }
     }
 
-    /// The quick way, if an element had waited as long as the one before and others came when it came.
+    /// Fast path: the element waited as long as the previous one, and its run has further elements.
     #[inline]
     fn popped_again(&mut self, end: End, len: usize) -> bool {
         let Some(book) = self.book.as_mut().filter(|book| self.now_ms < book.quiet_ms) else { return false };
@@ -196,18 +196,18 @@ impl Seen {
 }
 
 impl Book {
-    /// That of a queue that has just become known.
+    /// The record of a queue that has just become known.
     pub fn new(figures: Arc<Figures>) -> Book {
         let quiet_ms = if figures.is_counted() { figures.first_ms + FOLD_MS } else { 0 };
         Book { figures, waits: None, quiet_ms }
     }
 
-    /// What anybody may read.
+    /// The figures, which any thread may read.
     pub fn figures(&self) -> &Arc<Figures> {
         &self.figures
     }
 
-    /// How long elements waited that were taken, if any were.
+    /// Waiting times of the taken elements; `None` if none was taken.
     pub fn waits(&self) -> Option<&Waits> {
         self.waits.as_deref()
     }
@@ -220,7 +220,8 @@ impl Book {
         self.quiet_ms = self.quiet_ms.min(waits.slot_end_ms());
     }
 
-    /// Counts what comes or goes; not what is only done again. It did not come while nothing came: rates are brought up to date before.
+    /// Counts arriving or taken elements, unless they are only replayed. Updates the rates first, so that these
+    /// elements do not count for the quiet time before.
     fn count(&mut self, now_ms: u64, count: impl FnOnce(&mut Book)) {
         if now_ms < self.quiet_ms {
             count(self);
@@ -231,7 +232,7 @@ impl Book {
         }
     }
 
-    /// Brings up to date what is not kept so all the time.
+    /// Updates the figures that are not kept current all the time; without `memory_bytes`, not the memory.
     pub fn refresh(&mut self, now_ms: u64, memory_bytes: Option<usize>) {
         match memory_bytes {
             Some(bytes) => self.figures.measure(now_ms, bytes as u64),

@@ -1,20 +1,20 @@
 //! How long elements had waited when they were taken: over the last minute, ten minutes and hour.
 //!
-//! Times are counted in classes: each millisecond up to [`EXACT_MS`], then 32 for each doubling, so that a class is at most 3 % wide and its
-//! middle at most 1.6 % off. The counts lie in *slots* of ten seconds. When a new slot begins, older ones are put together: to
-//! minutes when the last minute is over, to ten minutes later, and away after an hour. A slot has only the classes
-//! that occurred, few in practice, because jobs that are taken together have waited for as long.
+//! Times are counted in classes: each millisecond below [`EXACT_MS`], then 32 per doubling, so a class is at most 3 %
+//! wide and its middle at most 1.6 % off. The counts are in *slots* of ten seconds. When a new slot begins, older ones
+//! are merged: into minutes after a minute, later into ten minutes; they are dropped after an hour. A slot only has the
+//! classes that occurred, in practice few, because jobs that are taken together have waited for the same time.
 
 use std::collections::VecDeque;
 
-/// So many milliseconds have classes of their own.
+/// Number of milliseconds with a class of their own.
 const EXACT_MS: u64 = 64;
-/// Classes for each doubling above, as a power of two.
+/// Classes per doubling above that, as a power of two.
 const SUB_BITS: u32 = 5;
 
-/// The periods that are told of, in seconds.
+/// The reported periods, in seconds.
 pub const PERIODS_S: [u64; 3] = [60, 600, 3600];
-/// How long slots are that are younger than each of these.
+/// Length of the slots that are younger than each of the periods, in seconds.
 const SPANS_S: [u64; 3] = [10, 60, 600];
 
 /// Waiting times of the last hour.
@@ -25,7 +25,7 @@ pub struct Waits {
     run: Run,
 }
 
-/// Elements that waited equally long, one after the other.
+/// Consecutive elements that waited equally long.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     wait_ms: u64,
@@ -37,22 +37,22 @@ struct Slot {
     from_s: u64,
     span_s: u64,
     max_ms: u64,
-    /// Classes with how many are in each, in no order.
+    /// Classes with the number of elements in each, in no particular order.
     counts: Vec<(u16, u32)>,
 }
 
-/// What there is to say of a period.
+/// Summary of the waiting times in a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quantiles {
-    /// How many were taken.
+    /// Number of taken elements.
     pub count: u64,
-    /// How long half of them waited at most, in milliseconds, and so on.
+    /// Median waiting time in milliseconds.
     pub p50_ms: u64,
-    /// See above.
+    /// 95th percentile in milliseconds.
     pub p95_ms: u64,
-    /// See above.
+    /// 99th percentile in milliseconds.
     pub p99_ms: u64,
-    /// How long one waited that waited longest; exact.
+    /// Longest waiting time in milliseconds; exact.
     pub max_ms: u64,
 }
 
@@ -78,7 +78,8 @@ fn middle_of(class: u16) -> u64 {
 }
 
 impl Waits {
-    /// An element was taken before [`slot_end_ms`](Self::slot_end_ms); true if it had waited as long as the last one, or else it is to be recorded.
+    /// Counts an element taken before [`slot_end_ms`](Self::slot_end_ms) if it had waited as long as the last one.
+    /// Returns whether it had; if not, it must be [recorded](Self::record).
     #[inline]
     pub fn repeat(&mut self, wait_ms: u64) -> bool {
         let is_same = wait_ms == self.run.wait_ms;
@@ -86,7 +87,8 @@ impl Waits {
         is_same
     }
 
-    /// An element was taken at `now_ms` that had waited so long. What is to be counted elsewhere goes to `settled`: how many waited how long.
+    /// Records an element taken at `now_ms` that had waited `wait_ms`. Elements that are thereby settled are passed to
+    /// `settled`: their number and waiting time.
     pub fn record(&mut self, now_ms: u64, wait_ms: u64, settled: impl FnOnce(u64, u64)) {
         let begins_slot = now_ms >= self.slot_end_ms();
         if !begins_slot && self.repeat(wait_ms) {
@@ -99,12 +101,13 @@ impl Waits {
         self.run = Run { wait_ms, count: 1 };
     }
 
-    /// When the last slot ends.
+    /// When the last slot ends; 0 if there is none.
     pub fn slot_end_ms(&self) -> u64 {
         self.slots.back().map_or(0, |slot| (slot.from_s + slot.span_s) * 1000)
     }
 
-    /// Puts into its slot what is in none yet, and says so to `settled` if there is something.
+    /// Puts the elements that are in no slot yet into theirs, and if there are any, passes their number and waiting
+    /// time to `settled`.
     pub fn settle(&mut self, settled: impl FnOnce(u64, u64)) {
         let run = self.run;
         if let Some(slot) = self.slots.back_mut().filter(|_| run.count > 0) {
@@ -131,17 +134,17 @@ impl Waits {
         }
         let span_s = SPANS_S[0];
         let from_s = now_s / span_s * span_s;
-        // Very many queues have one slot with one class.
+        // With very many queues, most have one slot with one class.
         self.slots.reserve_exact(1);
         self.slots.push_back(Slot { from_s, span_s, max_ms: 0, counts: Vec::new() });
     }
 
-    /// How many were recorded of which `settled` has not been told yet, and how long they waited at most.
+    /// Number and waiting time of the elements that `settled` has not been given yet.
     pub fn unsettled(&self) -> (u64, u64) {
         (self.run.count, self.run.wait_ms)
     }
 
-    /// What is known of the last `period_s` seconds; `None` if nothing was taken.
+    /// Summary of the last `period_s` seconds; `None` if nothing was taken.
     pub fn quantiles(&self, now_ms: u64, period_s: u64) -> Option<Quantiles> {
         let from_s = (now_ms / 1000).saturating_sub(period_s);
         let slots = self.slots.iter().filter(|slot| slot.from_s + slot.span_s > from_s);
@@ -195,7 +198,7 @@ impl Slot {
         }
     }
 
-    /// Takes in a later one.
+    /// Merges a later slot into this one.
     fn merge(&mut self, later: Slot) {
         later.counts.iter().for_each(|(class, count)| self.add(*class, *count));
         self.max_ms = self.max_ms.max(later.max_ms);
@@ -222,7 +225,7 @@ mod tests {
             waits.record(now_ms, wait_ms, |count, _| counted += count);
         };
         assert_eq!(waits.quantiles(0, 60), None);
-        // A long time ago one that waited long, then one each second that waited as many ms as the seconds count.
+        // First, long ago, one that waited long; then one each second that waited up to 49 ms.
         record(&mut waits, 1_000_000, 3_000_000);
         for second in 0..900 {
             record(&mut waits, 3_000_000 + second * 1000, second % 50);

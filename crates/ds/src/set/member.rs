@@ -1,11 +1,11 @@
-//! A member of a set as it is handed out: bytes of the set, or an integer written into the member itself.
+//! A member of a set as callers get it: bytes in the set, or an integer written into the member itself.
 
 use std::ops::Deref;
 
-/// The longest integer, `-9223372036854775808`.
+/// Length of the longest integer, `-9223372036854775808`.
 const DIGITS_MAX: usize = 20;
 
-/// A member; read it as bytes.
+/// A member, which dereferences to bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     text: Text<'a>,

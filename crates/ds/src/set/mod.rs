@@ -6,8 +6,8 @@
 //!      +---- too many members, or too long a one ---> hashtable <---+
 //! ```
 //!
-//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`BlobTable`] with
-//! one allocation per member. Forms change when a member is added, as in Redis 7.2, and never back.
+//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`BlobTable`] with one
+//! allocation per member. The form changes when a member is added, as in Redis 7.2, and never back.
 
 mod member;
 
@@ -21,17 +21,17 @@ use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
 
-/// No intset grows past this, whatever the limits in force are.
+/// Maximum number of members of an intset, whatever limits are configured.
 const INTSET_ENTRIES_MAX: usize = 1 << 30;
 
 /// When a set leaves its small forms.
 #[derive(Clone, Copy, Debug)]
 pub struct SetLimits {
-    /// The most members of an intset.
+    /// Maximum number of members of an intset.
     pub intset_entries_max: usize,
-    /// The most members of a listpack.
+    /// Maximum number of members of a listpack.
     pub listpack_entries_max: usize,
-    /// The longest member of a listpack.
+    /// Maximum length of a listpack's member.
     pub listpack_value_bytes_max: usize,
 }
 
@@ -41,7 +41,7 @@ impl SetLimits {
     }
 }
 
-/// A set; see the head of this file.
+/// A set, owned.
 #[derive(Clone)]
 pub struct Set {
     form: Form,
@@ -54,7 +54,7 @@ enum Form {
     Big(Box<Big>),
 }
 
-/// A set as it is lent, wherever it lies.
+/// A borrowed set, wherever it is stored.
 #[derive(Clone, Copy)]
 pub struct SetRef<'a> {
     form: FormRef<'a>,
@@ -85,11 +85,11 @@ impl Big {
     }
 }
 
-/// The forms of [`Packed`] after that of a listpack, which is 0.
+/// Width of integers by [`Packed`] form minus one; form 0 is a listpack.
 const INTEGERS: [Width; 3] = [Width::Two, Width::Four, Width::Eight];
 
 impl<'a> SetRef<'a> {
-    /// The set that [`packed`](Self::packed) gave.
+    /// The set that [`packed`](Self::packed) returned.
     #[inline]
     pub fn of(packed: Packed<'a>) -> Self {
         let form = match packed.form.checked_sub(1) {
@@ -147,7 +147,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// All members: integers ascending, a listpack in the order they came.
+    /// All members: integers in ascending order, those of a listpack in the order in which they were added.
     pub fn iter(self) -> impl Iterator<Item = Member<'a>> {
         let (integers, small, big) = match self.form {
             FormRef::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
@@ -158,9 +158,9 @@ impl<'a> SetRef<'a> {
         small_forms.chain(big.into_iter().flatten())
     }
 
-    /// Calls `visit` for all members in the order of [`iter`](Self::iter), with bytes that begin with the member, and its length: what
-    /// follows in them says nothing, and whoever copies small members may copy some of it as well. No [`Member`] is made, which would be
-    /// written to memory in parts, and read as one before they are there.
+    /// Calls `visit` for all members in the order of [`iter`](Self::iter), with bytes that begin with the member, and its
+    /// length. The bytes after the member are arbitrary, but may be read: that allows a faster copy of small members. No
+    /// [`Member`] is created, which would be written to memory in parts and read back as a whole before the parts have arrived.
     pub fn visit_ahead(self, mut visit: impl FnMut(&[u8], usize)) {
         match self.form {
             FormRef::Integers(integers) => integers.iter().for_each(|number| {
@@ -173,8 +173,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small set in one go. Returns
-    /// the next cursor, 0 at the end.
+    /// Visits members from `cursor` on with the guarantees of [`CompactTable::scan`](crate::compact_table::CompactTable::scan);
+    /// a small set in one go. Returns the next cursor, or 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
         match self.form {
             FormRef::Integers(_) | FormRef::Small(_) => {
@@ -185,7 +185,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// A random member, each equally likely.
+    /// A random member; all are equally likely.
     pub fn random(self, random: u64, random2: u64) -> Option<Member<'a>> {
         if self.is_empty() {
             return None;
@@ -197,7 +197,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// A set of its own.
+    /// An owned copy.
     pub fn to_set(self) -> Set {
         match (self.form, self.packed()) {
             (FormRef::Big(big), _) => Set { form: Form::Big(Box::new(big.clone())) },
@@ -218,7 +218,7 @@ impl Set {
         Self { form: Form::Integers(Intset::new()) }
     }
 
-    /// The set that [`SetRef::packed`] gave.
+    /// A copy of the set that [`SetRef::packed`] returned.
     pub fn unpacked(packed: Packed<'_>) -> Self {
         let form = match packed.form.checked_sub(1) {
             None => Form::Small(Listpack::unpacked(packed)),
@@ -227,7 +227,7 @@ impl Set {
         Self { form }
     }
 
-    /// The set, lent.
+    /// Borrows the set.
     #[inline]
     pub fn lend(&self) -> SetRef<'_> {
         let form = match &self.form {
@@ -238,9 +238,8 @@ impl Set {
         SetRef { form }
     }
 
-    /// Says that `count` members will be added, the first of them `first`, as SADD does before it begins:
-    /// more than a small form may have convert the set right away, even if some of them turn out to be
-    /// equal.
+    /// Announces that `count` members will be added, starting with `first`, as SADD does: if the small form may not
+    /// have that many, the set is converted right away, even if some of them turn out to be equal.
     pub fn expect(&mut self, first: &[u8], count: usize, limits: &SetLimits) {
         match &self.form {
             Form::Integers(integers) if integers.lend().is_empty() => {
@@ -263,7 +262,7 @@ impl Set {
         }
     }
 
-    /// Adds a member; true if it is new.
+    /// Adds a member. Returns true if it is new.
     pub fn insert(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         if let Form::Big(big) = &mut self.form {
             return big.insert(member);
@@ -295,7 +294,7 @@ impl Set {
         self.convert().insert(member)
     }
 
-    /// The big form, to which the set is brought if it has another.
+    /// Converts the set to the big form, if it has another.
     fn convert(&mut self) -> &mut Big {
         if !matches!(self.form, Form::Big(_)) {
             let mut big = Big::new();
@@ -310,7 +309,7 @@ impl Set {
         }
     }
 
-    /// Removes a member; true if it was there.
+    /// Removes a member. Returns true if it was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.form {
             Form::Integers(integers) => parse_canonical(member).is_some_and(|number| integers.remove(number)),
@@ -325,14 +324,15 @@ impl Set {
         }
     }
 
-    /// Takes a random member out, each equally likely.
+    /// Removes and returns a random member; all are equally likely.
     pub fn pop_random(&mut self, random: u64, random2: u64) -> Option<Vec<u8>> {
         let member = self.lend().random(random, random2)?.to_vec();
         self.remove(&member);
         Some(member)
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Integers(integers) => integers.relocate(mover),
@@ -342,7 +342,7 @@ impl Set {
         true
     }
 
-    /// Drops a bounded piece of the contents; false when nothing is left. Frees a big set in slices.
+    /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a big set in slices.
     pub fn free_slice(&mut self) -> bool {
         match &mut self.form {
             Form::Integers(integers) => *integers = Intset::new(),
@@ -352,7 +352,7 @@ impl Set {
         !self.lend().is_empty()
     }
 
-    /// Bytes the set has allocated, as asked for; what the allocator adds is not counted.
+    /// Bytes that the set has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Integers(integers) => integers.memory_bytes(),
@@ -361,7 +361,7 @@ impl Set {
         }
     }
 
-    /// Panics if the set contradicts itself; for tests.
+    /// Panics if the set is inconsistent; for tests.
     pub fn debug_validate(&self) {
         match &self.form {
             Form::Integers(integers) => integers.debug_validate(),
@@ -371,7 +371,7 @@ impl Set {
     }
 }
 
-/// The listpack of a set of integers that is about to get a member of another kind, if the limits allow it.
+/// Converts a set of integers, to which another kind of member will be added, to a listpack; `None` if the limits do not allow it.
 fn pack_integers(integers: &Intset, limits: &SetLimits) -> Option<Listpack> {
     let members = integers.lend();
     let ends = [0, members.len().saturating_sub(1)].map(|index| members.get(index).map(Member::integer));

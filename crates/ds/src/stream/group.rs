@@ -1,8 +1,8 @@
-//! Consumer groups: who was given which entries and has not acknowledged them.
+//! Consumer groups: which entries were delivered to whom and are not acknowledged.
 //!
 //! ```text
-//! pending    id ──▶ consumer, time and number of deliveries      all that was given out, by id
-//! consumers  name ──▶ the ids that are pending for it            the same once more, by consumer
+//! pending    id ──▶ consumer, time and number of deliveries      all pending entries, by id
+//! consumers  name ──▶ the ids that are pending for it            the same entries, by consumer
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +15,14 @@ use super::id::StreamId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConsumerId(u32);
 
-/// An entry that was given to a consumer and not acknowledged.
+/// An entry that was delivered to a consumer and not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pending {
-    /// Who has it.
+    /// The consumer that has it.
     pub consumer: ConsumerId,
-    /// When it was last given out.
+    /// When it was last delivered.
     pub delivered_ms: i64,
-    /// How often.
+    /// How often it was delivered.
     pub delivery_count: i64,
 }
 
@@ -31,9 +31,9 @@ pub struct Pending {
 pub struct Consumer {
     name: Arc<[u8]>,
     pending: BTreeSet<StreamId>,
-    /// When it last tried to get something.
+    /// When it last tried to read.
     pub seen_ms: i64,
-    /// When it last got something.
+    /// When it last got an entry.
     pub active_ms: Option<i64>,
 }
 
@@ -49,21 +49,21 @@ impl Consumer {
     }
 }
 
-/// A consumer group; see the head of this file.
+/// A consumer group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The id of the last entry that was given out as new.
+    /// The id of the last entry that was delivered as new.
     pub last_id: StreamId,
-    /// How many entries were added up to that one, if it is known.
+    /// Number of entries added to the stream up to that one; `None` if unknown.
     pub entries_read: Option<i64>,
     pending: BTreeMap<StreamId, Pending>,
-    /// By number; `None` where one was deleted.
+    /// By number; `None` in place of a deleted consumer.
     consumers: Vec<Option<Consumer>>,
     by_name: BTreeMap<Arc<[u8]>, ConsumerId>,
 }
 
 impl Group {
-    /// A group that is to get the entries after `last_id`.
+    /// A group that reads the entries after `last_id`.
     pub fn new(last_id: StreamId, entries_read: Option<i64>) -> Group {
         Group {
             last_id,
@@ -76,12 +76,12 @@ impl Group {
 
     // ---- consumers -------------------------------------------------------------------------------------
 
-    /// The consumer of this name.
+    /// The consumer with this name.
     pub fn find(&self, name: &[u8]) -> Option<ConsumerId> {
         self.by_name.get(name).copied()
     }
 
-    /// The consumer of this name, and whether it is new.
+    /// The consumer with this name, and whether it was created.
     pub fn find_or_create(&mut self, name: &[u8], now_ms: i64) -> (ConsumerId, bool) {
         if let Some(id) = self.find(name) {
             return (id, false);
@@ -102,7 +102,7 @@ impl Group {
         (id, true)
     }
 
-    /// Deletes a consumer with all that is pending for it; the number of that.
+    /// Deletes a consumer with its pending entries. Returns their number, or `None` if there is no such consumer.
     pub fn delete(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.by_name.remove(name)?;
         let consumer = self.consumers[id.0 as usize].take()?;
@@ -110,17 +110,17 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// A consumer by its number.
+    /// The consumer with this number. Panics if it was deleted.
     pub fn consumer(&self, id: ConsumerId) -> &Consumer {
         self.consumers[id.0 as usize].as_ref().expect("numbers of deleted consumers are nowhere kept")
     }
 
-    /// The same, to be changed.
+    /// Like [`consumer`](Self::consumer), mutable.
     pub fn consumer_mut(&mut self, id: ConsumerId) -> &mut Consumer {
         self.consumers[id.0 as usize].as_mut().expect("numbers of deleted consumers are nowhere kept")
     }
 
-    /// All consumers by name.
+    /// All consumers, ordered by name.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = &Consumer> {
         self.by_name.values().map(|&id| self.consumer(id))
     }
@@ -137,7 +137,7 @@ impl Group {
         self.pending.get(&id)
     }
 
-    /// The pending entries of a range, which must not be empty.
+    /// The pending entries of a range. The range must not be empty.
     pub fn pending_range(
         &self,
         range: RangeInclusive<StreamId>,
@@ -145,7 +145,7 @@ impl Group {
         self.pending.range(range).map(|(&id, pending)| (id, pending))
     }
 
-    /// The entries of a range, which must not be empty, that are pending for a consumer.
+    /// The entries of a range that are pending for a consumer. The range must not be empty.
     pub fn pending_range_of(
         &self,
         consumer: ConsumerId,
@@ -154,7 +154,7 @@ impl Group {
         self.consumer(consumer).pending.range(range).map(|&id| (id, &self.pending[&id]))
     }
 
-    /// Makes the entry `id` pending as this says, whoever had it before.
+    /// Makes the entry `id` pending as given, and takes it from any consumer that had it before.
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, pending);
         if before.is_none_or(|before| before.consumer != pending.consumer) {
@@ -165,14 +165,14 @@ impl Group {
         }
     }
 
-    /// Ends that the entry `id` is pending; false if it was not.
+    /// Removes the entry `id` from the pending ones. Returns false if it was not pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         self.consumer_mut(pending.consumer).pending.remove(&id);
         true
     }
 
-    /// Drops up to `count` pending entries; false when none are left.
+    /// Drops up to `count` pending entries. Returns false when none is left.
     pub(super) fn drop_pending(&mut self, count: usize) -> bool {
         for _ in 0..count {
             let Some((&id, _)) = self.pending.first_key_value() else { return false };
@@ -190,7 +190,7 @@ impl Group {
             + names
     }
 
-    /// Panics if the group contradicts itself; for tests.
+    /// Panics if the group is inconsistent; for tests.
     pub fn debug_validate(&self) {
         assert_eq!(self.consumers.iter().flatten().count(), self.by_name.len());
         let mut count = 0;

@@ -4,25 +4,25 @@ use std::fmt;
 
 use crate::num::parse_i64;
 
-/// Longer texts are no ids, whatever they say.
+/// Longer texts are never ids.
 const TEXT_BYTES_MAX: usize = 127;
 
 /// An id. Ids ascend along a stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamId {
-    /// Milliseconds since 1970, if nobody chose otherwise.
+    /// Milliseconds since 1970, unless the client chose another number.
     pub ms: u64,
-    /// Tells entries of the same millisecond apart.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
     /// `0-0`, which no entry has.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
-    /// The largest one.
+    /// The largest id.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// The id just after it.
+    /// The next larger id; `None` after the largest.
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId { ms: self.ms, seq }),
@@ -30,7 +30,7 @@ impl StreamId {
         }
     }
 
-    /// The id just before it.
+    /// The next smaller id; `None` before the smallest.
     pub fn prev(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId { ms: self.ms, seq }),
@@ -38,7 +38,7 @@ impl StreamId {
         }
     }
 
-    /// Reads `ms-seq`, or `ms` alone, which leaves the sequence number open.
+    /// Parses `ms-seq`, or `ms` alone, which leaves the sequence number open.
     pub fn parse(text: &[u8]) -> Option<(u64, Option<u64>)> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -50,7 +50,7 @@ impl StreamId {
         }
     }
 
-    /// Reads the `ms` of `ms-*`.
+    /// Parses the `ms` of `ms-*`.
     pub fn parse_open(text: &[u8]) -> Option<u64> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -72,8 +72,8 @@ fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Reads a number as Redis does: in canonical form, or else whatever `strtoull` of C takes for one, which is blanks, a
-/// sign (`-` counts down from zero) and leading zeros.
+/// Parses a number as Redis does: in canonical form, or else as C's `strtoull` does, which accepts blanks, a sign (`-`
+/// negates, modulo 2^64) and leading zeros.
 fn parse_part(text: &[u8]) -> Option<u64> {
     if let Some(number) = parse_i64(text) {
         return u64::try_from(number).ok();

@@ -1,12 +1,12 @@
-//! The entries of a stream, in nodes ordered by id, and what is known of those that were.
+//! The entries of a stream in nodes ordered by id, and what is known of removed entries.
 //!
 //! ```text
 //!         nodes, by the id of their first entry                  trimmed away │ first_id … deleted … entries … last_id
 //! 1-0 ──▶ [1-0 1-1 ✗ 1-3 …]   7-2 ──▶ [7-2 7-3 …]                             └ `entries_added` counts all of them
 //! ```
 //!
-//! A trim takes entries away at the front, a deletion (a *tombstone*) anywhere; only the largest deleted id is remembered,
-//! which is enough to know whether entries from some id on can be counted by subtraction ([`Log::entries_until`]).
+//! A trim removes entries at the front, a deletion (a *tombstone*) anywhere. Only the largest deleted id is kept, which
+//! is enough to know whether the entries from an id on can be counted by subtraction ([`Log::entries_until`]).
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 
@@ -16,17 +16,17 @@ use super::id::StreamId;
 use super::node::{Fields, NODE_BYTES_MAX, StreamNode};
 use crate::mover::{Mover, Place, move_small_map};
 
-/// The entries of a stream; see the head of this file.
+/// The entries of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     nodes: BTreeMap<StreamId, StreamNode>,
     len: usize,
-    /// The largest id that was ever given; new entries get larger ones.
+    /// The largest id ever used; new entries get larger ones.
     pub last_id: StreamId,
     first_id: StreamId,
     /// The largest id that was deleted.
     pub max_deleted_id: StreamId,
-    /// Entries that were ever added, not fewer than there are.
+    /// Number of entries ever added; at least the number present.
     pub entries_added: i64,
 }
 
@@ -35,33 +35,33 @@ pub struct Log {
 pub enum AppendError {
     /// Its id is not larger than the last one.
     TooSmall,
-    /// Its texts are more than a node may hold.
+    /// Its fields and values are larger than a node may be.
     TooLarge,
 }
 
-/// What a trim leaves.
+/// What a trim keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// So many entries.
+    /// This many entries.
     Newest(usize),
     /// The entries from this id on.
     From(StreamId),
 }
 
-/// A trim.
+/// How to trim a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trim {
-    /// What it leaves.
+    /// What it keeps.
     pub keep: Keep,
-    /// Only whole nodes go.
+    /// Removes only whole nodes.
     pub is_approximate: bool,
-    /// No node goes that makes it more than so many entries; 0: no limit.
+    /// Stops before a node that would make it remove more entries than this; 0: no limit.
     pub limit: usize,
 }
 
 impl Log {
-    /// Moves the memory of its nodes from `place` on, which is in ids, as long as the mover has time; true at the end, where `place`
-    /// is as at the beginning.
+    /// Moves the memory of its nodes from `place` on, which encodes an id, as long as the mover has time. Returns true
+    /// at the end, with `place` reset to the beginning.
     pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         move_small_map(&mut self.nodes, mover);
         let from = StreamId { ms: place.part as u64, seq: place.item as u64 };
@@ -83,7 +83,7 @@ impl Log {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -98,28 +98,28 @@ impl Log {
         self.first_id
     }
 
-    /// The id of the last entry, which may be smaller than [`Log::last_id`].
+    /// The id of the last entry, which may be smaller than [`Log::last_id`]; `None` if there is none.
     pub fn last_entry_id(&self) -> Option<StreamId> {
         self.nodes.last_key_value().map(|(_, node)| node.last_live())
     }
 
-    /// The id that a new entry gets at the time `now_ms`; `None`: there is none left.
+    /// The id of a new entry at the time `now_ms`; `None` if no id is left.
     pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
         if now_ms > self.last_id.ms { Some(StreamId { ms: now_ms, seq: 0 }) } else { self.last_id.next() }
     }
 
-    /// The id that a new entry gets if `ms` is chosen; it may be too small.
+    /// The id of a new entry with the given `ms`. It may be too small. `None` if no sequence number is left.
     pub fn next_id_at(&self, ms: u64) -> Option<StreamId> {
         let seq = if ms == self.last_id.ms { self.last_id.seq.checked_add(1)? } else { 0 };
         Some(StreamId { ms, seq })
     }
 
-    /// Whether texts of so many bytes in all are too many for an entry.
+    /// Whether these fields and values are together too large for an entry.
     pub fn is_too_large(pairs: &[&[u8]]) -> bool {
         pairs.iter().map(|text| text.len()).sum::<usize>() > NODE_BYTES_MAX
     }
 
-    /// Adds an entry: `pairs` are field, value, field, value …
+    /// Adds an entry. `pairs` are alternating fields and values.
     pub fn append(
         &mut self,
         id: StreamId,
@@ -145,8 +145,8 @@ impl Log {
         Ok(())
     }
 
-    /// Adds an entry to the last node, which must be there: it has the fields of the first one there, whose number that of
-    /// `values` must be.
+    /// Adds an entry to the last node, with the fields of that node's first entry; `values` must have the same number.
+    /// Panics if there is no node.
     pub fn append_same(&mut self, id: StreamId, values: &[&[u8]]) -> Result<(), AppendError> {
         if id <= self.last_id {
             return Err(AppendError::TooSmall);
@@ -165,7 +165,7 @@ impl Log {
         self.entries_added = self.entries_added.saturating_add(1);
     }
 
-    /// Deletes the entry `id`; false if there is none.
+    /// Deletes the entry `id`. Returns false if there is none.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
         let Some(entry) = node.find(id) else { return false };
@@ -187,7 +187,7 @@ impl Log {
         self.first_id = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |(id, _)| id);
     }
 
-    /// Takes entries away at the front; their number.
+    /// Removes entries at the front. Returns their number.
     pub fn trim(&mut self, trim: &Trim) -> usize {
         let mut gone = 0;
         while let Some(mut node) = self.nodes.first_entry() {
@@ -234,7 +234,7 @@ impl Log {
         node.find(id).map(|entry| entry.fields)
     }
 
-    /// The nodes from `from` on, each the id that it begins with and its entries.
+    /// The nodes from `from` on: each node's first id and its entries.
     pub fn nodes(&self, from: StreamId) -> impl Iterator<Item = (StreamId, Entries<'_>)> {
         let of_node = |first| Entries {
             nodes: self.nodes.range(first..=first),
@@ -246,15 +246,15 @@ impl Log {
         self.nodes.range(from..).map(move |(&first, _)| (first, of_node(first)))
     }
 
-    /// The entries from `start` to `end`, both included.
+    /// The entries from `start` to `end`, inclusive.
     pub fn range(&self, start: StreamId, end: StreamId) -> Entries<'_> {
-        // The node that may have `start` begins before it.
+        // The node that may contain `start` begins at or before it.
         let first = self.nodes.range(..=start).next_back().map_or(start, |(&first, _)| first);
         let nodes = if first <= end { self.nodes.range(first..=end) } else { Default::default() };
         Entries { nodes, start, end, front: None, back: None }
     }
 
-    /// How many entries were added up to `id`, if that is known.
+    /// Number of entries added up to `id`; `None` if unknown.
     pub fn entries_until(&self, id: StreamId) -> Option<i64> {
         let (added, len) = (self.entries_added, self.len as i64);
         if added == 0 {
@@ -280,12 +280,12 @@ impl Log {
         None
     }
 
-    /// Whether an entry from `start` on was deleted, as far as the largest deleted id tells.
+    /// Whether an entry from `start` on may have been deleted, judging by the largest deleted id.
     pub fn has_tombstones_from(&self, start: StreamId) -> bool {
         self.len > 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
     }
 
-    /// How many entries `group` has not been given yet, if that is known.
+    /// Number of entries that have not been delivered to `group`; `None` if unknown.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.entries_added == 0 || self.len == 0 {
             return Some(0);
@@ -300,8 +300,8 @@ impl Log {
         Some(self.entries_added - read)
     }
 
-    /// How many entries there are behind `id`. At most `nodes_max` nodes are looked at from there to the end and as many to the
-    /// beginning; if that is too few, it says more than there are.
+    /// Number of entries after `id`. Visits at most `nodes_max` nodes towards the end and as many towards the
+    /// beginning. If that is not enough, the result is too large: the number of all entries.
     pub fn count_behind(&self, id: StreamId, nodes_max: usize) -> usize {
         let (first, in_node) = match self.nodes.range(..=id).next_back() {
             Some((&first, node)) => {
@@ -323,7 +323,7 @@ impl Log {
         }
     }
 
-    /// Drops the first `node_count` nodes; false when nothing is left.
+    /// Drops the first `node_count` nodes. Returns false when nothing is left.
     pub(super) fn drop_nodes(&mut self, node_count: usize) -> bool {
         for _ in 0..node_count {
             let Some((_, node)) = self.nodes.pop_first() else { return false };
@@ -337,7 +337,7 @@ impl Log {
         of_nodes + self.nodes.len() * size_of::<(StreamId, StreamNode)>()
     }
 
-    /// Panics if the log contradicts itself; for tests.
+    /// Panics if the log is inconsistent; for tests.
     pub fn debug_validate(&self) {
         let mut len = 0;
         let mut last = None;
@@ -355,7 +355,7 @@ impl Log {
     }
 }
 
-/// Deletes entries at the front of `node` until `keep` holds for a log of `len` entries; their number.
+/// Deletes entries at the front of `node` until `keep` holds for a log of `len` entries. Returns their number.
 fn trim_node(node: &mut StreamNode, keep: Keep, len: usize) -> usize {
     let goes = |id, gone| match keep {
         Keep::Newest(kept) => len - gone > kept,
@@ -377,13 +377,13 @@ fn trim_node(node: &mut StreamNode, keep: Keep, len: usize) -> usize {
 /// The entries of a range, from both ends.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    /// Nodes that neither end has come to.
+    /// Nodes that neither end has reached.
     nodes: btree_map::Range<'a, StreamId, StreamNode>,
     start: StreamId,
     end: StreamId,
-    /// The node that the front has come to, and where in it.
+    /// The node that the front has reached, and the offset in it.
     front: Option<(&'a StreamNode, usize)>,
-    /// The node that the back has come to, and where in it the entries that are left lie.
+    /// The node that the back has reached, and the offsets of its remaining entries.
     back: Option<(&'a StreamNode, VecDeque<usize>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Streams: logs of entries with ids that ascend, and groups of consumers that share them out.
+//! Streams: logs of entries with ascending ids, and groups of consumers that share them.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | `log` | the entries: adding, deleting, trimming, ranges, counting |
 //! | `group` | the groups: consumers and pending entries |
 //!
-//! Log and groups are fields of their own, because a read changes the one while it walks over the other.
+//! Log and groups are separate fields, because a read changes one while it walks over the other.
 
 mod group;
 mod id;
@@ -25,16 +25,16 @@ pub use id::StreamId;
 pub use log::{AppendError, Entries, Keep, Log, Trim};
 pub use node::Fields;
 
-/// Pending entries, and nodes, in one slice of freeing a stream.
+/// Pending entries, and nodes, that one slice of freeing a stream drops.
 const PENDING_FREED_AT_ONCE: usize = 1024;
 const NODES_FREED_AT_ONCE: usize = 128;
 
 /// When a node is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamLimits {
-    /// Bytes of a node; 0: as many as fit.
+    /// Maximum bytes of a node; 0: as many as possible.
     pub node_bytes_max: usize,
-    /// Entries of a node; 0: any number.
+    /// Maximum number of entries of a node; 0: no limit.
     pub node_entries_max: usize,
 }
 
@@ -53,18 +53,18 @@ impl Stream {
         Stream::default()
     }
 
-    /// What there is to be freed: entries, and entries pending in groups.
+    /// Number of elements to be freed: entries, and pending entries of groups.
     pub fn element_count(&self) -> usize {
         self.log.len() + self.groups.values().map(Group::pending_len).sum::<usize>()
     }
 
-    /// Moves the memory of its entries from `place` on, as long as the mover has time; true at the end, where `place` is as at the
-    /// beginning.
+    /// Moves the memory of its entries from `place` on as long as the mover has time. Returns true at the end, with
+    /// `place` reset to the beginning.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         self.log.defragment(place, mover)
     }
 
-    /// Drops a bounded part of it; false when nothing is left.
+    /// Drops a bounded part of it. Returns false when nothing is left.
     pub fn free_slice(&mut self) -> bool {
         if let Some(mut group) = self.groups.first_entry() {
             if !group.get_mut().drop_pending(PENDING_FREED_AT_ONCE) {

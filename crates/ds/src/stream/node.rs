@@ -7,12 +7,12 @@
 //!         | length | flags | ms | seq | count | field | value | … not
 //! ```
 //!
-//! Counts, lengths and the two differences to the id of the first entry are variable-length numbers, seven bits a byte
-//! (`seq` in zigzag, for it may be smaller); a field or value is its length and its bytes; the length of an entry is
-//! that of what follows it. A deleted entry stays with a flag until the whole node goes.
+//! Counts, lengths and the two differences to the first entry's id are variable-length numbers with seven bits per byte
+//! (`seq` in zigzag, because it may be smaller). A field or value is its length and its bytes. The length of an entry
+//! covers what follows it. A deleted entry stays, with a flag, until the whole node goes.
 //!
-//! When a node is full is decided as Redis decides it, because that is what an approximate trim leaves behind: by the
-//! number of entries, deleted ones included, and by the bytes that Redis' listpack would take ([`StreamNode::listpack_bytes`]).
+//! Nodes become full as in Redis, because that determines what an approximate trim keeps: by the number of entries,
+//! including deleted ones, and by the bytes that Redis' listpack would take ([`StreamNode::listpack_bytes`]).
 
 use smallvec::SmallVec;
 
@@ -20,17 +20,17 @@ use super::{StreamId, StreamLimits};
 use crate::list::entry::{entry_bytes, integer_bytes, listpack_bytes};
 use crate::mover::{Mover, move_vec};
 
-/// Bytes on their way into a node.
+/// Bytes to be appended to a node.
 type Bytes = SmallVec<[u8; 256]>;
 
 const DELETED: u8 = 1;
 const SAME: u8 = 2;
-/// No node grows past this, whatever the limits in force are.
+/// Maximum size of a node, whatever limits are configured.
 pub(super) const NODE_BYTES_MAX: usize = 1 << 30;
-/// Head and end of a listpack.
+/// Header and end of a listpack.
 const LISTPACK_FRAME_BYTES: usize = 7;
 
-/// A run of entries; see the head of this file.
+/// A run of entries in one allocation.
 #[derive(Clone, Debug)]
 pub(super) struct StreamNode {
     bytes: Vec<u8>,
@@ -39,23 +39,23 @@ pub(super) struct StreamNode {
     deleted_count: u32,
     first: StreamId,
     last: StreamId,
-    /// Of everything but the two counts.
+    /// Length of Redis' listpack without the two counts.
     listpack_bytes: usize,
 }
 
-/// An entry as it lies in a node.
+/// An entry as stored in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawEntry<'a> {
     pub(super) id: StreamId,
     pub(super) is_deleted: bool,
-    /// Where it begins, and where the next one does.
+    /// Offsets of this entry and of the next one.
     pub(super) at: usize,
     pub(super) end: usize,
     pub(super) fields: Fields<'a>,
 }
 
 impl StreamNode {
-    /// A node of this one entry.
+    /// A node with this one entry.
     pub(super) fn new(id: StreamId, pairs: &[&[u8]]) -> StreamNode {
         let mut bytes = Bytes::new();
         let count = pairs.len() / 2;
@@ -79,7 +79,7 @@ impl StreamNode {
         node
     }
 
-    /// Whether an entry with these fields and values is to go into the next node.
+    /// Whether an entry with these fields and values has to go into the next node.
     pub(super) fn is_full(&self, pairs: &[&[u8]], limits: &StreamLimits) -> bool {
         let bytes_max = match limits.node_bytes_max {
             1..=NODE_BYTES_MAX => limits.node_bytes_max,
@@ -95,7 +95,7 @@ impl StreamNode {
         self.listpack_bytes + counts.map(|count| integer_bytes(i64::from(count))).iter().sum::<usize>()
     }
 
-    /// Adds an entry at the end; its id must be larger than all before.
+    /// Appends an entry; its id must be larger than all before.
     pub(super) fn append(&mut self, id: StreamId, pairs: &[&[u8]]) {
         let count = pairs.len() / 2;
         let master = self.master();
@@ -107,13 +107,13 @@ impl StreamNode {
         }
     }
 
-    /// The same for an entry with the fields of the first one.
+    /// Appends an entry with the fields of the first one.
     pub(super) fn append_same(&mut self, id: StreamId, values: &[&[u8]]) {
         debug_assert_eq!(self.master().left, values.len());
         self.push(id, None, values.iter());
     }
 
-    /// Adds an entry of so many fields of its own, if it has any, and `texts`.
+    /// Appends an entry with `texts`; `count` is the number of its own fields, if it has any.
     fn push<'t>(&mut self, id: StreamId, count: Option<usize>, texts: impl Iterator<Item = &'t &'t [u8]>) {
         let (ms, seq) = (id.ms - self.first.ms, id.seq.wrapping_sub(self.first.seq) as i64);
         let mut body = Bytes::new();
@@ -142,19 +142,19 @@ impl StreamNode {
         self.last = id;
     }
 
-    /// Nodes are many: a full allocation grows by half, and [`StreamNode::finish`] gives back what was too much.
+    /// A full allocation grows by half, because there are many nodes; [`StreamNode::finish`] frees the excess.
     fn reserve(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
             self.bytes.reserve_exact(bytes + self.bytes.len() / 2);
         }
     }
 
-    /// No more entries will come.
+    /// Frees unused memory; no more entries will be added.
     pub(super) fn finish(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
-    /// Marks the entry at `at`, which lives, as deleted.
+    /// Marks the live entry at `at` as deleted.
     pub(super) fn delete(&mut self, at: usize) {
         let mut flags_at = at;
         read_number(&self.bytes, &mut flags_at);
@@ -167,7 +167,7 @@ impl StreamNode {
         self.live_count as usize
     }
 
-    /// The id of the first entry that it ever had.
+    /// The id of the first entry, deleted or not.
     pub(super) fn first(&self) -> StreamId {
         self.first
     }
@@ -177,7 +177,7 @@ impl StreamNode {
         self.last
     }
 
-    /// The id of the last entry that lives.
+    /// The id of the last live entry.
     pub(super) fn last_live(&self) -> StreamId {
         if self.deleted_count == 0 {
             return self.last;
@@ -186,12 +186,12 @@ impl StreamNode {
         live.last().expect("an empty node is gone").id
     }
 
-    /// Where the first entry lies.
+    /// Offset of the first entry.
     pub(super) fn entries_at(&self) -> usize {
         self.entries_at
     }
 
-    /// The entry at `at`; `None` at the end.
+    /// The entry at offset `at`; `None` at the end.
     #[inline]
     pub(super) fn entry(&self, at: usize) -> Option<RawEntry<'_>> {
         if at == self.bytes.len() {
@@ -219,7 +219,7 @@ impl StreamNode {
         std::iter::successors(self.entry(at), |entry| self.entry(entry.end))
     }
 
-    /// The entry with this id, if it lives.
+    /// The live entry with this id.
     pub(super) fn find(&self, id: StreamId) -> Option<RawEntry<'_>> {
         self.entries_from(self.entries_at)
             .find(|entry| entry.id >= id)
@@ -232,7 +232,7 @@ impl StreamNode {
         Texts { bytes: &self.bytes[at..self.entries_at], left }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_vec(&mut self.bytes, mover);
     }
@@ -241,7 +241,7 @@ impl StreamNode {
         self.bytes.capacity()
     }
 
-    /// Panics if the node contradicts itself; for tests.
+    /// Panics if the node is inconsistent; for tests.
     pub(super) fn debug_validate(&self) {
         let (mut live, mut deleted, mut last) = (0, 0, None);
         for entry in self.entries_from(self.entries_at) {
@@ -255,7 +255,7 @@ impl StreamNode {
     }
 }
 
-/// Texts one after the other.
+/// Consecutive texts.
 #[derive(Clone, Copy, Debug)]
 struct Texts<'a> {
     bytes: &'a [u8],
@@ -276,12 +276,12 @@ impl<'a> Iterator for Texts<'a> {
     }
 }
 
-/// Fields and values of an entry, in their order.
+/// Fields and values of an entry, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
-    /// The fields, if they are not among the texts.
+    /// The fields, unless they are among `texts`.
     master: Option<Texts<'a>>,
-    /// `left` is the number of pairs.
+    /// Its `left` is the number of pairs.
     texts: Texts<'a>,
 }
 

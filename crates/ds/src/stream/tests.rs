@@ -1,4 +1,4 @@
-//! Streams against a sorted vector, validated after every operation.
+//! Compares streams with a sorted vector, validating after every operation.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ const LIMITS: [StreamLimits; 4] = [
 enum Op {
     /// Steps of `ms` and `seq`, and which fields.
     Append(u64, u64, usize),
-    /// Of the entries that there are, or ever were.
+    /// An entry that is or was in the stream.
     Delete(usize),
     TrimTo(usize, bool, usize),
     TrimFrom(usize, bool, usize),
@@ -50,7 +50,7 @@ fn pairs(which: usize) -> Vec<Vec<u8>> {
 #[derive(Default)]
 struct Model {
     entries: Vec<(StreamId, Vec<Vec<u8>>)>,
-    /// All that ever were, in order.
+    /// The ids of all entries ever added, in order.
     added: Vec<StreamId>,
     max_deleted_id: StreamId,
 }
@@ -216,7 +216,7 @@ proptest! {
     }
 }
 
-/// What Redis' macro nodes hold, which an approximate trim shows.
+/// Contents of Redis' macro nodes, as an approximate trim shows them.
 #[test]
 fn approximate_trims_take_whole_nodes() {
     let mut log = Log::default();

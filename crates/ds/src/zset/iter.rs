@@ -13,11 +13,11 @@ fn lent(record: &[u8]) -> (Cow<'_, [u8]>, f64) {
     (Cow::Borrowed(member), score)
 }
 
-/// Members and scores in order, or in reverse order.
+/// Members and scores, in ascending or descending order.
 #[derive(Clone)]
 pub struct Iter<'a> {
     form: IterForm<'a>,
-    /// Members still to come.
+    /// Number of members still to come.
     remaining: usize,
     reverse: bool,
 }
@@ -25,7 +25,7 @@ pub struct Iter<'a> {
 #[derive(Clone)]
 enum IterForm<'a> {
     Small(Entries<'a>),
-    /// The leaf being read, the place of the next entry in it, and that entry's rank.
+    /// The current leaf, the index of the next entry in it, and that entry's rank.
     Large(&'a Large, Option<(&'a Leaf, usize)>, usize),
 }
 
@@ -55,7 +55,7 @@ impl<'a> Iter<'a> {
         Self { form, remaining, reverse }
     }
 
-    /// No more than `count` of them.
+    /// Limits the iterator to `count` members.
     #[must_use]
     pub fn limited(mut self, count: usize) -> Self {
         self.remaining = self.remaining.min(count);
@@ -84,7 +84,7 @@ impl<'a> Iterator for Iter<'a> {
         }
     }
 
-    /// Goes through leaves as slices.
+    /// Walks through leaves as slices.
     fn fold<A, F: FnMut(A, Self::Item) -> A>(self, start: A, mut visit: F) -> A {
         let (large, mut place, mut rank) = match self.form {
             IterForm::Large(large, place, rank) => (large, place, rank),

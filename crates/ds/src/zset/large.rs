@@ -1,4 +1,4 @@
-//! The large form: the tree and the members, kept in step.
+//! The large form: the tree and the members, kept consistent.
 
 use super::members::Members;
 use super::packing::{self, Packing};
@@ -7,14 +7,14 @@ use super::tree::{Tree, compare_scores};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 
-/// What is shown each member, and its score.
+/// Called with a member and its score.
 type Visit<'a> = dyn FnMut(&[u8], f64) + 'a;
 
 #[derive(Clone)]
 pub(super) struct Large {
     pub(super) members: Members,
     pub(super) tree: Tree,
-    /// Made when the set has so many bytes that its members are to be packed.
+    /// Created when the set is large enough for its members to be packed.
     packing: Option<Box<Packing>>,
 }
 
@@ -35,7 +35,7 @@ impl Large {
         self.members.find(member).map(|id| self.rank_of(id, member))
     }
 
-    /// The rank of a member with this number.
+    /// The rank of the member with this number.
     fn rank_of(&self, id: u32, member: &[u8]) -> usize {
         let score = self.members.score(id);
         self.tree.rank_where(|(other_score, other)| {
@@ -46,14 +46,14 @@ impl Large {
         })
     }
 
-    /// Adds a member or gives it another score; returns the score it had. Once members take at least `pack_bytes_min`, and if
-    /// that is not 0, some are packed.
+    /// Adds a member or changes its score. Returns its previous score. If `pack_bytes_min` is not 0, members are packed
+    /// once all of them together take at least that many bytes.
     pub(super) fn insert(&mut self, member: &[u8], score: f64, pack_bytes_min: usize) -> Option<f64> {
         let hash = self.members.hash(member);
         let Some(id) = self.members.find_hashed(hash, member) else {
             let id = self.members.insert(hash, member, score);
             let is_tied = self.tree.insert(&self.members, member, (score, id));
-            // What is packed makes a set smaller than that again.
+            // Packing makes a set smaller than that again.
             let is_large = || self.packing.is_some() || self.members.bytes() >= pack_bytes_min;
             if pack_bytes_min > 0 && packing::is_fit(member) && is_large() {
                 let packing = self.packing.get_or_insert_default();
@@ -76,7 +76,7 @@ impl Large {
         Some(self.members.remove(id).score())
     }
 
-    /// Removes `count` members from a rank on, which exist, after showing each to `visit`, if there is one.
+    /// Removes `count` existing members from a rank on. If there is `visit`, it is called with each of them.
     pub(super) fn remove_range(&mut self, rank: usize, count: usize, mut visit: Option<&mut Visit<'_>>) {
         let mut left = count;
         while left > 0 {
@@ -89,7 +89,7 @@ impl Large {
         }
     }
 
-    /// Goes over the members, then, by ranks, over the tree.
+    /// Walks over the members, then over the tree by ranks.
     pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         const IN_TREE: usize = usize::MAX;
         while place.part != IN_TREE {

@@ -1,13 +1,13 @@
 //! The members of a large sorted set: each stored once, found by name through a hash table and by number from the tree.
 //!
-//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot of 8 bytes; the number of the slot is what
-//! tree and hash table hold. It stays the member's own as long as it is in the set, whatever its score does.
-//! Slots come in pages, so nothing is ever moved to grow, and a page whose last record goes gives its memory back.
+//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot of 8 bytes. Tree and hash
+//! table contain the slot's number, which stays the same as long as the member is in the set, whatever its score. Slots
+//! come in pages, so growing moves nothing, and a page without records has no memory.
 //!
-//! If there is a dictionary, a record may be *packed*: `score | hash (5 bytes, little-endian) | packed member`. The bits of the hash are those that the
-//! table uses, so that it grows without unpacking anybody. Which members are packed, and when, is `packing.rs`' matter.
+//! If there is a dictionary, a record may be *packed*: `score | hash (5 bytes, little-endian) | packed member`. The hash bits are
+//! those that the table uses, so that it grows without unpacking members. `packing.rs` decides which members are packed, and when.
 //!
-//! Invariants: `with_room` names exactly the pages that are not full, each once; without a dictionary no record is packed.
+//! Invariants: `with_room` has exactly the pages that are not full, each once; without a dictionary no record is packed.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -22,11 +22,11 @@ use crate::mover::{Mover, move_box, move_vec};
 const PAGE_SLOTS: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
 const SCORE_BYTES: usize = size_of::<f64>();
-/// Bits of a hash that tables use and a packed record keeps: enough for segments of any number that 2^32 members need.
+/// Bytes of the hash in a packed record: the bits that tables use, enough for the segments of 2^32 members.
 const HASH_BYTES: usize = 5;
 const HASH_SHIFT: u32 = 16;
 
-/// A record is packed if that saves one part in so many.
+/// A record is packed if that saves at least one part in this many.
 const SAVED_PART_MIN: usize = 4;
 
 /// Splits `score | member`.
@@ -41,11 +41,11 @@ type Slot = Option<SlimBlob>;
 
 #[derive(Clone)]
 struct Page {
-    /// No more than were ever in use at once; without memory if none is.
+    /// As many as were ever used at once; empty if none is used.
     slots: Vec<Slot>,
-    /// Which slots are in use, each a bit.
+    /// Bitmap of the used slots.
     used: [u64; PAGE_SLOTS / WORD_BITS],
-    /// Which records are packed, each a bit.
+    /// Bitmap of the packed records.
     packed: [u64; PAGE_SLOTS / WORD_BITS],
     live: u16,
 }
@@ -64,7 +64,7 @@ impl Page {
         usize::from(self.live) == PAGE_SLOTS
     }
 
-    /// Puts a record into the first free slot of a page that is not full.
+    /// Puts a record into the first free slot. The page must not be full.
     fn insert(&mut self, record: SlimBlob) -> usize {
         let word = self.used.iter().position(|&word| word != u64::MAX).expect("a slot is free");
         let bit = self.used[word].trailing_ones() as usize;
@@ -105,7 +105,7 @@ fn record_of(pages: &[Page], id: u32) -> &[u8] {
     slot.as_ref().expect("numbers of members outlive no member").bytes()
 }
 
-/// As much of a member's hash as the table uses.
+/// The part of a member's hash that the table uses.
 #[inline]
 fn hash_of(pages: &[Page], may_be_packed: bool, seed: ObjectSeed, id: u32) -> u64 {
     let record = record_of(pages, id);
@@ -116,7 +116,7 @@ fn hash_of(pages: &[Page], may_be_packed: bool, seed: ObjectSeed, id: u32) -> u6
     }
 }
 
-/// The bits of a hash that are kept.
+/// The bits of a hash that a packed record contains.
 fn kept_bits(hash: u64) -> [u8; HASH_BYTES] {
     let [bits @ .., _, _, _] = (hash >> HASH_SHIFT).to_le_bytes();
     bits
@@ -138,20 +138,20 @@ fn unpack(dictionary: &Dictionary, packed: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// What became of a record that was to be packed.
+/// Outcome of trying to pack a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tried {
-    /// Bytes of the member, and of the packed one.
+    /// Bytes of the member, and of its packed form with the hash.
     pub(super) plain_bytes: usize,
     pub(super) packed_bytes: usize,
     /// Whether it is packed now.
     pub(super) is_packed: bool,
 }
 
-/// What was taken out.
+/// A removed member.
 pub(super) struct Removed<'a> {
     record: SlimBlob,
-    /// If it is packed.
+    /// Set if it is packed.
     dictionary: Option<&'a Dictionary>,
 }
 
@@ -171,12 +171,12 @@ impl Removed<'_> {
 pub(super) struct Members {
     pages: Vec<Page>,
     with_room: Vec<u32>,
-    /// The numbers of the members, by their hashes.
+    /// The members' numbers, by hash.
     index: CompactTable<u32>,
     seed: ObjectSeed,
     /// Bytes of all records and of the slots of all pages in use.
     bytes: usize,
-    /// By which members are packed.
+    /// Dictionary that members are packed with.
     dictionary: Option<Box<Dictionary>>,
 }
 
@@ -251,7 +251,7 @@ impl Members {
         split_record(self.record(id)).1
     }
 
-    /// How this member compares with another.
+    /// Compares the member with this number with another.
     #[inline]
     pub(super) fn compare(&self, id: u32, other: &[u8]) -> Ordering {
         (*self.member(id)).cmp(other)
@@ -268,7 +268,7 @@ impl Members {
         }
     }
 
-    /// As much of a member's hash as the table uses.
+    /// The part of a member's hash that the table uses.
     #[inline]
     fn table_hash(&self, id: u32) -> u64 {
         hash_of(&self.pages, self.dictionary.is_some(), self.seed, id)
@@ -279,12 +279,12 @@ impl Members {
         self.seed.hash(member)
     }
 
-    /// Whether a member is not packed, and of a length that is packed.
+    /// Whether a member is not packed but has a length that qualifies.
     pub(super) fn is_plain_fit(&self, id: u32) -> bool {
         self.packed_by(id).is_none() && is_fit(split_record(self.record(id)).0)
     }
 
-    /// Packs a member by the dictionary, if there is one and it saves enough. `None` if it was packed before.
+    /// Packs a member with the dictionary, if that saves enough. Returns `None` if it is packed already or there is no dictionary.
     pub(super) fn pack(&mut self, id: u32) -> Option<Tried> {
         let at = id as usize % PAGE_SLOTS;
         if self.packed_by(id).is_some() {
@@ -312,13 +312,13 @@ impl Members {
         self.find_hashed(self.hash(member), member)
     }
 
-    /// The same with the member's [`hash`](Self::hash).
+    /// Like [`find`](Self::find), with the member's [`hash`](Self::hash).
     #[inline(always)]
     pub(super) fn find_hashed(&self, hash: u64, member: &[u8]) -> Option<u32> {
         self.index.find(hash, |id| self.is(id, member))
     }
 
-    /// Adds a member that is absent, which has this hash; gives its number.
+    /// Adds an absent member with this hash. Returns its number.
     pub(super) fn insert(&mut self, hash: u64, member: &[u8], score: f64) -> u32 {
         let mut record = Vec::with_capacity(SCORE_BYTES + member.len());
         record.extend_from_slice(&score.to_le_bytes());
@@ -349,7 +349,7 @@ impl Members {
         }
     }
 
-    /// Removes a member by its number.
+    /// Removes the member with this number.
     pub(super) fn remove(&mut self, id: u32) -> Removed<'_> {
         let (hash, is_packed) = (self.table_hash(id), self.packed_by(id).is_some());
         let found = self.index.remove(hash, |other| other == id);
@@ -365,7 +365,7 @@ impl Members {
         Removed { record, dictionary: self.dictionary.as_deref().filter(|_| is_packed) }
     }
 
-    /// Moves the memory of the page and of the segment of the index with this number; false if there is neither.
+    /// Moves the memory of the page and the index segment with this number. Returns false if there is neither.
     pub(super) fn move_part(&mut self, number: usize, mover: &mut dyn Mover) -> bool {
         if number == 0 {
             move_vec(&mut self.pages, mover);
@@ -389,7 +389,7 @@ impl Members {
         })
     }
 
-    /// How many members are packed.
+    /// Number of packed members.
     pub(super) fn packed_count(&self) -> usize {
         let words = self.pages.iter().flat_map(|page| page.packed);
         words.map(|word| word.count_ones() as usize).sum()

@@ -1,15 +1,15 @@
-//! A sorted set: members with scores, in order of score and then of the member's bytes.
+//! A sorted set: members with scores, ordered by score and then by the member's bytes.
 //!
-//! * Small ("listpack" to OBJECT ENCODING): a row of bytes (`packed`), whose entries are those of a list's nodes
-//!   with `score (8 bytes, little-endian) | member` in order. Everything walks it.
-//! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
-//!   in order with ranks. A set that has become large stays so, as in Redis.
+//! * Small ("listpack" to OBJECT ENCODING): a run of bytes (`packed`) with the entry format of a list's nodes; each
+//!   entry is `score (8 bytes, little-endian) | member`, in order. All operations walk through it.
+//! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` has them in
+//!   order with ranks. A set that has become large stays large, as in Redis.
 //!
-//! Members of a large set that are alike, as jobs of a backlog are, are packed by a dictionary (`packing`). Who looks at one gets a copy.
+//! Similar members of a large set, such as the jobs of a backlog, are packed with a dictionary (`packing`). Readers get copies.
 //!
-//! All ranges are ranges of ranks, 0 being the lowest score: [`ZSet::score_range`] and [`ZSet::lex_range`] turn bounds
-//! into ranks, [`ZSet::iter_from_rank`] and [`ZSet::remove_rank_range`] go on from there. Scores are never NaN. The two
-//! zeros are equal in order; the small form stores both as positive zero, as Redis does.
+//! All ranges are ranges of ranks, 0 being the lowest score: [`ZSetRef::score_range`] and [`ZSetRef::lex_range`] turn bounds
+//! into ranks for [`ZSetRef::iter_from_rank`] and [`ZSet::remove_rank_range`]. Scores are never NaN. The two zeros are equal in
+//! order; the small form stores both as positive zero, as Redis does.
 
 mod iter;
 mod large;
@@ -40,15 +40,15 @@ const FREE_SLICE_MEMBERS: usize = 128;
 /// When a sorted set leaves its small form.
 #[derive(Clone, Copy, Debug)]
 pub struct ZSetLimits {
-    /// The most members of the small form.
+    /// Maximum number of members of the small form.
     pub entries_max: usize,
-    /// The longest member of the small form.
+    /// Maximum length of a member of the small form.
     pub value_bytes_max: usize,
-    /// Bytes of its members from which on a large set packs them; 0: none does.
+    /// Bytes of its members at which a large set packs them; 0 disables packing.
     pub pack_bytes_min: usize,
 }
 
-/// A sorted set; see the head of this file.
+/// A sorted set, owned.
 #[derive(Clone)]
 pub struct ZSet {
     form: Form,
@@ -60,16 +60,16 @@ enum Form {
     Large(Box<Large>),
 }
 
-/// What a set's packing has come to.
+/// Figures of a set's packing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackingFigures {
-    /// Members that are packed.
+    /// Number of packed members.
     pub members: usize,
     /// Bytes of the dictionary.
     pub dictionary_bytes: usize,
 }
 
-/// A sorted set as it is lent, wherever it lies.
+/// A borrowed sorted set, wherever it is stored.
 #[derive(Clone, Copy)]
 pub struct ZSetRef<'a> {
     form: FormRef<'a>,
@@ -82,7 +82,7 @@ enum FormRef<'a> {
 }
 
 impl<'a> ZSetRef<'a> {
-    /// The set that [`packed`](Self::packed) gave.
+    /// The set that [`packed`](Self::packed) returned.
     #[inline]
     pub fn of(packed: Packed<'a>) -> Self {
         Self { form: FormRef::Small(packed) }
@@ -110,7 +110,7 @@ impl<'a> ZSetRef<'a> {
         self.len() == 0
     }
 
-    /// What OBJECT ENCODING reports.
+    /// The name that OBJECT ENCODING reports.
     pub fn encoding(self) -> &'static str {
         match self.form {
             FormRef::Small(_) => "listpack",
@@ -118,7 +118,7 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
-    /// How far its members are packed, if it has a dictionary.
+    /// Figures of its packing; `None` without a dictionary.
     pub fn packing(self) -> Option<PackingFigures> {
         let FormRef::Large(large) = self.form else { return None };
         let dictionary_bytes = large.members.dictionary()?.memory_bytes();
@@ -158,7 +158,7 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
-    /// Members and scores from a rank on upwards, or downwards if `reverse`; none if there is no such rank.
+    /// Members and scores from a rank on upwards, or downwards if `reverse`; empty if there is no such rank.
     pub fn iter_from_rank(self, rank: usize, reverse: bool) -> Iter<'a> {
         Iter::new(self, rank, reverse)
     }
@@ -188,7 +188,7 @@ impl<'a> ZSetRef<'a> {
         start..end.max(start)
     }
 
-    /// The ranks of the members that are within the bounds, if all have the same score; otherwise some range.
+    /// The ranks of the members within the bounds, if all members have the same score; otherwise an arbitrary range.
     pub fn lex_range(self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         let below = |bound: LexBound<'_>, is_min: bool| match bound {
             LexBound::Min => 0,
@@ -201,7 +201,7 @@ impl<'a> ZSetRef<'a> {
             }
         };
         let start = below(min, true);
-        // Scores that differ put members into another order; Redis answers nothing then, unless the last one is high enough.
+        // If scores differ, members are not in this order; Redis returns nothing then, unless the last member reaches the minimum.
         let reaches = |(last, _): (Cow<'_, [u8]>, f64)| match min {
             LexBound::Min => true,
             LexBound::Max => false,
@@ -214,7 +214,7 @@ impl<'a> ZSetRef<'a> {
         start..below(max, false).max(start)
     }
 
-    /// The number of members for whose scores `before` holds, which must be the first ones.
+    /// Number of members for whose scores `before` is true. These must be the first ones.
     fn rank_by_score(self, before: impl Fn(f64) -> bool) -> usize {
         match self.form {
             FormRef::Small(packed) => small::pairs(packed).take_while(|&(_, score)| before(score)).count(),
@@ -222,7 +222,7 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
-    /// The number of members that `before` holds for, which must be the first ones.
+    /// Number of members for which `before` is true. These must be the first ones.
     fn rank_by_member(self, before: impl Fn(&[u8]) -> bool) -> usize {
         match self.form {
             FormRef::Small(packed) => small::pairs(packed).take_while(|(member, _)| before(member)).count(),
@@ -230,8 +230,8 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
-    /// Shows about `count` members, and all of a small set; gives the cursor to go on with, 0 at the end. From a first
-    /// call with 0 to the last, every member that stays in the set is shown at least once.
+    /// Visits about `count` members, or all of a small set. Returns the cursor to continue with, or 0 at the end. From
+    /// the first call, with 0, to the last, every member that stays in the set is visited at least once.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self.form {
             FormRef::Small(packed) => {
@@ -242,12 +242,12 @@ impl<'a> ZSetRef<'a> {
         }
     }
 
-    /// A random member, each equally likely, and its score.
+    /// A random member and its score; all are equally likely.
     pub fn random(self, random: u64) -> Option<(Cow<'a, [u8]>, f64)> {
         if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
     }
 
-    /// A set of its own.
+    /// An owned copy.
     pub fn to_zset(self) -> ZSet {
         let form = match self.form {
             FormRef::Small(packed) => Form::Small(Small::unpacked(packed)),
@@ -269,12 +269,12 @@ impl ZSet {
         Self { form: Form::Small(Small::new()) }
     }
 
-    /// The set that [`ZSetRef::packed`] gave.
+    /// A copy of the set that [`ZSetRef::packed`] returned.
     pub fn unpacked(packed: Packed<'_>) -> Self {
         Self { form: Form::Small(Small::unpacked(packed)) }
     }
 
-    /// The set, lent.
+    /// Borrows the set.
     #[inline]
     pub fn lend(&self) -> ZSetRef<'_> {
         let form = match &self.form {
@@ -284,7 +284,7 @@ impl ZSet {
         ZSetRef { form }
     }
 
-    /// Adds a member or gives it another score; returns the score it had. The score must not be NaN.
+    /// Adds a member or changes its score. Returns its previous score. The score must not be NaN.
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Option<f64> {
         debug_assert!(!score.is_nan(), "a score is never NaN");
         if let Form::Small(small) = &mut self.form {
@@ -303,14 +303,14 @@ impl ZSet {
         }
     }
 
-    /// Leaves the small form.
+    /// Converts the set to the large form.
     pub fn make_large(&mut self) {
         if let Form::Small(small) = &self.form {
             self.form = Form::Large(Box::new(Large::from_small(small.packed())));
         }
     }
 
-    /// Removes a member; returns its score.
+    /// Removes a member. Returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {
             Form::Small(small) => {
@@ -322,12 +322,12 @@ impl ZSet {
         }
     }
 
-    /// Takes the member with the lowest score.
+    /// Removes and returns the member with the lowest score.
     pub fn pop_min(&mut self) -> Option<(Vec<u8>, f64)> {
         self.pop_rank(0)
     }
 
-    /// Takes the member with the highest score.
+    /// Removes and returns the member with the highest score.
     pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
         self.pop_rank(self.lend().len().checked_sub(1)?)
     }
@@ -340,7 +340,7 @@ impl ZSet {
         popped
     }
 
-    /// Removes the members at the given ranks after showing each to `visit`, in order. Gives their number.
+    /// Removes the members at these ranks and calls `visit` with each, in order. Returns their number.
     pub fn remove_rank_range(&mut self, ranks: Range<usize>, visit: &mut dyn FnMut(&[u8], f64)) -> usize {
         let count = self.count_in(&ranks);
         match &mut self.form {
@@ -350,7 +350,7 @@ impl ZSet {
         count
     }
 
-    /// The same without showing anybody, which takes less time.
+    /// Removes the members at these ranks. Faster than [`remove_rank_range`](Self::remove_rank_range). Returns their number.
     pub fn drop_rank_range(&mut self, ranks: Range<usize>) -> usize {
         let count = self.count_in(&ranks);
         match &mut self.form {
@@ -360,12 +360,13 @@ impl ZSet {
         count
     }
 
-    /// How many of these ranks there are.
+    /// Number of these ranks that exist.
     fn count_in(&self, ranks: &Range<usize>) -> usize {
         ranks.end.min(self.lend().len()).saturating_sub(ranks.start)
     }
 
-    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
+    /// the beginning.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Small(node) => {
@@ -379,13 +380,13 @@ impl ZSet {
         }
     }
 
-    /// Drops a bounded piece of the contents; false when nothing is left. Frees a large set in slices.
+    /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a large set in slices.
     pub fn free_slice(&mut self) -> bool {
         self.drop_rank_range(0..FREE_SLICE_MEMBERS);
         !self.lend().is_empty()
     }
 
-    /// Bytes the set has allocated, as asked for; what the allocator adds is not counted.
+    /// Bytes that the set has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Small(small) => small.memory_bytes(),
@@ -393,7 +394,7 @@ impl ZSet {
         }
     }
 
-    /// Panics if the set contradicts itself; for tests.
+    /// Panics if the set is inconsistent; for tests.
     pub fn debug_validate(&self) {
         match &self.form {
             Form::Small(small) => small.debug_validate(),

@@ -1,64 +1,64 @@
-//! Which members of a large sorted set are packed, and when: those of a backlog of jobs, as they come.
+//! Which members of a large sorted set are packed, and when: those of a backlog of jobs, as they are added.
 //!
 //! ```text
 //!  128 KiB          learning, for 64 samples           from then on each new member is packed,
 //!  ──┴──▶ the new member and an older one at a time ──▶ and four of the older ones, until all were tried
 //! ```
 //!
-//! Everything is done by those who add members, a few microseconds each, so nobody waits and no list of sets is kept. If what
-//! was learned does not help (values without a pattern), or no longer (jobs of other classes), it is learned again after twice as many
-//! members as before.
+//! All of this is done while members are added, a few microseconds each time, so nothing has to wait and no list of
+//! sets is needed. If packing does not help (values without a pattern), or no longer (jobs of other classes), it learns
+//! again after twice as many members as before.
 //!
-//! Members of one score are not packed: they are ordered by their bytes, so each is looked at again and again. The scores of jobs are times.
+//! Members with equal scores are not packed: they are ordered by their bytes, so each is read again and again. Jobs' scores are times.
 
 use super::members::{Members, Tried};
 use super::tree::{Leaf, Tree};
 use crate::dictionary::{Learner, SAMPLES};
 
-/// The shortest and the longest members that are packed.
+/// Shortest and longest members that are packed.
 const PLAIN_BYTES_MIN: usize = 48;
 const PLAIN_BYTES_MAX: usize = 4096;
 /// Older members that are packed whenever one is added.
 const OLDER_AT_ONCE: usize = 4;
 /// Samples that are decided about whenever a member is added.
 const DECIDED_AT_ONCE: usize = 2;
-/// Members after which the first learning is over, whatever it has seen: those of one score are no samples.
+/// Added members after which the learner stops waiting for samples: members with equal scores do not count as samples.
 const LEARNING_MEMBERS_MAX: u32 = 4 * SAMPLES as u32;
-/// Members that are added before it is learned anew, at least; and how often that is doubled at most.
+/// Minimum number of members that are added before it learns again, and limit of the doublings of that number.
 const REST_MEMBERS: u32 = 256;
 const REST_DOUBLINGS_MAX: u32 = 12;
-/// After so many members in a row that could not be packed, only one in two to that power is tried.
+/// Limit of the failures in a row that count: after `n` of them, only one member in `2^n` is tried.
 const FAILURES_MAX: u8 = 6;
 
-/// When so many bytes were tried, what was tried before counts half.
+/// When this many bytes were tried, earlier results count half.
 const RECENT_BYTES: usize = 256 << 10;
 
-/// Whether a member is of a length that is packed.
+/// Whether a member has a length that is packed.
 #[inline]
 pub(super) fn is_fit(member: &[u8]) -> bool {
     (PLAIN_BYTES_MIN..=PLAIN_BYTES_MAX).contains(&member.len())
 }
 
-/// What is known of a set's packing.
+/// State of a set's packing.
 #[derive(Default)]
 pub(super) struct Packing {
     learner: Option<Box<Learner>>,
-    /// Members added since learning began, or was over.
+    /// Members added since learning began, or ended.
     added: u32,
-    /// How often it was learned.
+    /// How often it has learned.
     learned: u32,
-    /// Bytes of members that were tried since learning was over, and what they were packed into.
+    /// Bytes of the members that were tried since learning ended, before and after packing.
     plain_bytes: usize,
     packed_bytes: usize,
-    /// The rank from which on older members are still to be tried.
+    /// Rank from which on older members are still to be tried; `None` if all were tried.
     older_from: Option<usize>,
-    /// Members in a row that could not be packed, and how many are therefore still to be left alone.
+    /// Members in a row that could not be packed, and number of members that are therefore still to be skipped.
     failures: u8,
     skipped: u8,
 }
 
 impl Clone for Packing {
-    /// The clone has not begun to learn.
+    /// The clone does not continue learning.
     fn clone(&self) -> Self {
         Self { learner: None, ..*self }
     }
@@ -69,7 +69,7 @@ impl Packing {
         size_of::<Self>() + self.learner.as_ref().map_or(0, |learner| learner.memory_bytes())
     }
 
-    /// A member that is fit was added, in a set that is large enough.
+    /// Handles the addition of a member that qualifies, to a set that is large enough.
     pub(super) fn added(
         &mut self,
         members: &mut Members,
@@ -83,7 +83,7 @@ impl Packing {
         } else if self.wants_to_learn(members) {
             (self.learner, self.added) = (Some(Box::default()), 0);
         }
-        // A first dictionary is complete before anything is packed by it, and one that stays empty goes again.
+        // Nothing is packed until the first dictionary is complete; a dictionary that stays empty is dropped.
         if self.learned == 0
             || members.dictionary_mut().as_ref().is_none_or(|dictionary| dictionary.is_empty())
         {
@@ -119,7 +119,7 @@ impl Packing {
         }
     }
 
-    /// Looks at samples, or decides about some.
+    /// Examines samples, or decides about some.
     fn learn(&mut self, members: &mut Members, tree: &Tree, member: &[u8], is_tied: bool) {
         let Some(learner) = &mut self.learner else { return };
         if !learner.has_seen_enough() && self.added < LEARNING_MEMBERS_MAX {
@@ -149,7 +149,7 @@ impl Packing {
         *self = Self { older_from: self.older_from, learned: self.learned + 1, ..Self::default() };
     }
 
-    /// Tries some of those that were there before it was learned.
+    /// Tries to pack some of the members that were there before it learned.
     fn pack_older(&mut self, members: &mut Members, tree: &Tree) {
         let Some(from) = self.older_from.filter(|&from| self.learner.is_none() && from < tree.len()) else {
             self.older_from = self.older_from.filter(|_| self.learner.is_some());

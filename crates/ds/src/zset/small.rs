@@ -1,4 +1,4 @@
-//! The small form: entries `score | member` in order, each as in a list.
+//! The small form: ordered entries `score | member`, in the entry format of lists.
 
 use super::members::split_record;
 use super::tree::compare_scores;
@@ -43,17 +43,17 @@ impl Small {
         Packed { form: 0, count: self.count, bytes: &self.bytes }
     }
 
-    /// Moves its memory.
+    /// Moves its memory if the mover asks for it.
     pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_vec(&mut self.bytes, mover);
     }
 
-    /// Bytes it has allocated.
+    /// Bytes that it has allocated.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Where the entry at an index begins.
+    /// Offset of the entry at `index`.
     fn offset_of(&self, index: usize) -> usize {
         let mut entries = Entries::new(&self.bytes);
         if let Some(last) = index.checked_sub(1) {
@@ -62,7 +62,7 @@ impl Small {
         self.bytes.len() - entries.rest_bytes()
     }
 
-    /// Adds a member or gives it another score; returns the score it had.
+    /// Adds a member or changes its score. Returns its previous score.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let found = find(self.packed(), member);
         if let Some((index, old)) = found {
@@ -82,7 +82,7 @@ impl Small {
         found.map(|(_, old)| old)
     }
 
-    /// Removes `count` entries from `start` on, which exist, after showing each to `visit`.
+    /// Removes `count` existing entries from `start` on, and calls `visit` with each.
     pub(super) fn remove_range(&mut self, start: usize, count: usize, visit: &mut dyn FnMut(&[u8], f64)) {
         let from = self.offset_of(start);
         let mut entries = Entries::new(&self.bytes[from..]);

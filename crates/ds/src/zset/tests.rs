@@ -1,4 +1,4 @@
-//! Sorted sets against a sorted vector, validated after every operation.
+//! Compares sorted sets with a sorted vector, validating after every operation.
 
 use super::*;
 use crate::random::Random;
@@ -44,7 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// In order; a score is kept as the set stores it.
+/// In order, with the scores as the set stores them.
 type Model = Vec<(Vec<u8>, f64)>;
 
 fn sort(model: &mut Model) {
@@ -138,7 +138,7 @@ fn check(limits: ZSetLimits, validate_every: usize, ops: Vec<Op>) {
             set.debug_validate();
             check_reads(&set, &model);
         }
-        // Some changes follow one another, before others the set lay somewhere as bytes.
+        // Some changes follow each other directly; before others, the set has been stored as bytes.
         if number % 2 == 0
             && let Some(packed) = set.lend().packed()
         {
@@ -295,7 +295,7 @@ fn job(number: u32, class: u32) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sets of jobs, some of them of one score, others without a pattern or too short or too long to be packed.
+/// Sets of jobs, some with equal scores, others without a pattern or too short or too long to be packed.
 fn packing_op() -> impl Strategy<Value = Op> {
     let member = prop_oneof![
         20 => (0_u32..600, 0_u32..3).prop_map(|(number, class)| job(number, class)),

@@ -1,4 +1,4 @@
-//! A counted B+tree over the numbers of members, ordered by score, then by member.
+//! A counted B+tree of the members' numbers, ordered by score, then by member.
 //!
 //! ```text
 //!            ┌ first key, count, child ┬ … ┐                    branches
@@ -6,15 +6,15 @@
 //!   [ scores | numbers ]  [ … ]  [ … ]                          leaves, up to 63 entries
 //! ```
 //!
-//! A leaf takes just what an allocator has a size for. The score lies beside the number, so that members are compared, and fetched, only where scores are equal. The counts
-//! give ranks, and every range is a range of ranks: callers turn bounds into ranks with [`Tree::rank_where`] and
-//! go on from there. Leaves are not linked; an iterator comes down anew for each.
+//! A leaf fits a size class of allocators. The score is stored beside the number, so members are fetched and compared
+//! only if scores are equal. The counts give ranks, and every range is a range of ranks: callers turn bounds into ranks
+//! with [`Tree::rank_where`]. Leaves are not linked; an iterator descends from the root for each.
 //!
-//! * A full node that is extended at an end is not halved: the new entry begins a node of its own. So entries that
-//!   come in order, as times do, leave full leaves. Elsewhere a full leaf first shares with a neighbour that has room.
-//! * After a removal a node is merged with a neighbour if both fit three quarters of one.
+//! * A full node that is extended at an end is not halved: the new entry begins a node of its own. So entries that are
+//!   added in order, such as times, leave full leaves. Elsewhere a full leaf first shares with a neighbour that has room.
+//! * After a removal a node is merged with a neighbour if both fit in three quarters of one.
 //!
-//! Invariants: no node is empty except a lone root; all leaves are equally deep; a branch's key and count are its
+//! Invariants: no node is empty except a lone root; all leaves have the same depth; a branch's key and count are its
 //! child's first key and number of entries; keys ascend.
 
 use super::members::Members;
@@ -23,15 +23,15 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Unit tests have small nodes, so that their trees are deep.
+/// Unit tests use small nodes, so that their trees are deep.
 const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 63 };
 const BRANCHES_MAX: usize = if cfg!(test) { 6 } else { 64 };
-/// A full leaf whose neighbour has no more than this is not split.
+/// A full leaf is not split if a neighbour has at most this many entries.
 const LEAF_SHARE_MAX: usize = LEAF_ENTRIES_MAX * 4 / 5;
 const LEAF_MERGE_MAX: usize = LEAF_ENTRIES_MAX * 3 / 4;
 const BRANCHES_MERGE_MAX: usize = BRANCHES_MAX * 3 / 4;
 
-/// A score, and the number of a member.
+/// A score and the number of a member.
 pub(super) type Key = (f64, u32);
 
 #[derive(Clone)]
@@ -134,7 +134,7 @@ impl Leaf {
 }
 
 impl Child {
-    /// The first key of a node that is not empty.
+    /// The first key of a non-empty node.
     fn first(&self) -> Key {
         match self {
             Self::Leaf(leaf) => leaf.key(0),
@@ -156,7 +156,7 @@ impl Child {
         }
     }
 
-    /// Its bytes, and those of all nodes below.
+    /// Bytes of this node and all nodes below it.
     fn bytes_below(&self) -> usize {
         let below = match self {
             Self::Leaf(_) => 0,
@@ -191,7 +191,7 @@ impl Tree {
         self.bytes
     }
 
-    /// The number of entries that `before` holds for, which must be the first ones.
+    /// Number of entries for which `before` is true. These must be the first ones.
     pub(super) fn rank_where(&self, before: impl Fn(Key) -> bool) -> usize {
         let (mut child, mut rank) = (&self.root, 0);
         loop {
@@ -206,7 +206,7 @@ impl Tree {
         }
     }
 
-    /// The leaf that holds an existing rank, and the place in it.
+    /// The leaf with an existing rank, and the index in it.
     pub(super) fn leaf_at(&self, rank: usize) -> (&Leaf, usize) {
         debug_assert!(rank < self.len);
         let (mut child, mut rank) = (&self.root, rank);
@@ -221,8 +221,8 @@ impl Tree {
         }
     }
 
-    /// Moves the memory of the leaf that holds an existing rank, and of the branches above it; gives the number of entries from
-    /// there to the end of the leaf.
+    /// Moves the memory of the leaf with an existing rank, and of the branches above it. Returns the number of entries
+    /// from that rank to the end of the leaf.
     pub(super) fn move_leaf(&mut self, rank: usize, mover: &mut dyn Mover) -> usize {
         let (mut child, mut rank) = (&mut self.root, rank);
         loop {
@@ -240,7 +240,7 @@ impl Tree {
         }
     }
 
-    /// Adds an entry for a member that has none; says whether it met another of the same score.
+    /// Adds an entry for a member that has none. Returns whether it was compared with another of the same score.
     pub(super) fn insert(&mut self, members: &Members, member: &[u8], (score, id): Key) -> bool {
         let is_tied = Cell::new(false);
         let before = |(other_score, other): Key| {
@@ -263,7 +263,8 @@ impl Tree {
         is_tied.get()
     }
 
-    /// Removes entries from an existing rank on, but no more than `limit` and only from one leaf. Gives their numbers.
+    /// Removes up to `limit` entries from an existing rank on, all from one leaf, and calls `removed` with each.
+    /// Returns their number.
     pub(super) fn remove_at(&mut self, rank: usize, limit: usize, removed: &mut impl FnMut(Key)) -> usize {
         debug_assert!(rank < self.len);
         let count = remove(&mut self.root, rank, limit, removed, &mut self.bytes);
@@ -281,7 +282,7 @@ impl Tree {
         count
     }
 
-    /// The share of the leaves' places that is in use.
+    /// The fraction of the leaves' capacity that is used.
     #[cfg(test)]
     pub(super) fn leaf_fill(&self) -> f64 {
         let (mut leaves, mut rank) = (0, 0);
@@ -310,7 +311,7 @@ impl Tree {
     }
 }
 
-/// Compares scores, of which none is NaN.
+/// Compares scores, none of which is NaN.
 #[inline]
 pub(super) fn compare_scores(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
@@ -330,12 +331,12 @@ fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// The branch in which the entries that `before` holds for end.
+/// The branch that contains the end of the entries for which `before` is true.
 fn branch_where(branches: &[Branch], before: &impl Fn(Key) -> bool) -> usize {
     partition_point(branches.len(), |at| before(branches[at].first)).saturating_sub(1)
 }
 
-/// The branch that holds a rank, which becomes the rank within it.
+/// The branch that contains a rank; `rank` becomes the rank within it.
 fn branch_at(branches: &[Branch], rank: &mut usize) -> usize {
     let mut at = 0;
     while *rank >= branches[at].count as usize {
@@ -345,7 +346,7 @@ fn branch_at(branches: &[Branch], rank: &mut usize) -> usize {
     at
 }
 
-/// Moves entries of a full leaf to a neighbour that has room; says whether it is so.
+/// Moves entries of a full leaf to a neighbour that has room. Returns whether it did.
 fn share(branches: &mut [Branch], at: usize) -> bool {
     let len = |at: usize| match branches.get(at).map(|branch| &branch.child) {
         Some(Child::Leaf(leaf)) => leaf.len,
@@ -368,7 +369,7 @@ fn share(branches: &mut [Branch], at: usize) -> bool {
     true
 }
 
-/// Adds an entry below `child`; gives the node that has split off to the right of it, if so.
+/// Adds an entry below `child`. Returns the node that was split off to its right, if there is one.
 fn insert(child: &mut Child, before: &impl Fn(Key) -> bool, key: Key, bytes: &mut usize) -> Option<Branch> {
     match child {
         Child::Leaf(leaf) => insert_into_leaf(leaf, leaf.rank_where(before), key, bytes),
@@ -433,7 +434,7 @@ fn insert_branch(branches: &mut Vec<Branch>, at: usize, branch: Branch, bytes: &
     Some(right.into_branch())
 }
 
-/// Removes up to `limit` entries from `rank` on, from one leaf below `child`; gives their number.
+/// Removes up to `limit` entries from `rank` on, from one leaf below `child`. Returns their number.
 fn remove(
     child: &mut Child,
     mut rank: usize,
@@ -485,7 +486,7 @@ fn merge_right(branches: &mut Vec<Branch>, at: usize, bytes: &mut usize) {
     branches.remove(at + 1);
 }
 
-/// Collects all keys below; gives the depth.
+/// Collects all keys below. Returns the depth.
 fn validate(child: &Child, is_root: bool, keys: &mut Vec<Key>, bytes: &mut usize) -> usize {
     *bytes += child.bytes();
     match child {

@@ -1,9 +1,9 @@
-//! What must hold for any bytes at all as samples, as a plain value and as a packed one, used by the test here and by the fuzz target:
-//! nothing panics, what was packed comes back, also from a dictionary that has learned more since, and limits hold.
+//! What must hold for arbitrary bytes as samples, as a plain value and as a packed one, used by the test here and by the fuzz
+//! target: nothing panics, unpacking restores the value, also with a dictionary that has learned more since, and limits hold.
 
 use ds::dictionary::{Dictionary, Learner, TEXT_BYTES_MAX, unpacked_len};
 
-/// Teaches a dictionary by samples; gives how many bytes it has grown by.
+/// Teaches a dictionary by samples. Returns the number of bytes by which it has grown.
 pub(crate) fn teach<'a>(dictionary: &mut Dictionary, samples: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut learner = Learner::new();
     samples.into_iter().for_each(|sample| learner.look_at(sample));
@@ -14,7 +14,7 @@ pub(crate) fn teach<'a>(dictionary: &mut Dictionary, samples: impl IntoIterator<
     }
 }
 
-/// Packs a value and gives what that made of it, which comes back.
+/// Packs a value, checks that unpacking restores it, and returns the packed form.
 pub(crate) fn pack(dictionary: &Dictionary, plain: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     dictionary.pack(plain, &mut packed);
@@ -24,7 +24,7 @@ pub(crate) fn pack(dictionary: &Dictionary, plain: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// The packed value comes back into a buffer that is large enough, and no other one.
+/// Checks that the packed value unpacks into a buffer that is large enough, and into no other.
 pub(crate) fn assert_unpacks(dictionary: &Dictionary, packed: &[u8], plain: &[u8]) {
     for spare_bytes in [0, 1, 100] {
         let mut out = vec![0; plain.len() + spare_bytes];
@@ -36,7 +36,7 @@ pub(crate) fn assert_unpacks(dictionary: &Dictionary, packed: &[u8], plain: &[u8
     }
 }
 
-/// Takes the parts of `input` between zeros for samples, the last one for a value, and all of it for a packed one.
+/// Uses the parts of `input` between zeros as samples, the last one as a value, and all of it as a packed value.
 pub(crate) fn check_dictionary(input: &[u8]) {
     let parts: Vec<&[u8]> = input.split(|&byte| byte == 0).collect();
     let (plain, samples) = parts.split_last().expect("there is a last part");
@@ -44,7 +44,7 @@ pub(crate) fn check_dictionary(input: &[u8]) {
     let half = samples.len() / 2;
     teach(&mut dictionary, samples[..half].iter().copied());
     let packed = pack(&dictionary, plain);
-    // All samples, and once more with another end: so what they have is in several.
+    // All samples, and again with another end, so that their contents occur several times.
     let others: Vec<_> = samples.iter().map(|sample| [sample, &b"!"[..]].concat()).collect();
     teach(&mut dictionary, samples.iter().copied().chain(others.iter().map(Vec::as_slice)));
     assert_unpacks(&dictionary, &packed, plain);

@@ -1,11 +1,11 @@
-//! What must hold for any bytes at all as a HyperLogLog, used by the test here and by the fuzz target: nothing panics,
-//! what is sound stays sound, and both forms say the same.
+//! What must hold for arbitrary bytes as a HyperLogLog, used by the test here and by the fuzz target: nothing panics, a
+//! sound one stays sound, and both forms agree.
 
 use ds::hll::{self, Registers};
 
 const SPARSE_BYTES_MAX: u64 = 60;
 
-/// Takes the front of `input` for the body of a sparse HyperLogLog, or all of it for a whole string, and adds the rest.
+/// Uses the front of `input` as the body of a sparse HyperLogLog, and all of it as a whole string, and adds the rest.
 pub(crate) fn check_hll(input: &[u8]) {
     let (body, elements) = input.split_at(input.len().min(40));
     check(input.to_vec(), elements);

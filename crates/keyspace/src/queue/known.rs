@@ -12,9 +12,9 @@ use ds::queue::Figures;
 
 use super::recognize::{Learnt, Patterns, bound_queue};
 
-/// The most names that are learnt from other keys.
+/// Maximum number of names that are learnt from other keys.
 const LEARNT_MAX: usize = 100_000;
-/// The most keys that are searched for names.
+/// Maximum number of keys that are searched for names.
 const SOURCES_MAX: usize = 10_000;
 /// The default of [`Known::set_count_max`].
 const COUNT_MAX: usize = 100_000;
@@ -37,11 +37,11 @@ pub struct Known {
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
 }
 
-/// The queues that are shown, and some that are gone: forgetting one must not search all of them.
+/// The listed queues, and some that are gone: forgetting one must not search all of them.
 #[derive(Debug, Default)]
 struct Listed {
     all: Vec<Arc<Figures>>,
-    /// The most of them that may be gone.
+    /// Maximum number of them that may be gone.
     gone_count: usize,
 }
 
@@ -65,7 +65,7 @@ impl Default for Known {
 impl Known {
     /// The patterns, and how often they have changed.
     pub fn patterns(&self) -> (Arc<Patterns>, u64) {
-        // Read first: who misses a change looks again.
+        // The version is read first: a reader that misses a change will check again.
         let version = self.version();
         let patterns = self.patterns.read().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&patterns), version)
@@ -77,7 +77,7 @@ impl Known {
         self.version.load(Ordering::Acquire)
     }
 
-    /// How often a change of patterns made existing keys worth checking.
+    /// How often changes of the patterns required a check of existing keys.
     pub fn searches(&self) -> u64 {
         self.searches.load(Ordering::Relaxed)
     }
@@ -97,17 +97,17 @@ impl Known {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// How many queues were not admitted because of that limit.
+    /// Number of queues that were not admitted because of that limit.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// How many queues are known.
+    /// Number of known queues.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The approximate time, in milliseconds of the clock that does not jump.
+    /// The approximate time, in milliseconds of the monotonic clock.
     pub fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl Known {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).all.extend(figures);
     }
 
-    /// This many admitted queues are forgotten; those that were listed are marked as gone.
+    /// Accounts for this many forgotten queues; the listed ones must be marked as gone.
     pub(super) fn forget(&self, count: usize) {
         self.count.fetch_sub(count, Ordering::Relaxed);
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +150,7 @@ impl Known {
         }
     }
 
-    /// A set was created whose members name queues.
+    /// Adds a set whose members name queues.
     pub(super) fn add_source(&self, db: u32, key: &[u8]) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() < SOURCES_MAX {
@@ -163,12 +163,12 @@ impl Known {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Such a set is gone.
+    /// Removes such a set.
     pub fn drop_source(&self, db: u32, key: &[u8]) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).remove(&(db, key.into()));
     }
 
-    /// Learns from a member of such a set; true if it names a queue that was not known to be one.
+    /// Learns from a member of such a set. Returns true if it names a queue that was not known.
     pub fn learn_from(&self, member: &[u8]) -> bool {
         bound_queue(member).is_some_and(|learnt| self.learn(learnt))
     }
@@ -179,7 +179,7 @@ impl Known {
             return false;
         }
         let mut learned = Patterns::clone(&patterns);
-        // Who pauses a queue looks at its key.
+        // Existing keys need no check: pausing a queue examines its key.
         let is_found = matches!(learnt, Learnt::Custom(_));
         let is_new = learned.learn(learnt);
         if is_new {

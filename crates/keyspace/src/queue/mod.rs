@@ -1,4 +1,4 @@
-//! The queues of a database, as far as they are on one shard.
+//! The queues of a database on one shard.
 //!
 //! ```text
 //!   Known (all threads)      patterns, and the figures of all queues: readers need no shard for these
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A new key is checked once ([`Queues::arrive`]). A list that is a queue gets the queue's record of events, and
-//! reports everything that happens from then on. When it leaves the database ([`Queues::depart`]), the figures of the
-//! queue stay here; the times at which its elements came go with the list. Sorted sets and streams are only noted, and
-//! their figures are updated every second ([`Queues::refresh`]).
+//! reports all changes from then on. When it leaves the database ([`Queues::depart`]), the figures of the queue stay
+//! here; the arrival times of its elements go with the list. Sorted sets and streams are only registered, and their
+//! figures are updated every second ([`Queues::refresh`]).
 
 mod known;
 mod recognize;
@@ -42,36 +42,36 @@ pub struct Queues {
     version: u64,
     /// The number of the database.
     db: u32,
-    /// Sets whose members name queues, which nobody has been told of yet.
+    /// Sets whose members name queues, to be reported when clients are served from the database.
     sources: Vec<Box<[u8]>>,
-    /// Anybody may see its queues: it serves clients.
+    /// Whether its queues are listed: clients are served from it.
     is_listed: bool,
-    /// Of the hash function of names.
+    /// The hash function of names.
     seed: Arc<Seed>,
     /// All queues, by name.
     all: CompactTable<Arc<Figures>>,
-    /// Those that have no list in the database: an empty one, with what is kept of the queue, which the next job finds.
+    /// Records of queues without a list in the database: an empty list with what is kept of the queue, for the next job.
     idle: CompactTable<Record>,
     paused_count: usize,
-    /// Sorted sets at whose times something is to happen; some that were.
+    /// Sorted sets whose scores are times of something to be done; may include some that no longer exist.
     timed: BTreeSet<Box<[u8]>>,
-    /// Lists beside which the key of a limit lies.
+    /// Lists that have the key of a limit beside them.
     limited: BTreeSet<Box<[u8]>>,
-    /// Where refreshing goes on.
+    /// Where refreshing continues.
     cursor: u64,
 }
 
-/// What time it is, in milliseconds since 1970.
+/// The current time, in milliseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// By the clock that does not jump: ages are measured with it.
+    /// By the monotonic clock, with which ages are measured.
     pub steady_ms: u64,
-    /// By the machine's clock: what is due when, and the ids of streams, are times of it.
+    /// By the system clock, in which due times and the ids of streams are expressed.
     pub wall_ms: u64,
 }
 
 impl Now {
-    /// A time of the machine's clock as the clock that does not jump would have it; 0 is no time.
+    /// Converts a time of the system clock to the monotonic clock; 0 means no time.
     fn steady(self, wall_ms: u64) -> u64 {
         match wall_ms {
             0 => 0,
@@ -82,7 +82,7 @@ impl Now {
 }
 
 impl Queues {
-    /// None yet, of database `db`. They are listed in `known` if clients are served from it.
+    /// The queues of database `db`, initially none. They are listed in `known` if clients are served from it.
     pub fn new(known: &Arc<Known>, seed: &Arc<Seed>, db: u32, is_listed: bool) -> Queues {
         Queues {
             known: Arc::clone(known),
@@ -101,7 +101,7 @@ impl Queues {
         }
     }
 
-    /// The same without queues, not listed.
+    /// The same database without queues, not listed.
     pub(crate) fn empty_copy(&self) -> Queues {
         Queues::new(&self.known, &self.seed, self.db, false)
     }
@@ -111,24 +111,24 @@ impl Queues {
         &self.known
     }
 
-    /// Whether there are any.
+    /// Whether there are no queues and no limits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.limited.is_empty()
     }
 
-    /// Whether the key of a limit lies beside the list at `key`.
+    /// Whether the list at `key` has the key of a limit beside it.
     #[inline]
     pub fn is_limited(&self, key: &[u8]) -> bool {
         !self.limited.is_empty() && self.limited.contains(key)
     }
 
-    /// How many there are.
+    /// Number of queues.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether a key with this name may be a queue; quick.
+    /// Whether a key with this name may be a queue: a fast check.
     #[inline]
     pub(crate) fn may_know(&mut self, key: &[u8]) -> bool {
         if self.version != self.known.version() {
@@ -137,19 +137,20 @@ impl Queues {
         self.patterns.may_know(key)
     }
 
-    /// Whether takers find the queue empty.
+    /// Whether consumers find the queue empty.
     #[inline]
     pub fn is_paused(&self, hash: u64, key: &[u8]) -> bool {
         self.paused_count > 0 && self.figures(hash, key).is_some_and(|figures| figures.is_paused())
     }
 
-    /// What anybody may know of a queue.
+    /// The figures of a queue.
     #[inline]
     pub fn figures(&self, hash: u64, key: &[u8]) -> Option<&Figures> {
         self.find(hash, key).map(Shared::get)
     }
 
-    /// The same; it becomes known if it is a queue and has no elements yet, as a list unless it is known to be something else.
+    /// The figures of a queue that a client waits for. If the key is not known but its name is that of a queue, it
+    /// becomes known as a list.
     pub fn awaited(&mut self, hash: u64, key: &[u8]) -> Option<Arc<Figures>> {
         if !self.may_know(key) {
             return None;
@@ -157,7 +158,7 @@ impl Queues {
         self.find_or_add(hash, key, Kind::List)
     }
 
-    /// What is kept of a queue whose list is not there.
+    /// What is kept of a queue that currently has no list.
     pub fn idle_book(&self, hash: u64, key: &[u8]) -> Option<&Book> {
         match self.idle.find(hash, |record| record.key() == key)?.value() {
             ValueRef::List(list) => list.seen()?.book(),
@@ -165,7 +166,8 @@ impl Queues {
         }
     }
 
-    /// Pauses or resumes a queue, which becomes known if it was not, whatever its name. False if it is so already; `None` if too many are known.
+    /// Pauses or resumes a queue. An unknown one becomes known when it is paused, whatever its name. Returns false if
+    /// nothing changed, and `None` if too many queues are known.
     pub(crate) fn set_paused(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let figures = match self.find(hash, key) {
             Some(figures) => figures.to_owned(),
@@ -191,7 +193,7 @@ impl Queues {
         Some(true)
     }
 
-    /// `record`, which is new in the database, may be a queue: what there is to see of it is seen from now on.
+    /// Handles a new record in the database: if it is a queue, it is observed from now on.
     #[cold]
     pub(crate) fn arrive(&mut self, hash: u64, record: RecordMut<'_>) {
         let kind = record.lend().value().kind();
@@ -203,7 +205,7 @@ impl Queues {
         {
             self.limited.insert(queue.into());
         }
-        // One that was there a moment ago may still be known.
+        // The name may still be registered from an earlier set.
         if kind == Kind::ZSet
             && !self.timed.contains(record.lend().key())
             && (is_rate(record.lend().key())
@@ -223,7 +225,7 @@ impl Queues {
         }
     }
 
-    /// The same for a record that was there when patterns changed.
+    /// Handles a record that existed when patterns changed.
     pub(crate) fn reconsider(&mut self, hash: u64, record: RecordMut<'_>) {
         let is_seen = matches!(record.lend().value(), ValueRef::List(list) if is_queue(list));
         if !is_seen && self.may_know(record.lend().key()) {
@@ -241,7 +243,7 @@ impl Queues {
         seen.open(book, len);
     }
 
-    /// What is kept of a queue that has no list: an empty one, for the job that comes next.
+    /// Takes the empty list of a queue that has no list in the database, for its next job.
     #[inline]
     pub(crate) fn take_idle(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         self.idle.remove(hash, |record| record.key() == key)
@@ -252,7 +254,7 @@ impl Queues {
         self.idle.insert(hash, record, |record| hashing::hash(seed, record.key()));
     }
 
-    /// `record`, of which the last element was taken, left the database. It is returned if it is no queue.
+    /// Handles a record that left the database because its last element was taken. Returns it if it is not a queue.
     #[inline]
     pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
         self.unlimit(record.lend().value().kind(), record.lend().key());
@@ -268,7 +270,7 @@ impl Queues {
         None
     }
 
-    /// `record` leaves the database.
+    /// Handles a record that leaves the database.
     pub(crate) fn depart(&mut self, hash: u64, record: &mut Record) {
         self.unlimit(record.lend().value().kind(), record.lend().key());
         match record.list_mut() {
@@ -282,7 +284,7 @@ impl Queues {
         }
     }
 
-    /// `old` was replaced by another value, which is `record`'s now.
+    /// Handles the replacement of value `old` by that of `record`.
     pub(crate) fn replaced(&mut self, hash: u64, old: &mut Value, record: RecordMut<'_>) {
         if let Value::List(list) = old {
             self.leave(hash, list);
@@ -293,7 +295,7 @@ impl Queues {
         }
     }
 
-    /// A value of this kind leaves `key`, which may be the key of a limit.
+    /// Handles a value of this kind leaving `key`, which may be the key of a limit.
     fn unlimit(&mut self, kind: Kind, key: &[u8]) {
         if kind == Kind::Hash
             && !self.limited.is_empty()
@@ -303,15 +305,16 @@ impl Queues {
         }
     }
 
-    /// A list leaves the database, which may be a queue: what is known of that stays.
+    /// Handles a list that leaves the database: if it is a queue, what is known of the queue stays.
     fn leave(&mut self, hash: u64, list: &mut List) {
         if let Some(idle) = idle_record(list) {
             self.keep_idle(hash, idle);
         }
     }
 
-    /// Brings up to date what is not kept so all the time, of some `count` queues with records in `table`, going on where the last call ended. Of those it
-    /// forgets the ones that have no elements, for which nobody waits, that are not paused, and of which nothing came and went since `since_ms`.
+    /// Updates the figures that are not kept current all the time, for about `count` queues with records in `table`,
+    /// continuing where the last call ended. Forgets queues without elements and waiting clients that are not paused
+    /// and have been inactive since `since_ms`.
     pub(crate) fn refresh(
         &mut self,
         count: usize,
@@ -327,7 +330,7 @@ impl Queues {
             }
             let hash = hashing::hash(seed, &figures.name);
             let is_it = |record: RecordRef<'_>| record.key() == &*figures.name;
-            // Only figures change, of which a snapshot knows nothing.
+            // Only figures change, which a snapshot does not see.
             if let Some(record) = table.find_mut(hash, is_it).or_else(|| idle.find_mut(hash, is_it)) {
                 refresh(figures, RecordMut(record), now);
             }
@@ -338,7 +341,7 @@ impl Queues {
         }
     }
 
-    /// Shows the sorted sets at whose times something is to happen, with the first of them in ms.
+    /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
     pub(crate) fn first_times(&mut self, table: &CompactTable<Record>, visit: &mut dyn FnMut(&[u8], i64)) {
         let Queues { timed, seed, patterns, .. } = self;
         timed.retain(|key| {
@@ -349,7 +352,7 @@ impl Queues {
                 return false;
             }
             if let Some(score) = set.score_at(0) {
-                // Takes count until a time in milliseconds.
+                // The scores of a rate are times in milliseconds until which a taken element counts.
                 let time_ms = class.map_or(score as u64, |class| class.time_ms(score));
                 visit(key, i64::try_from(time_ms).unwrap_or(i64::MAX));
             }
@@ -364,7 +367,7 @@ impl Queues {
         figures.set_gone();
     }
 
-    /// The database is database `db` now, and clients are served from it or not any more.
+    /// Notes that this is now database `db`, and whether clients are served from it.
     pub(crate) fn settle(&mut self, (db, is_listed): (u32, bool)) {
         let paused: Vec<_> = self.paused_names().collect();
         if self.is_listed {
@@ -387,7 +390,7 @@ impl Queues {
         }
     }
 
-    /// Where it stands: the number of its database, and whether clients are served from it.
+    /// The number of its database, and whether clients are served from it.
     pub(crate) fn place(&self) -> (u32, bool) {
         (self.db, self.is_listed)
     }
@@ -430,7 +433,7 @@ impl Queues {
         Some(figures)
     }
 
-    /// A set came to be: its name or its members may tell of queues.
+    /// Handles a new set, whose name or members may name queues.
     fn listen_to(&mut self, key: &[u8]) {
         match tells(key) {
             Some(Tells::Namespace(name)) => _ = self.known.learn(Learnt::Namespace(name)),
@@ -442,7 +445,7 @@ impl Queues {
 }
 
 impl Drop for Queues {
-    /// A database that was never listed, such as one of which loading failed, makes room.
+    /// Makes room when a database goes that still has queues, such as one whose loading failed.
     fn drop(&mut self) {
         if self.all.iter().next().is_some_and(|figures| !figures.get().is_gone()) {
             self.forget_all();
@@ -454,12 +457,12 @@ fn is_queue(list: &List) -> bool {
     list.seen().is_some_and(|seen| seen.book().is_some())
 }
 
-/// A list leaves its database: what is kept of the queue, if it is one. When its elements came stays with it.
+/// Ends observing a list as a queue, and returns what is recorded of the queue. The arrival times stay with the list.
 fn close(list: &mut List) -> Option<Book> {
     list.extras_mut().get_mut().seen.as_mut()?.close()
 }
 
-/// The same in an empty list.
+/// Like [`close`], but returns the record of an empty list with what is recorded of the queue.
 fn idle_record(list: &mut List) -> Option<Record> {
     if !is_queue(list) {
         return None;
@@ -479,7 +482,7 @@ fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {
     is_idle && figures.last_ms().into_iter().flatten().max().unwrap_or(figures.first_ms) < since_ms
 }
 
-/// Brings up to date what is known of a queue with this record.
+/// Updates the figures of a queue with this record.
 fn refresh(figures: &Figures, record: RecordMut<'_>, now: Now) {
     let memory_bytes = match record.lend().value() {
         ValueRef::List(_) if figures.is_measured() => return,
@@ -492,7 +495,7 @@ fn refresh(figures: &Figures, record: RecordMut<'_>, now: Now) {
     }
 }
 
-/// What there is to know of a sorted set or a stream.
+/// Updates the figures of a sorted set or a stream.
 fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, now: Now) {
     let class = Class::of_number(figures.class);
     let depth = match value {
@@ -512,7 +515,7 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
         | ValueRef::Hash(_)
         | ValueRef::Compressed(_) => 0,
     };
-    // What comes and goes between two looks, as far as it shows.
+    // Estimates what came and went since the last update from the change of the depth.
     let before = figures.depth.get();
     figures.pushed.add(depth.saturating_sub(before));
     figures.popped.add(before.saturating_sub(depth));
@@ -520,17 +523,18 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
     figures.measure(now.steady_ms, memory_bytes as u64);
 }
 
-/// Nodes of a stream that are looked at in each direction: more than 25,000 entries of the usual size.
+/// Maximum number of a stream's nodes that are visited in each direction: more than 25,000 entries of the usual size.
 const STREAM_NODES_MAX: usize = 256;
 
-/// How many entries of a stream the group that is furthest behind has not got yet, and when the first of them came.
+/// Number of a stream's entries that have not been delivered to the group that is furthest behind, and when the first
+/// of them arrived.
 fn undelivered(stream: &Stream) -> (u64, u64) {
     let behind = stream.groups.values().min_by_key(|group| group.last_id);
     let from = behind.map_or(Some(StreamId::MIN), |group| group.last_id.next());
     let first = from.and_then(|from| stream.log.range(from, StreamId::MAX).next());
     let depth = match behind {
         None => stream.log.len(),
-        // Its lag is unknown if it began in the middle of the stream, or entries were deleted that it has not got yet.
+        // Its lag is unknown if it began in the middle of the stream, or if undelivered entries were deleted.
         Some(group) => match stream.log.lag(group) {
             Some(lag) => usize::try_from(lag).unwrap_or(0),
             None => stream.log.count_behind(group.last_id, STREAM_NODES_MAX),

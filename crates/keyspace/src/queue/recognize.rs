@@ -1,4 +1,4 @@
-//! Recognizes queues, and their job system, by the names and types that the systems use.
+//! Recognizes queues and their job systems by the names and types that the systems use.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use ds::list::End;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum System {
-    /// Unknown: a pattern of the operator's matched.
+    /// Unknown: one of the operator's patterns matched.
     Custom,
     /// Sidekiq.
     Sidekiq,
@@ -67,7 +67,7 @@ impl System {
 }
 
 impl System {
-    /// The end of its lists from which its workers take.
+    /// The end of its lists from which workers take jobs.
     pub(super) fn popping_end(self) -> End {
         match self {
             System::Resque | System::Rq | System::Dramatiq => End::Head,
@@ -87,7 +87,7 @@ pub enum State {
     Active,
     /// Jobs that are due at a time.
     Scheduled,
-    /// Failed jobs that are tried again at a time.
+    /// Failed jobs that will be retried at a time.
     Retry,
     /// Jobs that failed for good.
     Dead,
@@ -148,7 +148,7 @@ enum Scores {
 
 const SCORES: [Scores; 4] = [Scores::Other, Scores::Seconds, Scores::Ms, Scores::Ms4096];
 
-/// A larger number is a time in milliseconds rather than in seconds.
+/// Larger numbers are times in milliseconds rather than in seconds.
 const MS_MIN: f64 = 1e11;
 
 /// The system and the state of a queue.
@@ -166,7 +166,7 @@ impl Class {
     pub(super) const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
 
-    /// As the number that [`ds::queue::Figures`] keep.
+    /// Encodes the class as the number stored in [`ds::queue::Figures`].
     pub fn number(self) -> u16 {
         (self.system as u16) << 8 | (self.state as u16) << 4 | self.scores as u16
     }
@@ -183,7 +183,7 @@ impl Class {
         }
     }
 
-    /// Whether this server does something at the times that such a sorted set has.
+    /// Whether this server does something at the times in such a sorted set.
     pub(super) fn is_timed(self) -> bool {
         match self.system {
             System::Jobs => matches!(self.state, State::Active | State::Scheduled),
@@ -191,7 +191,7 @@ impl Class {
         }
     }
 
-    /// Whether these are jobs of Sidekiq's that join their queues at a time.
+    /// Whether these are Sidekiq jobs that join their queues at a time.
     pub fn is_promoted(self) -> bool {
         self.system == System::Sidekiq && matches!(self.state, State::Scheduled | State::Retry)
     }
@@ -216,23 +216,23 @@ fn scored(system: System, state: State, scores: Scores) -> Option<Class> {
     Some(Class { system, state, scores })
 }
 
-/// Names of queues beyond those that the systems always use.
+/// Names of queues in addition to those that the systems always use.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     /// The operator's patterns, for any type.
     globs: Vec<Box<[u8]>>,
     /// Names learnt from other keys.
     learnt: BTreeSet<Learnt>,
-    /// The first bytes that a queue's name can have, as bits.
+    /// Bitmap of the first bytes that a queue's name can have.
     first: [u64; 4],
 }
 
-/// What other keys say about names.
+/// A name learnt from another key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Learnt {
     /// A Celery queue, named in `_kombu.binding.*`.
     CeleryQueue(Box<[u8]>),
-    /// A queue that was paused and that nothing else names.
+    /// A queue that was paused and whose name is not recognized otherwise.
     Custom(Box<[u8]>),
     /// A namespace of Sidekiq or Resque, whose `<namespace>:queues` exists.
     Namespace(Box<[u8]>),
@@ -270,14 +270,14 @@ impl Patterns {
         &self.globs
     }
 
-    /// The same with other globs; learnt names stay.
+    /// The patterns with other globs and the same learnt names.
     pub(super) fn with_globs(&self, globs: Vec<Box<[u8]>>) -> Patterns {
         let mut patterns = Patterns::new(globs);
         self.learnt.iter().cloned().for_each(|learnt| _ = patterns.learn(learnt));
         patterns
     }
 
-    /// Learns a name; false if it was known.
+    /// Learns a name. Returns false if it was known.
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
         let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
@@ -294,13 +294,13 @@ impl Patterns {
         self.first[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Whether a key may be a queue: a quick check.
+    /// Whether a key may be a queue: a fast check.
     #[inline]
     pub fn may_know(&self, key: &[u8]) -> bool {
         key.first().is_some_and(|byte| self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
     }
 
-    /// The class of a key of this type, if it is a queue.
+    /// The class of a key of this type; `None` if it is not a queue.
     pub fn class_of(&self, key: &[u8], kind: Kind) -> Option<Class> {
         if !matches!(kind, Kind::List | Kind::ZSet | Kind::Stream) {
             return None;
@@ -324,7 +324,7 @@ impl Patterns {
                 return class(System::Celery, State::Waiting);
             }
         }
-        // A namespace may have colons itself.
+        // A namespace may contain colons itself.
         memchr::memchr_iter(b':', key).find_map(|at| {
             let class = builtin_sidekiq(&key[at + 1..], kind)?;
             self.learnt.contains(&Learnt::Namespace(key[..at].into())).then_some(class)
@@ -332,7 +332,7 @@ impl Patterns {
     }
 }
 
-/// What a set says about the names of queues.
+/// What a set reveals about the names of queues.
 pub(super) enum Tells {
     /// Its members are bindings of Celery's queues.
     Bindings,
@@ -340,7 +340,7 @@ pub(super) enum Tells {
     Namespace(Box<[u8]>),
 }
 
-/// What a new set says, by its name.
+/// What a new set reveals, by its name.
 pub(super) fn tells(key: &[u8]) -> Option<Tells> {
     if key.starts_with(b"_kombu.binding.") {
         return Some(Tells::Bindings);
@@ -354,7 +354,7 @@ pub(super) fn tells(key: &[u8]) -> Option<Tells> {
 pub(super) fn bound_queue(member: &[u8]) -> Option<Learnt> {
     let at = memchr::memmem::rfind(member, CELERY_PRIORITY)?;
     let name = &member[at + CELERY_PRIORITY.len()..];
-    // Workers and who watches them answer each other through such ones.
+    // Workers and their monitors answer each other through such queues.
     let is_mailbox = name.ends_with(b".pidbox") || name.starts_with(b"celeryev");
     (!name.is_empty() && !is_mailbox).then(|| Learnt::CeleryQueue(name.into()))
 }
@@ -456,7 +456,7 @@ fn asynq(rest: &[u8], kind: Kind) -> Option<Class> {
 fn huey(rest: &[u8], kind: Kind) -> Option<Class> {
     match kind {
         Kind::List if rest.starts_with(b"redis.") => class(System::Huey, State::Waiting),
-        // That of the queue with priorities.
+        // The queue with priorities.
         Kind::ZSet if rest.starts_with(b"redis.") => scored(System::Huey, State::Waiting, Scores::Other),
         Kind::ZSet if rest.starts_with(b"schedule.") => class(System::Huey, State::Scheduled),
         _ => None,
@@ -479,7 +479,7 @@ fn arq(key: &[u8], kind: Kind) -> Option<Class> {
     if is_queue { scored(System::Arq, State::Waiting, Scores::Ms) } else { None }
 }
 
-/// What lies beside a queue of which jobs are leased.
+/// The sorted sets beside a queue whose jobs are leased.
 fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
     let (_, end) = key.split_at(memchr::memmem::rfind(key, JOBS)? + JOBS.len());
     let of = |state| scored(System::Jobs, state, Scores::Ms);
@@ -491,15 +491,16 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
     }
 }
 
-/// What the name of the hash that limits a queue has behind that of the queue.
+/// Suffix after the queue's name in the key of the hash that limits it.
 pub const LIMIT: &[u8] = b":jobs:limit";
-/// The same of the sorted set of what was taken of late, by until when that counts against the limit.
+/// Suffix after the queue's name in the key of the sorted set of recently taken jobs; the scores are the times until
+/// which they count against the limit.
 pub const RATE: &[u8] = b":jobs:rate";
-/// What stands between the name of a queue and what is said of its jobs.
+/// Separates a queue's name from the suffix of a key beside it.
 const JOBS: &[u8] = b":jobs:";
 
-/// The queue beside which `key` lies, if `end` is what the name of `key` has after that of the queue:
-/// `{mail}:jobs:active` lies beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
+/// The queue beside which `key` lies, if `end` is the part of the key after the queue's name: `{mail}:jobs:active` lies
+/// beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
 pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
     let inner = key.strip_suffix(end)?.strip_prefix(b"{")?;
     let at = inner.iter().position(|byte| *byte == b'}')?;
@@ -514,7 +515,7 @@ pub(super) fn limited_queue(key: &[u8]) -> Option<&[u8]> {
     queue_beside(key, LIMIT)
 }
 
-/// Whether this sorted set has what was taken of late from a limited queue.
+/// Whether this is the key of the recently taken jobs of a limited queue.
 pub fn is_rate(key: &[u8]) -> bool {
     key.ends_with(RATE)
 }

@@ -9,21 +9,20 @@ use ds::queue::{Figures, WAIT_BOUNDS_MS};
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// A histogram: for each of [`WAIT_BOUNDS_MS`], how many waited at most that long, and longer than the bound
-    /// before.
+    /// A histogram: for each of [`WAIT_BOUNDS_MS`], how many waited at most that long, and longer than the bound before.
     pub counts: [u64; WAIT_BOUNDS_MS.len()],
     /// How many were taken in total.
     pub count: u64,
     /// The sum of their waiting times.
     pub sum_ms: u64,
-    /// Of those taken in the last minute: the median, the 99th percentile and the longest. `None` if none was taken.
+    /// For the elements taken in the last minute: median, 99th percentile and maximum. `None` if none was taken.
     pub last_minute: Option<[u64; 3]>,
 }
 
-/// A queue, or another set of jobs of it.
+/// A queue, or another set of its jobs.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The key: any bytes.
+    /// The key: arbitrary bytes.
     pub name: Box<[u8]>,
     /// Its database.
     pub db: u32,
@@ -31,12 +30,12 @@ pub struct Row {
     pub system: System,
     /// What its elements mean.
     pub state: State,
-    /// How many elements there are.
+    /// Number of elements.
     pub depth: u64,
     /// The age of the oldest element; for a sorted set of scheduled jobs, how late the first one is. `None` if it is
     /// empty or not late.
     pub oldest_ms: Option<u64>,
-    /// In how many milliseconds the first element of a sorted set is due, if it is not late.
+    /// Milliseconds until the first element of a sorted set is due, if it is not late.
     pub due_in_ms: Option<u64>,
     /// Elements added per second, over 10 s, 1 min and 10 min.
     pub in_per_s: [f64; 3],
@@ -48,7 +47,7 @@ pub struct Row {
     pub popped: u64,
     /// Clients that wait for elements.
     pub waiters: u64,
-    /// It is paused by `QUEUE PAUSE`.
+    /// Whether it is paused by `QUEUE PAUSE`.
     pub is_paused: bool,
     /// Memory of its elements about a second ago, in bytes.
     pub memory_bytes: u64,
@@ -63,7 +62,7 @@ pub const SHOWN_NAME_BYTES_MAX: usize = 1024;
 const MINUTE_MS: u64 = 60_000;
 
 impl Row {
-    /// A queue with its figures at `now_ms` of the clock that does not jump.
+    /// A queue with its figures at `now_ms` of the monotonic clock.
     pub fn new(figures: &Figures, now_ms: u64) -> Row {
         let class = Class::of_number(figures.class);
         let depth = figures.depth.get();
@@ -109,7 +108,7 @@ impl Row {
     }
 }
 
-/// All queues with their figures at `now_ms` of the clock that does not jump.
+/// All queues with their figures at `now_ms` of the monotonic clock.
 pub fn rows(known: &Known, now_ms: u64) -> Vec<Row> {
     rows_of(known, now_ms, |_| true)
 }

@@ -33,7 +33,7 @@ impl World {
         list.push(End::Head, b"job");
     }
 
-    /// Pops the last element; whether the queue keeps the list.
+    /// Pops the last element. Returns whether the queue keeps the list.
     fn pop_last(&mut self, key: &str, now_ms: u64) -> bool {
         let hash = hash(&self.seed, key.as_bytes());
         let record = self.db.find_mut(hash, key.as_bytes()).expect("it is there");
@@ -67,7 +67,7 @@ fn an_emptied_queue_keeps_its_list_and_what_is_known_of_it() {
 #[test]
 fn waiting_times_stay_where_an_emptied_list_does_not() {
     let mut world = World::new();
-    // A record with so long a key is not kept.
+    // A record with a key of this length is not kept.
     let key = format!("queue:{}", "x".repeat(100));
     for round in 1..=3 {
         world.push(&key, round * 1000);
@@ -173,7 +173,7 @@ fn what_is_due_is_late_by_the_clock_that_it_was_set_by() {
         check(wall_ms, wall_ms + 5000, (None, Some(5000)));
         check(wall_ms, wall_ms, (Some(0), None));
     }
-    // The clock that does not jump began after that.
+    // The monotonic clock began after that.
     check(20 * HOUR_MS, HOUR_MS, (Some(steady_ms - 1), None));
     check(HOUR_MS, 0, (None, None));
 }
@@ -215,7 +215,7 @@ fn a_queue_is_limited_while_the_key_of_its_limit_is_there() {
     assert!(!world.db.queues().is_limited(queue) && world.db.queues().is_empty());
     world.db.insert(hash, name, hash_value());
     assert!(world.db.queues().is_limited(queue) && !world.db.queues().is_limited(b"other"));
-    // Its database goes elsewhere with it.
+    // The limit moves with its database.
     let mut taken = world.db.take();
     assert!(!world.db.queues().is_limited(queue) && taken.queues().is_limited(queue));
     world.db.swap(&mut taken);

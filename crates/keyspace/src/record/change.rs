@@ -1,6 +1,6 @@
-//! Changing a record where it lies: value, expiry, marks and what is noted of its accesses.
+//! Changing a record in place: value, expiry, marks and access bits.
 //!
-//! What fits into its block is written over; otherwise the record is made anew, and takes expiry and marks along.
+//! What fits in its block is overwritten; otherwise the record is recreated, with its expiry and marks.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::marks::Marks;
 use crate::string::{Str, parse_int};
 use crate::value::{Value, ValueRef};
 
-/// A hash is compressed if that saves one part in so many of the memory that its record takes.
+/// A hash is compressed only if that saves at least one part in this many of its record's memory.
 const SAVED_PART_MIN: usize = 4;
 
-/// A record in its table, to be changed.
+/// A record in its table, for changing it.
 pub struct RecordMut<'a>(pub(crate) Held<'a, Record>);
 
 impl<'a> RecordMut<'a> {
@@ -30,39 +30,39 @@ impl<'a> RecordMut<'a> {
         self.0.get()
     }
 
-    /// The same, lent.
+    /// Reborrows it for a shorter time.
     #[inline]
     pub(crate) fn again(&mut self) -> RecordMut<'_> {
         RecordMut(self.0.again())
     }
 
-    /// The record, not to be changed any more.
+    /// Ends the mutable borrow.
     #[inline]
     pub fn into_ref(self) -> RecordRef<'a> {
         self.0.into_ref()
     }
 
-    /// The value, for as long as the table is borrowed.
+    /// The value, borrowed as long as the table. The record becomes wide.
     #[inline]
     pub fn into_value(mut self) -> &'a mut Value {
         self.begin_change();
         if self.lend().wide().is_none() {
             self.0.replace(|record| record.rebuilt(Record::wide));
         }
-        // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
+        // SAFETY: the record is wide, so it begins with its head, and nothing else accesses it during `'a`.
         let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
         &mut wide.value
     }
 
-    /// Its list, if that is its value. Only what is seen of a queue may be changed so: to a snapshot that is no change.
+    /// Its list, if it has one. Only the observed state of a queue may be changed through it, which a snapshot does not see.
     pub(crate) fn list_mut(mut self) -> Option<&'a mut List> {
         self.lend().wide()?;
-        // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
+        // SAFETY: the record is wide, so it begins with its head, and nothing else accesses it during `'a`.
         let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
         if let Value::List(list) = &mut wide.value { Some(list) } else { None }
     }
 
-    /// Moves its memory, and that of its value as [`Value::defragment`] does. To a snapshot that is no change.
+    /// Moves its memory, and that of its value like [`Value::defragment`]. For a snapshot this is no change.
     pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         mover.begin_key();
         if mover.wants(self.0.raw().as_ptr().cast()) {
@@ -71,12 +71,12 @@ impl<'a> RecordMut<'a> {
         if self.lend().wide().is_none() {
             return true;
         }
-        // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+        // SAFETY: the record is wide, so it begins with its head, and it is mutably borrowed.
         let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
         wide.value.defragment(place, mover)
     }
 
-    /// Puts `value` in place of the value, which it returns.
+    /// Replaces the value and returns the old one.
     pub fn replace_value(&mut self, value: Value) -> Value {
         self.change_marks(|_| Marks::default());
         let mut old = None;
@@ -89,8 +89,7 @@ impl<'a> RecordMut<'a> {
         old.expect("every record has a value")
     }
 
-    /// Puts a string in place of the value, in the same block if it can. Returns the old value if that was something
-    /// else.
+    /// Replaces the value by a string, in the same block if possible. Returns the old value if it was not a string.
     #[inline]
     pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
         self.change_marks(|_| Marks::default());
@@ -98,8 +97,8 @@ impl<'a> RecordMut<'a> {
         if self.write_over(content) { None } else { self.change_string(content, bytes) }
     }
 
-    /// Writes content over that of a narrow record; false if its block has another form or size, or one of the two is a
-    /// collection and the other a string.
+    /// Overwrites the content of a narrow record. Returns false if the block would need another form or size, if only
+    /// one of the two contents is a collection, or if the old one is a compressed hash.
     #[inline]
     fn write_over(&mut self, content: Content<'_>) -> bool {
         let record = self.lend();
@@ -110,7 +109,7 @@ impl<'a> RecordMut<'a> {
         if wanted.layout != parts.layout || is_collection(text_len) != is_collection(old_len) {
             return false;
         }
-        // It has a share of its dictionary.
+        // The record owns a reference to its dictionary, which would leak.
         if is_collection(old_len) && record.dictionary().is_some() {
             return false;
         }
@@ -121,20 +120,20 @@ impl<'a> RecordMut<'a> {
         true
     }
 
-    /// The value is about to be changed.
+    /// Must be called before the value is changed; resets the marks.
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         self.change_marks(Marks::of_changed_value);
     }
 
-    /// Puts a collection in place of the one in a narrow record; false if it is not small enough.
+    /// Replaces the collection in a narrow record. Returns false if the new one is not small enough.
     #[inline]
     pub(crate) fn put_packed(&mut self, value: ValueRef<'_>) -> bool {
         let Some(content) = Content::of(value) else { return false };
         self.write_over(content) || self.put_elsewhere(content)
     }
 
-    /// The same where the block has another size.
+    /// Replaces the collection in a narrow record by recreating the record.
     fn put_elsewhere(&mut self, content: Content<'_>) -> bool {
         let record = self.lend();
         let access = record.word().kept();
@@ -144,7 +143,7 @@ impl<'a> RecordMut<'a> {
         true
     }
 
-    /// Puts a value in place of a collection in a narrow record.
+    /// Replaces the collection in a narrow record by a value, which makes the record wide.
     pub(crate) fn put_wide(&mut self, value: Value) {
         let record = self.lend();
         let access = record.word().kept();
@@ -152,8 +151,9 @@ impl<'a> RecordMut<'a> {
         self.0.replace(|_| new);
     }
 
-    /// Compresses its value, a hash with so many items: `packed` is what `dictionary` made of them. It stays as it is, and this is false, if
-    /// that would not save one byte in [`SAVED_PART_MIN`], or any if it is compressed already. To a snapshot that is no change.
+    /// Compresses its value, a hash of `item_count` items, of which `packed` is the output of `dictionary`. Returns
+    /// false and changes nothing if that would save less than one byte in [`SAVED_PART_MIN`] or, if the hash is
+    /// compressed already, if it would take more. For a snapshot this is no change.
     pub(crate) fn compress(
         &mut self,
         is_big: bool,
@@ -175,12 +175,12 @@ impl<'a> RecordMut<'a> {
         true
     }
 
-    /// The same where the block has another form or size.
+    /// Slow path of `set_string`: the block has another form or size.
     fn change_string(&mut self, content: Content<'_>, bytes: &[u8]) -> Option<Value> {
         let record = self.lend();
         let stays_wide = content.parts(record.key().len(), record.form()).is_none();
         if stays_wide && let Some(Wide { value: Value::Str(_), .. }) = record.wide() {
-            // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+            // SAFETY: the record is wide, so it begins with its head, and it is mutably borrowed.
             let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
             if let Value::Str(old) = &mut wide.value {
                 old.assign(bytes);
@@ -198,21 +198,21 @@ impl<'a> RecordMut<'a> {
         old
     }
 
-    /// Notes the access of a writing command: the access clock as it is now.
+    /// Records the access of a writing command; `access` is the current access clock.
     #[inline]
     pub fn set_access(&mut self, access: u32) {
         let word = self.lend().word().with_access(access);
         write_word(self.0.raw().cast(), word);
     }
 
-    /// The same for a reading command.
+    /// Records the access of a reading command; `access` is the current access clock.
     #[inline]
     pub fn set_read(&mut self, access: u32) {
         let word = self.lend().word().with_read(access);
         write_word(self.0.raw().cast(), word);
     }
 
-    /// Sets the marks; they take room from the first time on.
+    /// Sets the marks. They take room from the first time on.
     pub fn set_marks(&mut self, marks: Marks) {
         if self.lend().form() != MARKED {
             if marks == Marks::default() {
@@ -225,7 +225,7 @@ impl<'a> RecordMut<'a> {
         self.change_marks(|_| marks);
     }
 
-    /// Changes the marks, where there is room for them.
+    /// Changes the marks if the record has room for them.
     #[inline]
     fn change_marks(&mut self, change: impl FnOnce(Marks) -> Marks) {
         let record = self.lend();
@@ -235,7 +235,7 @@ impl<'a> RecordMut<'a> {
         }
     }
 
-    /// Sets the expiry, or takes it away: its room stays.
+    /// Sets or removes the expiry. Its room is kept.
     pub(crate) fn set_expiry(&mut self, expiry: Option<UnixMs>) {
         let form = expiry_form(expiry);
         if form > self.lend().form() {

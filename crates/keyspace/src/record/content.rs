@@ -1,4 +1,4 @@
-//! What a narrow record has as its value: a string or a small collection, as it lies in the block.
+//! The value of a narrow record: a string or a small collection, as stored in the block.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::{write, write_dictionary};
 use crate::string::StrRef;
 use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_TAGS, ValueRef};
 
-/// Items of a collection in a narrow record at most.
+/// Maximum number of items of a collection in a narrow record.
 const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 
-/// What a narrow record can have as its value.
+/// A value that a narrow record can have.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     Int(i64),
     Text(&'a [u8]),
-    /// With the head.
+    /// Head and bytes.
     Collection(u16, &'a [u8]),
-    /// The same of a compressed hash, with the dictionary by which it was packed.
+    /// A compressed hash: head, the dictionary it was packed with, and bytes.
     Compressed(u16, &'a Arc<Dictionary>, &'a [u8]),
 }
 
@@ -39,7 +39,7 @@ impl<'a> Content<'a> {
         Some(Content::Collection(head(tag, packed.count)?, packed.bytes))
     }
 
-    /// A compressed hash of so many items.
+    /// A compressed hash of `item_count` items; `None` if these are too many.
     pub(super) fn of_compressed(
         is_big: bool,
         item_count: usize,
@@ -59,7 +59,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The length of the text, or what is in place of it; `None` if it is too long.
+    /// The length of the text, or the number that replaces it for other content; `None` if it is too long.
     #[inline]
     pub(super) fn text_len(self) -> Option<u16> {
         match self {
@@ -70,7 +70,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Writes it to a block that is borrowed alone, or new, and has room for it there.
+    /// Writes the content to a block that is new or mutably borrowed, and has room for it at this offset.
     #[inline]
     pub(super) fn write(self, block: NonNull<u8>, at: usize) {
         match self {
@@ -88,14 +88,14 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The parts of a narrow record with this content, if that is possible.
+    /// The parts of a narrow record with this content; `None` if it does not fit.
     #[inline]
     pub(super) fn parts(self, key_len: usize, form: usize) -> Option<Parts> {
         Parts::narrow_if_it_fits(form, key_len, self.text_len()?)
     }
 }
 
-/// What is in place of the length of a text for a collection of so many bytes with its head.
+/// The number that replaces the length of a text, for a collection of `bytes` including its head.
 #[inline]
 fn collection_len(bytes: usize) -> Option<u16> {
     (bytes < usize::from(INT - COLLECTION)).then_some(COLLECTION + bytes as u16)

@@ -1,59 +1,59 @@
-//! Where the parts of a record lie, and what its word says: arithmetic alone, which touches no memory.
+//! Where the parts of a record are, and the bits of its word: arithmetic only, without memory accesses.
 
 use std::alloc::Layout;
 
 use crate::data_config::UnixMs;
 use crate::marks::MARKS_BYTES;
 
-/// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.
+/// Length of the expiry by form: none, a time within the next 8,900 years, any time, any time followed by marks.
 pub(super) const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
 /// The form that has room for marks.
 pub(super) const MARKED: usize = 3;
-/// Bytes of the expiry and of what is behind it, by form.
+/// Length of the expiry and what follows it, by form.
 const TAIL_BYTES: [usize; 4] = [0, 6, 8, 8 + MARKS_BYTES];
-/// "Never expires" by the form of the expiry.
+/// The value for "never expires", by form.
 pub(super) const NO_EXPIRY: [UnixMs; 4] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX, UnixMs::MAX];
 
-/// The lowest bit of the form of the expiry in the word.
+/// Lowest bit of the form of expiry and marks in the word.
 const FORM_BIT: u32 = 30;
 const NARROW: u32 = 1 << 29;
-/// Where the high bits of the length of a narrow record's text begin in the word.
+/// Lowest bit in the word of the high bits of a narrow record's text length.
 const TEXT_BIT: u32 = 25;
-/// A reading command has found it since its value was set.
+/// A reading command has accessed it since its value was set.
 const WAS_READ: u32 = 1 << 24;
 /// The access clock.
 pub(super) const ACCESS_MASK: u32 = WAS_READ - 1;
-/// What a record takes along when it is made anew.
+/// The bits that are kept when a record is recreated.
 const KEPT_MASK: u32 = ACCESS_MASK | WAS_READ;
 
-/// Where the fields of a narrow record begin: the length of the key, the low bits of that of the text.
+/// Offset of a narrow record's lengths: that of the key, and the low bits of that of the text.
 pub(super) const NARROW_LENGTHS_AT: usize = size_of::<u32>();
 const NARROW_HEAD_BYTES: usize = NARROW_LENGTHS_AT + 2;
-/// Bytes of a narrow record at most: the largest that the allocator has a fine size for.
+/// Maximum size of a narrow record: the largest size for which the allocator has fine steps.
 pub(super) const NARROW_BYTES_MAX: usize = 2048;
-/// Bytes of a narrow record's key at most.
+/// Maximum length of a narrow record's key.
 const KEY_BYTES_MAX: usize = u8::MAX as usize;
-/// In place of the length of a text: it is an integer.
+/// Replaces the length of a text: the content is an integer.
 pub(super) const INT: u16 = (1 << 12) - 1;
-/// The same: it is a collection, whose length with its head is added to this.
+/// Replaces the length of a text, with the length of a collection including its head added to it.
 pub(super) const COLLECTION: u16 = NARROW_BYTES_MAX as u16 + 1;
-/// The head of a collection: its tag, 4 bits, and above them the number of its items.
+/// Length of a collection's head: its tag in the low 4 bits, and the number of its items above them.
 pub(super) const HEAD_BYTES: usize = size_of::<u16>();
-/// Behind the head of a compressed hash: the address of its dictionary.
+/// Length of the dictionary's address, which follows the head of a compressed hash.
 pub(super) const DICTIONARY_BYTES: usize = size_of::<usize>();
 
-/// All records are aligned to this and have a multiple of it, as the allocator has it.
+/// Alignment of all records; their sizes are multiples of it, like those of the allocator.
 pub(super) const ALIGN: usize = 8;
-/// Bytes of the head of a wide record: word, length of the key, value.
+/// Length of a wide record's head: word, length of the key, value.
 pub(super) const WIDE_HEAD_BYTES: usize = 32;
 
-/// What every record begins with; its bits are in the head of `record.rs`.
+/// The first word of every record; its bits are described in `record.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct Word(u32);
 
 impl Word {
-    /// The word of a new record, which takes what it says of its accesses from `kept`.
+    /// The word of a new record with the access bits of `kept`.
     #[inline]
     pub(super) fn new(is_narrow: bool, form: usize, kept: u32) -> Word {
         let narrow = if is_narrow { NARROW } else { 0 };
@@ -81,44 +81,44 @@ impl Word {
         self.0 & WAS_READ != 0
     }
 
-    /// What a record takes along when it is made anew.
+    /// The bits that are kept when a record is recreated.
     #[inline]
     pub(super) fn kept(self) -> u32 {
         self.0 & KEPT_MASK
     }
 
-    /// The length of a narrow record's text, or what is in place of it, whose low bits are `low`.
+    /// The length of a narrow record's text, or the number that replaces it; `low` are its low bits.
     #[inline]
     pub(super) fn text_len(self, low: u8) -> u16 {
         ((self.0 >> TEXT_BIT & 0xf) as u16) << 8 | u16::from(low)
     }
 
-    /// The same record with a text of another length, whose low bits lie elsewhere.
+    /// The word with another text length, whose low bits are stored elsewhere.
     #[inline]
     pub(super) fn with_text_len(self, text_len: u16) -> Word {
         Word(self.0 & !(0xf << TEXT_BIT) | u32::from(text_len >> 8) << TEXT_BIT)
     }
 
-    /// A writing command has found it at this time.
+    /// The word after an access by a writing command.
     #[inline]
     pub(super) fn with_access(self, access: u32) -> Word {
         Word(access & ACCESS_MASK | self.0 & !KEPT_MASK)
     }
 
-    /// A reading command has found it at this time.
+    /// The word after an access by a reading command.
     #[inline]
     pub(super) fn with_read(self, access: u32) -> Word {
         Word(access & ACCESS_MASK | WAS_READ | self.0 & !ACCESS_MASK)
     }
 }
 
-/// Where the parts of a record lie.
+/// Where the parts of a record are.
 pub(super) struct Parts {
     pub(super) layout: Layout,
     /// Offset and length.
     pub(super) key: (usize, usize),
     pub(super) expiry_at: usize,
-    /// Of a narrow record: where its content begins, and the length of a text or what is in place of it.
+    /// Of a narrow record: offset of its content, and the length of the text or the number that replaces it.
     pub(super) content: Option<(usize, u16)>,
 }
 
@@ -140,7 +140,7 @@ impl Parts {
         }
     }
 
-    /// The same if a narrow record can have so long a key and so much content.
+    /// The parts of a narrow record; `None` if the key or the content is too long.
     #[inline]
     pub(super) fn narrow_if_it_fits(form: usize, key_len: usize, text_len: u16) -> Option<Self> {
         let parts = Parts::narrow(form, key_len, text_len);
@@ -164,7 +164,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, ALIGN).expect("the length of a key is bounded")
 }
 
-/// The form that has room for this expiry.
+/// The smallest form with room for this expiry.
 pub(super) fn expiry_form(expiry: Option<UnixMs>) -> usize {
     expiry.map_or(0, |expiry| if (0..NO_EXPIRY[1]).contains(&expiry) { 1 } else { 2 })
 }

@@ -1,4 +1,4 @@
-//! Records of strings and of other values, as they are made, changed and measured.
+//! Records of strings and of other values: creating, changing and measuring them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn db(key: &[u8], text: &[u8]) -> Db {
     db
 }
 
-/// The string at the key, the bytes that it takes.
+/// The string at the key, and the bytes that it takes.
 #[track_caller]
 fn read(db: &Db, key: &[u8]) -> (Vec<u8>, usize) {
     let record = db.find(7, key).expect("it is there");
@@ -138,7 +138,7 @@ fn marks_take_room_once_there_are_some_and_end_with_the_value() {
             db.set_expiry(7, b"key", expiry);
             assert_eq!((db.find(7, b"key").and_then(|record| record.expiry()), marks(&db)), (expiry, all));
         }
-        // A value that is changed keeps the flags, one that is replaced nothing.
+        // A changed value keeps the flags; a replaced value loses all marks.
         db.find_mut(7, b"key").expect("it is there").into_value();
         assert_eq!(marks(&db), Marks { flags: 7, ..Marks::default() });
         mark(&mut db);
@@ -163,13 +163,13 @@ fn idle_seconds_are_counted_round_the_clock() {
     }
 }
 
-/// Bytes of the block in which jemalloc puts so many: four sizes for each doubling, and multiples of 16 below.
+/// Size of jemalloc's block for this many bytes: four sizes per doubling, and multiples of 16 below that.
 fn jemalloc_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(16))
 }
 
-/// What redis-server 7.0.15 takes for a list beside its listpack, its key of 10 bytes and their place in the table included: measured
-/// as the growth of `used_memory` by 10,000 lists.
+/// What redis-server 7.0.15 takes for a list beside its listpack, including its key of 10 bytes and their table entry:
+/// measured as the growth of `used_memory` by 10,000 lists.
 const REDIS_LIST_BYTES: usize = 171;
 
 #[test]
@@ -188,7 +188,7 @@ fn short_lists_take_less_than_in_redis() {
                 let (bytes, in_redis) =
                     (record.lend().memory_bytes(), REDIS_LIST_BYTES + jemalloc_bytes(listpack_bytes));
                 assert!(bytes < in_redis, "{len} of {value_bytes}: {bytes} bytes, {in_redis} in Redis");
-                // The allocator's blocks have such sizes: what is counted is what is taken.
+                // These are sizes of the allocator's blocks, so what is counted is what is taken.
                 assert_eq!(list.memory_bytes() % 8, 0);
             }
         }

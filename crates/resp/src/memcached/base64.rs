@@ -1,8 +1,8 @@
-//! Base64 (RFC 4648), for keys of any bytes.
+//! Base64 (RFC 4648), for keys of arbitrary bytes.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends `bytes`, encoded, to `out`.
+/// Appends the encoded `bytes` to `out`.
 pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for three in bytes.chunks(3) {
         let byte = |index| u32::from(three.get(index).copied().unwrap_or(0));
@@ -14,8 +14,8 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `text` encodes to `out`, passing over bytes that are no letters of the alphabet, as memcached does. False
-/// if the letters do not come out even, or there are none.
+/// Appends the decoded `text` to `out`, ignoring bytes outside the alphabet, as memcached does. Returns false if the
+/// number of letters is 0 or no multiple of four, or if the padding is too long.
 #[must_use]
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> bool {
     let value = |byte: &u8| match byte {
@@ -38,7 +38,7 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> bool {
             return false;
         }
         out.extend_from_slice(&bits.to_be_bytes()[1..4 - padding]);
-        // What follows padding does not count.
+        // Everything after padding is ignored.
         if padding > 0 {
             break;
         }

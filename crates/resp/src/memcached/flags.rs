@@ -1,17 +1,17 @@
-//! The flags of meta commands: words that consist of a letter, and in some cases of a value behind it.
+//! The flags of meta commands: words of a letter, in some cases followed by a value.
 
 use super::Verb;
 use super::number::{parse_i32, parse_u32, parse_u64};
 
-/// Words of a meta command at most, its name included.
+/// Maximum number of words of a meta command, including its name.
 const WORDS_MAX: usize = 19;
-/// Bytes of an opaque flag at most, its letter included.
+/// Maximum length of an opaque flag, including its letter.
 const OPAQUE_BYTES_MAX: usize = 32;
 
-/// How a value is stored or counted (`M`).
+/// How a meta command stores or counts (`M`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MetaMode {
-    /// Set, or count up.
+    /// Not given: set, or count up.
     #[default]
     Unsaid,
     /// `ME`
@@ -26,36 +26,36 @@ pub enum MetaMode {
     CountDown,
 }
 
-/// What the flags say. Those that only ask for something in the reply are read there, in their order.
+/// The parsed flags. Flags that only request something in the reply are not included; the reply reads them in their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MetaFlags {
     /// `b`: the key is in base64.
     pub is_key_binary: bool,
-    /// `q`: no reply in the usual case.
+    /// `q`: no reply in the common case.
     pub is_quiet: bool,
-    /// `v`: the value is wanted.
+    /// `v`: return the value.
     pub value: bool,
-    /// `u`: the access does not count.
+    /// `u`: do not count the access.
     pub no_update: bool,
-    /// `I`: mark as stale, or allow to store an older value.
+    /// `I`: mark as stale, or allow storing an older value.
     pub marks_stale: bool,
     /// `M`
     pub mode: MetaMode,
     /// `C`: only if the item has this cas number.
     pub compare: Option<u64>,
-    /// `E`: the cas number that the item gets.
+    /// `E`: the new cas number of the item.
     pub cas: Option<u64>,
-    /// `F`: flags of the item.
+    /// `F`: the item's flags.
     pub client_flags: u32,
-    /// `T`: its time to live.
+    /// `T`: the item's time to live.
     pub exptime: Option<i32>,
-    /// `N`: create the item if it is missing, with this time to live.
+    /// `N`: create the item with this time to live if it is missing.
     pub vivify: Option<i32>,
-    /// `R`: whoever reads it with less than this left is to fetch a new value.
+    /// `R`: a client that reads it with less time to live left is told to fetch a new value.
     pub recache: Option<i32>,
-    /// `J`: the number to begin with.
+    /// `J`: the initial number.
     pub initial: u64,
-    /// `D`: by how much to count.
+    /// `D`: the increment.
     pub delta: u64,
 }
 
@@ -63,11 +63,11 @@ const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 
 impl MetaFlags {
-    /// The flags among `words`, which are the words of a request: its name, the key, of `ms` the length, and flags. Of a
-    /// key in base64 `words` has what it encodes, or nothing if it encodes nothing.
+    /// Parses the flags in `words`, the words of a request: its name, the key, for `ms` the length, and flags. If the
+    /// key is in base64, `words` has it decoded, or empty if it is invalid.
     ///
     /// # Errors
-    /// The reply.
+    /// The text of the reply.
     pub fn parse(verb: Verb, words: &[&[u8]]) -> Result<MetaFlags, &'static str> {
         let is_read = verb == Verb::MetaGet;
         if words.len() > WORDS_MAX {
@@ -84,7 +84,7 @@ impl MetaFlags {
             Err(_) if is_terse => return Err("CLIENT_ERROR invalid or duplicate flag"),
             flags => flags?,
         };
-        // Mode before opaque: of two errors memcached names the later one.
+        // The mode before the opaque flag: of two errors, memcached reports the later one.
         flags.mode = match verb {
             Verb::MetaSet => store_mode(mode).ok_or("CLIENT_ERROR invalid mode for ms M token")?,
             Verb::MetaArithmetic => count_mode(mode).ok_or("CLIENT_ERROR invalid mode for ma M token")?,
@@ -96,8 +96,8 @@ impl MetaFlags {
         Ok(flags)
     }
 
-    /// Reads the flags, and the letter of the mode. Of several errors the last one counts, unless a flag is unknown or comes
-    /// again: that ends it.
+    /// Parses the flags and the letter of the mode. Of several errors the last one is reported, except that an unknown
+    /// or repeated flag ends parsing.
     fn read(words: &[&[u8]], key_is_broken: bool) -> Result<(MetaFlags, Option<u8>), &'static str> {
         let mut flags = MetaFlags { delta: 1, ..MetaFlags::default() };
         let (mut seen, mut error, mut error_text, mut mode) = (0u128, false, BAD_FORMAT, None);

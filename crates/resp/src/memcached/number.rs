@@ -1,7 +1,6 @@
-//! Numbers as memcached reads them: like C's `strtoul`, up to white space; numbers too large for 32 bits lose their
-//! upper half.
+//! Numbers as memcached parses them: like C's `strtoul`, up to white space; numbers too large for 32 bits lose their upper half.
 
-/// A number of 64 bits; a minus sign is for those that come out below 2^63.
+/// Parses a 64-bit number. A minus sign is only accepted if the result, modulo 2^64, is below 2^63.
 #[inline]
 #[must_use]
 pub fn parse_u64(text: &[u8]) -> Option<u64> {
@@ -10,14 +9,14 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     (!is_negative || number <= i64::MAX as u64).then_some(number)
 }
 
-/// The lower 32 bits of such a number.
+/// The lower 32 bits of a number that [`parse_u64`] accepts.
 #[inline]
 #[must_use]
 pub fn parse_u32(text: &[u8]) -> Option<u32> {
     parse_u64(text).map(|number| number as u32)
 }
 
-/// The lower 32 bits of a signed number of 64.
+/// The lower 32 bits of a signed 64-bit number.
 #[inline]
 #[must_use]
 pub fn parse_i32(text: &[u8]) -> Option<i32> {
@@ -26,7 +25,7 @@ pub fn parse_i32(text: &[u8]) -> Option<i32> {
     i64::try_from(number).ok().map(|number| number as i32)
 }
 
-/// Sign and digits, behind white space and before the end or white space.
+/// Sign and digits, after white space and followed by the end or white space.
 fn parse(text: &[u8]) -> Option<(bool, u64)> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = text.iter().position(|byte| !is_space(byte))?;

@@ -1,9 +1,9 @@
 //! Finds requests in a stream of bytes.
 //!
-//! A request is a line of words; a request that stores something has a value of the announced length behind the line.
+//! A request is a line of words; a request that stores something has a value of the announced length after the line.
 //! The line is parsed again only when the whole value has arrived.
 //!
-//! Not here: the meaning of words, except of those that determine where the request ends.
+//! Not here: the meaning of words, except those that determine where the request ends.
 
 use smallvec::SmallVec;
 
@@ -12,36 +12,36 @@ use super::number::{parse_i32, parse_u32, parse_u64};
 use super::{Verb, base64};
 use crate::http::is_http;
 
-/// Bytes of a key at most, as it is sent.
+/// Maximum length of a key, as it is sent.
 pub const KEY_BYTES_MAX: usize = 250;
-/// Bytes of a line at most that does not ask for many keys.
+/// Maximum length of a line that does not ask for many keys.
 const LINE_BYTES_MAX: usize = 2048;
-/// Bytes of a line that does; memcached has no limit.
+/// Maximum length of a line that asks for many keys; memcached has no limit.
 const LONG_LINE_BYTES_MAX: usize = 2 << 20;
-/// Blanks at the front of a line that may become longer.
+/// Maximum number of leading blanks of such a long line.
 const INDENT_MAX: usize = 100;
-/// What an item takes in memcached beside key, value and flags: by it the limit of an item's size is reckoned.
+/// Bytes that memcached stores beside key, value and flags; they count towards the limit of an item's size.
 const ITEM_HEAD_BYTES: usize = 59;
-/// The same of flags other than 0.
+/// Bytes that memcached stores for flags other than 0.
 const ITEM_FLAGS_BYTES: usize = 4;
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk";
 
-/// The words of a request, and its value as the last of them.
+/// The words of a request; the value, if there is one, is the last of them.
 pub type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 
-/// How large an item may be.
+/// Limits on items and lines.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemLimits {
-    /// Bytes of an item, reckoned as memcached does.
+    /// Maximum size of an item, measured as memcached does.
     pub item_bytes_max: usize,
-    /// Whether one request may ask for so many items that its line is longer than others may be.
+    /// Whether a line may be longer if it asks for many items.
     pub takes_long_lines: bool,
 }
 
 impl ItemLimits {
-    /// Whether an item is not too large.
+    /// Whether an item of this size is allowed.
     #[must_use]
     pub fn allow(self, key_bytes: usize, value_bytes: usize, flags: u32) -> bool {
         let flags_bytes = if flags == 0 { 0 } else { ITEM_FLAGS_BYTES };
@@ -52,71 +52,71 @@ impl ItemLimits {
 /// What is at the front of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed {
-    /// A request; its words were given out.
+    /// A request; its words were added to the output parameter.
     Request {
-        /// What it asks for.
+        /// The command.
         verb: Verb,
         /// Bytes that it takes.
         consumed: usize,
-        /// Bytes behind it that belong to it and are to be passed over ([`MemcachedParser::skip`]).
+        /// Number of bytes after it that belong to it and have to be skipped ([`MemcachedParser::skip`]).
         skipped: u64,
     },
-    /// No request: this is the reply, a line without its end; empty if none is wanted.
+    /// An invalid request. The reply is a line without its end; empty if none is wanted.
     Refused {
         /// The reply.
         reply: &'static str,
         /// Bytes that it takes.
         consumed: usize,
-        /// Bytes behind it to be passed over.
+        /// Number of bytes after it that have to be skipped.
         skipped: u64,
     },
-    /// Something to be passed over.
+    /// Bytes that had to be skipped.
     Skipped {
-        /// So many bytes.
+        /// Number of bytes.
         consumed: usize,
     },
     /// More input is needed.
     Incomplete,
-    /// A line that is too long: nothing can be made of what follows.
+    /// A line that is too long: the following input cannot be interpreted.
     Broken,
-    /// A line of HTTP: nothing that follows is meant for this server.
+    /// A line of HTTP: the following input is not meant for this server.
     Http,
 }
 
 /// The parser of one connection.
 #[derive(Debug, Default)]
 pub struct MemcachedParser {
-    /// No line ends in so many bytes of the input.
+    /// Number of bytes of the input that are known to contain no line end.
     scanned: usize,
-    /// So many bytes are needed, if they are known.
+    /// Number of bytes needed, if known.
     bytes_wanted: usize,
-    /// Bytes to be passed over.
+    /// Number of bytes still to be skipped.
     to_skip: u64,
-    /// The key that the last request's base64 encodes.
+    /// The last request's key, decoded from base64.
     key: Vec<u8>,
-    /// Whether its key was in base64.
+    /// Whether the last request's key was in base64.
     has_binary_key: bool,
 }
 
 impl MemcachedParser {
-    /// Bytes that the request at the front of the input takes, as far as it is known.
+    /// Length of the request at the front of the input, as far as it is known.
     #[must_use]
     pub fn bytes_wanted(&self) -> usize {
         self.bytes_wanted
     }
 
-    /// Passes over so many bytes that are to come.
+    /// Skips this many bytes of the following input.
     pub fn skip(&mut self, bytes: u64) {
         self.to_skip = bytes;
     }
 
-    /// The key of the last request in full, if it came in base64; empty if it could not be decoded.
+    /// The decoded key of the last request if it was in base64; empty if it was invalid.
     #[must_use]
     pub fn binary_key(&self) -> Option<&[u8]> {
         self.has_binary_key.then_some(&self.key)
     }
 
-    /// Looks at the front of the input. The words of a request are added to `words`.
+    /// Parses the front of the input and adds the words of a request to `words`.
     pub fn parse<'i>(&mut self, input: &'i [u8], limits: ItemLimits, words: &mut Words<'i>) -> Parsed {
         if self.to_skip > 0 {
             let consumed = usize::try_from(self.to_skip).unwrap_or(usize::MAX).min(input.len());
@@ -131,7 +131,7 @@ impl MemcachedParser {
             return if is_too_long(input, limits) { Parsed::Broken } else { Parsed::Incomplete };
         };
         let line_bytes = self.scanned + end + 1;
-        // The same as if it had come in pieces.
+        // The same result as if the line had arrived in pieces.
         if line_bytes > LINE_BYTES_MAX && is_too_long(&input[..line_bytes - 1], limits) {
             return Parsed::Broken;
         }
@@ -147,7 +147,7 @@ impl MemcachedParser {
     }
 }
 
-/// Whether a line without an end is longer than lines may be.
+/// Whether a line (without its end) exceeds the limit.
 fn is_too_long(line: &[u8], limits: ItemLimits) -> bool {
     let indent = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
     let asks_for_many = limits.takes_long_lines
@@ -156,18 +156,18 @@ fn is_too_long(line: &[u8], limits: ItemLimits) -> bool {
     line.len() > if asks_for_many { LONG_LINE_BYTES_MAX } else { LINE_BYTES_MAX }
 }
 
-/// Whether the last of the words of a request's line asks for no reply.
+/// Whether the last word of a request's line says that no reply is wanted.
 #[inline]
 #[must_use]
 pub fn has_noreply(words: &[&[u8]]) -> bool {
     words.last().is_some_and(|word| *word == b"noreply")
 }
 
-/// A request as far as it is read.
+/// A request while it is parsed.
 struct Request<'p, 'w, 'i> {
     parser: &'p mut MemcachedParser,
     input: &'i [u8],
-    /// Bytes of the line, its end included.
+    /// Length of the line, including its end.
     line_bytes: usize,
     limits: ItemLimits,
     words: &'w mut Words<'i>,
@@ -176,7 +176,7 @@ struct Request<'p, 'w, 'i> {
 impl<'i> Request<'_, '_, 'i> {
     #[inline]
     fn parse(mut self, line: &'i [u8]) -> Parsed {
-        // A line ends at a zero byte, as the texts of C do.
+        // A line ends at a zero byte, as C strings do.
         let line = memchr::memchr(0, line).map_or(line, |end| &line[..end]);
         self.words.extend(line.split(|&byte| byte == b' ').filter(|word| !word.is_empty()));
         let count = self.words.len();
@@ -214,7 +214,7 @@ impl<'i> Request<'_, '_, 'i> {
         }
     }
 
-    /// It is a request of nothing but its line.
+    /// A request that consists of its line only.
     #[inline]
     fn request(&self, verb: Verb) -> Parsed {
         Parsed::Request { verb, consumed: self.line_bytes, skipped: 0 }
@@ -225,7 +225,7 @@ impl<'i> Request<'_, '_, 'i> {
         Parsed::Refused { reply, consumed: self.line_bytes, skipped: 0 }
     }
 
-    /// The same for a request that may want no reply, not even this one.
+    /// Refuses a request; if it has `noreply`, without a reply.
     fn refuse_loudly(&mut self, reply: &'static str, has_noreply: bool) -> Parsed {
         self.refuse(if has_noreply { "" } else { reply })
     }
@@ -235,7 +235,7 @@ impl<'i> Request<'_, '_, 'i> {
     }
 
     fn with_keys(&mut self, verb: Verb, first: usize) -> Parsed {
-        // What is wrong with the time comes first.
+        // An invalid time is reported first.
         let has_time = first == 1 || parse_i32(self.words[1]).is_some();
         if has_time && self.words[first..].iter().any(|key| key.len() > KEY_BYTES_MAX) {
             return self.refuse(BAD_FORMAT);
@@ -277,7 +277,7 @@ impl<'i> Request<'_, '_, 'i> {
         self.with_value(verb, length, noreply)
     }
 
-    /// The value is the last of the arguments.
+    /// A request with a value, which becomes the last word.
     fn with_value(&mut self, verb: Verb, length: usize, is_silent: bool) -> Parsed {
         let consumed = self.line_bytes + length + 2;
         let Some(block) = self.input.get(self.line_bytes..consumed) else {
@@ -345,7 +345,7 @@ impl<'i> Request<'_, '_, 'i> {
         if key.is_empty() {
             shown[1] = b"";
         }
-        // Of a request that is wrong the value is passed over, whatever it is.
+        // The value of an invalid request is skipped.
         let flags = match MetaFlags::parse(Verb::MetaSet, &shown) {
             Ok(flags) => flags,
             Err(reply) => {
@@ -362,7 +362,7 @@ impl<'i> Request<'_, '_, 'i> {
     }
 }
 
-/// How many words a request may have.
+/// Allowed number of words of a request.
 fn word_counts(verb: Verb) -> std::ops::RangeInclusive<usize> {
     const ANY: usize = usize::MAX;
     match verb {
@@ -386,7 +386,7 @@ mod tests {
 
     const LIMITS: ItemLimits = ItemLimits { item_bytes_max: 1 << 20, takes_long_lines: true };
 
-    /// What comes of `input`: verbs with their words, replies of refused requests.
+    /// The results of parsing `input`: verbs with their words, and replies of refused requests.
     fn read(input: &[u8], piece: usize) -> Vec<String> {
         let (mut parser, mut seen, mut from) = (MemcachedParser::default(), Vec::new(), 0);
         for end in (0..=input.len()).step_by(piece).chain([input.len()]) {

@@ -2,7 +2,7 @@
 
 macro_rules! verbs {
     ($($verb:ident = $word:literal),* $(,)?) => {
-        /// What a request asks for.
+        /// The command of a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Verb {
             $(#[doc = concat!("`", $word, "`")] $verb,)*
@@ -11,10 +11,10 @@ macro_rules! verbs {
         }
 
         impl Verb {
-            /// All of them; each stands at its own number.
+            /// All verbs; each one's index is its number.
             pub const ALL: &'static [Verb] = &[$(Verb::$verb,)* Verb::TooLarge];
 
-            /// The verb with this name. Case counts.
+            /// The verb with this name; case matters.
             #[inline]
             pub(super) fn of(word: &[u8]) -> Option<Verb> {
                 match std::str::from_utf8(word).ok()? {

@@ -1,29 +1,28 @@
-//! What must hold for any bytes at all, used by the tests here and by the fuzz targets.
+//! What must hold for arbitrary bytes, used by the tests here and by the fuzz targets.
 //!
-//! - Requests: input that comes in pieces means the same as input that comes at once, and no more arguments are found than
-//!   the bytes can hold.
+//! - Requests: input in pieces means the same as input at once, and no more arguments are found than the bytes can hold.
 //! - Requests of memcached's protocol: the same.
-//! - Replies: a reply is found exactly when all of its bytes are there, and written again it reads the same.
+//! - Replies: a reply is found exactly when all of its bytes are there, and encoding and decoding it again gives the same.
 
 use resp::memcached::{self, ItemLimits, MemcachedParser, MetaFlags, Verb, Words};
 use resp::{Limits, Output, Parsed, Proto, ProtocolError, Reply, RequestParser, Value, decode};
 use smallvec::SmallVec;
 
-/// Small enough for short inputs to reach every one of them.
+/// Small enough for short inputs to reach each limit.
 const LIMITS: Limits = Limits { bulk_bytes_max: 40, inline_bytes_max: 24, args_max: 12, authenticated: true };
 
-/// What a connection makes of its input: the requests run, and the error that ended it.
+/// Result of parsing a connection's input: the requests, and the error that ended it.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Heard {
-    /// Arguments of each request; none for an empty one.
+    /// Arguments of each request; an empty request has none.
     pub(crate) requests: Vec<Vec<Vec<u8>>>,
     /// Why the connection was closed, if it was.
     pub(crate) error: Option<ProtocolError>,
-    /// Bytes left over.
+    /// Number of bytes left over.
     pub(crate) rest: usize,
 }
 
-/// Feeds `input` in pieces of the lengths given, over and over, to one parser.
+/// Feeds `input` to one parser in pieces of these lengths, repeated cyclically.
 pub(crate) fn listen(input: &[u8], limits: &Limits, pieces: &[usize]) -> Heard {
     let mut parser = RequestParser::new();
     let mut heard = Heard::default();
@@ -58,7 +57,7 @@ pub(crate) fn listen(input: &[u8], limits: &Limits, pieces: &[usize]) -> Heard {
     heard
 }
 
-/// Any bytes as requests: pieces make no difference, whatever the limits.
+/// Checks arbitrary bytes as requests: splitting them makes no difference, whatever the limits.
 pub(crate) fn check_requests(input: &[u8]) {
     for limits in [LIMITS, Limits { authenticated: false, ..Limits::default() }, Limits::default()] {
         let whole = listen(input, &limits, &[input.len()]);
@@ -68,7 +67,7 @@ pub(crate) fn check_requests(input: &[u8]) {
     }
 }
 
-/// Any bytes as replies.
+/// Checks arbitrary bytes as replies.
 pub(crate) fn check_replies(input: &[u8]) {
     let mut rest = input;
     while let Ok(Some((value, length))) = decode(rest) {
@@ -85,7 +84,7 @@ pub(crate) fn check_replies(input: &[u8]) {
     }
 }
 
-/// `value` as a server with RESP3 writes it.
+/// Encodes `value` as a server does with RESP3.
 pub(crate) fn encode(value: &Value) -> Vec<u8> {
     let mut out = Output::new();
     write(value, &mut Reply::new(&mut out, Proto::Resp3));
@@ -93,7 +92,7 @@ pub(crate) fn encode(value: &Value) -> Vec<u8> {
 }
 
 fn write(value: &Value, reply: &mut Reply<'_>) {
-    // Texts may hold any bytes, `Reply` takes characters.
+    // Texts may contain any bytes, but `Reply` takes characters.
     let mut line = |kind: &[u8], text: &[u8]| {
         for part in [kind, text, b"\r\n"] {
             reply.out().extend_from_slice(part);
@@ -139,7 +138,7 @@ fn write(value: &Value, reply: &mut Reply<'_>) {
     }
 }
 
-/// What a connection of memcached's protocol makes of its input: requests with their words, replies of refused ones.
+/// Result of parsing memcached input: requests with their words, and replies of refused ones.
 fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize) {
     let limits = ItemLimits { item_bytes_max: 100, takes_long_lines: true };
     let (mut parser, mut heard) = (MemcachedParser::default(), Vec::new());
@@ -181,13 +180,13 @@ fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize)
     (heard, from)
 }
 
-/// What the flags of a meta command say, or why they are refused.
+/// The parsed flags of a meta command, or the error.
 fn meta_flags(verb: Verb, words: &[&[u8]]) -> Option<Vec<u8>> {
     let has_flags = matches!(verb, Verb::MetaGet | Verb::MetaSet | Verb::MetaDelete | Verb::MetaArithmetic);
     has_flags.then(|| format!("{:?}", MetaFlags::parse(verb, words)).into_bytes())
 }
 
-/// Any bytes as requests of memcached's protocol: pieces make no difference.
+/// Checks arbitrary bytes as requests of memcached's protocol: splitting them makes no difference.
 pub(crate) fn check_memcached(input: &[u8]) {
     let whole = listen_as_memcached(input, input.len().max(1));
     for piece in [1, 2, 3, 7, 64] {

@@ -1,11 +1,11 @@
-//! How much memory there may be, and how long evicting may take.
+//! How much memory may be used, and how long evicting may take.
 
-/// One step of `maxmemory-eviction-tenacity`.
+/// Time per step of `maxmemory-eviction-tenacity`.
 const TENACITY_NS: f64 = 50_000.0;
-/// A lower limit would leave no room for anybody to talk to the server.
+/// With a lower limit, no client could talk to the server.
 const BYTES_MIN: u64 = 128 * 1024;
 
-/// The memory that all clients may take, by the two settings; `None`: any.
+/// Memory that all clients together may use, by the two settings; `None`: no limit.
 pub fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
     let wanted = match clients {
         0 => return None,
@@ -16,19 +16,19 @@ pub fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
     Some(wanted.max(BYTES_MIN))
 }
 
-/// What the settings say about evicting.
+/// The settings for eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes that may be used; 0: any.
+    /// Bytes that may be used; 0: no limit.
     pub bytes_max: u64,
-    /// Keys that are looked at for each that is evicted.
+    /// Number of keys that are sampled for each one that is evicted.
     pub sample_count: usize,
-    /// From 0 to 100: how long a command may be held up; 100: as long as it takes.
+    /// From 0 to 100: how long a command may be delayed; 100: without limit.
     pub tenacity: i64,
 }
 
 impl Limits {
-    /// How long evicting may hold up a command.
+    /// How long evicting may delay a command, in nanoseconds.
     pub(super) fn ns_max(&self) -> u64 {
         match self.tenacity {
             100 => u64::MAX,

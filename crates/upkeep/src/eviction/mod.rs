@@ -1,14 +1,14 @@
-//! `maxmemory`: makes room when memory is short, and refuses what would need more.
+//! `maxmemory`: makes room when memory is short, and refuses commands that would need more.
 //!
-//! Before a command runs, its thread looks whether more memory is used than is allowed, over all threads (`heap::Gauge`), and
-//! evicts keys until it is not, at most as long as `maxmemory-eviction-tenacity` says; what is left to be done is done in
-//! the background of all threads. The shards from which it evicts it enters by trying, one at a time and holding no
-//! other, so it waits for nobody.
+//! Before a command runs, its thread checks whether more memory is used than allowed, over all threads (`heap::Gauge`). If
+//! so, it evicts keys, at most as long as `maxmemory-eviction-tenacity` allows; all threads do the rest in the background.
+//! A thread enters the shards from which it evicts by trying, one at a time and holding no other, so it never waits.
 //!
-//! `limits.rs` says how much and how long, `search.rs` which keys. Values of many elements are freed in slices, which counts as making room: nothing more is evicted while something is
-//! left to be freed here.
+//! `limits.rs` says how much and how long, `search.rs` which keys. Values of many elements are freed in slices, which
+//! counts as making room: nothing more is evicted while this thread still has something to free.
 //!
-//! Not here: which commands are refused without room (`server`), what counts an access (`keyspace::access`), what an eviction is to those who watch (`Store::evict`).
+//! Not here: which commands are refused without room (`server`), how accesses are counted (`keyspace::access`), what an
+//! eviction entails (`Store::evict`).
 
 mod limits;
 mod pool;
@@ -24,66 +24,66 @@ pub use self::limits::{Limits, client_bytes_max};
 use self::search::{Search, Step};
 use crate::Visits;
 
-/// How often all shards are tried, as long as some are taken and the others have nothing.
+/// Maximum number of attempts while some shards are taken and the others have nothing to evict.
 const TRIES_WHERE_TAKEN: u32 = 32;
-/// Evictions, or slices of large values, between two looks at the clock.
+/// Evictions, or slices of large values, between two reads of the clock.
 const STEPS_PER_LOOK: u32 = 16;
 
 /// Whether there is room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Room {
-    /// There is.
+    /// There is room.
     #[default]
     Enough,
-    /// There will be: evicting goes on.
+    /// There will be room: evicting continues.
     Soon,
-    /// There is not, and there is nothing to be evicted.
+    /// There is no room, and nothing can be evicted.
     None,
 }
 
-/// What is to be done where there may be too little room.
+/// What to do if there may be too little room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// Nothing: this is how it is.
+    /// Nothing: this is the state.
     Leave(Room),
-    /// Keys are to be evicted.
+    /// Evict keys by this policy.
     Evict(Policy),
 }
 
-/// What it depends on whether keys are evicted.
+/// What the decision to evict depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Shortage<'e> {
-    /// More memory may not be in use; 0: there is no limit.
+    /// Maximum memory in use; 0: no limit.
     pub bytes_max: u64,
-    /// Which keys may go; `None`: none may.
+    /// Which keys may be evicted; `None`: no keys.
     pub policy: Option<Policy>,
-    /// Nothing can change now: clients are paused, a slow script holds shards, or only the primary says what changes.
+    /// Nothing can change now: clients are paused, a slow script holds shards, or only the primary decides about changes.
     pub is_held_up: bool,
-    /// Where all threads note for how long there was too little room.
+    /// Where all threads record how long there was too little room.
     pub exceeded: &'e Exceeded,
-    /// On the monotonic clock.
+    /// The time on the monotonic clock.
     pub now_ms: u64,
 }
 
-/// What one thread knows of the memory.
+/// One thread's eviction.
 #[derive(Debug)]
 pub struct Eviction {
     gauge: Gauge,
     search: Search,
-    /// What became of the last attempt.
+    /// Result of the last attempt.
     room: Room,
 }
 
-/// For how long too much memory was used.
+/// How long too much memory was used.
 #[derive(Debug, Default)]
 pub struct Exceeded {
-    /// Since when it is, on the monotonic clock; 0: it is not.
+    /// Since when the limit has been exceeded, on the monotonic clock; 0: it is not exceeded.
     since_ms: AtomicU64,
     total_ms: AtomicU64,
 }
 
 impl Exceeded {
-    /// Whether it is exceeded at `now_ms` on the monotonic clock.
+    /// Records whether the limit is exceeded at `now_ms` on the monotonic clock.
     pub fn note(&self, is_exceeded: bool, now_ms: u64) {
         if is_exceeded {
             let _ = self.since_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Exceeded {
         }
     }
 
-    /// For how long now, and in all.
+    /// How long the limit has been exceeded this time, and in total.
     pub fn current_and_total_ms(&self, now_ms: u64) -> (u64, u64) {
         let current_ms = match self.since_ms.load(Ordering::Relaxed) {
             0 => 0,
@@ -104,7 +104,7 @@ impl Exceeded {
         (current_ms, current_ms + self.total_ms.load(Ordering::Relaxed))
     }
 
-    /// Begins anew.
+    /// Resets both times to 0.
     pub fn reset(&self) {
         self.since_ms.store(0, Ordering::Relaxed);
         self.total_ms.store(0, Ordering::Relaxed);
@@ -112,31 +112,31 @@ impl Exceeded {
 }
 
 impl Default for Eviction {
-    /// Without shards: what stands in while the real one is on loan.
+    /// Without shards: a placeholder while the real one is on loan.
     fn default() -> Eviction {
         Eviction::new(0, 0)
     }
 }
 
 impl Eviction {
-    /// Of a thread of a server with so many shards.
+    /// The eviction of one thread, for a server with `shard_count` shards.
     pub fn new(seed: u64, shard_count: usize) -> Eviction {
         Eviction { gauge: Gauge::default(), search: Search::new(seed, shard_count), room: Room::Enough }
     }
 
-    /// Whether the background has to go on at once.
+    /// Whether the background work has to continue at once.
     pub fn is_behind(&self) -> bool {
         self.room == Room::Soon
     }
 
-    /// Whether a command may run as far as is known: asked before each one.
+    /// Whether a command may run, as far as is known. Called before each command.
     #[inline]
     pub fn has_room(&mut self, bytes_max: u64) -> bool {
         self.gauge.bytes(bytes_max) <= bytes_max && self.room == Room::Enough
     }
 
-    /// Whether room is to be made in the background; `is_round`: looks closely, and tries also where there was nothing to evict.
-    /// `bytes_max` is 0 without a limit.
+    /// Whether room has to be made in the background. With `is_round`, reads all threads' memory, and also tries where
+    /// there was nothing to evict. `bytes_max` is 0 without a limit.
     pub fn is_due(&mut self, bytes_max: u64, is_round: bool) -> bool {
         if bytes_max == 0 && self.room == Room::Enough {
             return false;
@@ -147,14 +147,14 @@ impl Eviction {
         let is_over = bytes_max > 0 && self.gauge.bytes(bytes_max) > bytes_max;
         match self.room {
             Room::Enough => is_over,
-            // There was nothing to evict a moment ago.
+            // There was nothing to evict at the last attempt.
             Room::None => !is_over || is_round,
             Room::Soon => true,
         }
     }
 
-    /// Decides, by a close look, whether keys are to be evicted. If so, [`evict`](Self::evict) does that, and what becomes of it
-    /// is to be [noted](Self::note).
+    /// Reads all threads' memory and decides whether to evict keys. If so, call [`evict`](Self::evict), and
+    /// [note](Self::note) its result.
     pub fn plan(&mut self, shortage: &Shortage<'_>) -> Plan {
         let bytes_max = shortage.bytes_max;
         if shortage.is_held_up {
@@ -171,14 +171,14 @@ impl Eviction {
         Plan::Leave(room)
     }
 
-    /// What became of an attempt to make room.
+    /// Records the result of an attempt to make room.
     pub fn note(&mut self, room: Room, shortage: &Shortage<'_>) {
         self.room = room;
         shortage.exceeded.note(room != Room::Enough, shortage.now_ms);
     }
 
-    /// Evicts keys until no more memory is used than `limits` say, for a limited time. `free_slice` frees a slice of what was
-    /// evicted before, and is false if nothing is left of that here; `anybody_has_garbage` says whether some is left on any thread.
+    /// Evicts keys until no more memory is used than `limits` allow, for a limited time. `free_slice` frees a slice of evicted
+    /// values and returns false if this thread has none left; `anybody_has_garbage` returns whether any thread has some.
     pub fn evict<V: Visits>(
         &mut self,
         limits: &Limits,
@@ -225,7 +225,7 @@ mod tests {
     use crate::tests::Alone;
 
     const ANY: Policy = Policy { only_volatile: false, rank: Rank::Chance };
-    /// Less than any process takes.
+    /// Less than any process uses.
     const TIGHT: Limits = Limits { bytes_max: 1, sample_count: 5, tenacity: 100 };
 
     fn evict(eviction: &mut Eviction, thread: &mut Alone, has_garbage: bool) -> Room {
@@ -280,7 +280,7 @@ mod tests {
         for (shortage, plan, exceeded_ms, is_behind) in [
             (tight, Plan::Evict(ANY), 0, true),
             (Shortage { policy: None, ..tight }, Plan::Leave(Room::None), 50, false),
-            // Nobody looks, so nothing is known of how long it has been so.
+            // It is not checked, so the time of exceeding is not known either.
             (Shortage { is_held_up: true, ..tight }, Plan::Leave(Room::Enough), 50, false),
             (Shortage { bytes_max: 0, ..tight }, Plan::Leave(Room::Enough), 0, false),
             (Shortage { bytes_max: u64::MAX, policy: None, ..tight }, Plan::Leave(Room::Enough), 0, false),

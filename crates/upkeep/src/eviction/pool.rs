@@ -1,42 +1,42 @@
-//! The best of what was sampled lately, which is better than the best of one sample: Redis' approximation of LRU.
+//! The best candidates of recent samples, which are better than the best of one sample: Redis' approximation of LRU.
 //!
-//! A candidate is remembered by its hash. When its turn comes it may be gone or have been used meanwhile.
+//! A candidate is stored by its hash. When its turn comes, it may be gone or have been used.
 
 use shard::ShardId;
 
 use keyspace::eviction::Policy;
 
-/// Candidates that are remembered.
+/// Number of candidates that are kept.
 const POOL_LEN: usize = 16;
 
 /// A record that may be evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
-    /// How much it ought to be.
+    /// Its priority for eviction.
     pub(super) score: u64,
     pub(super) shard: ShardId,
     pub(super) db: u32,
     pub(super) hash: u64,
 }
 
-/// See the head of this file.
+/// The best candidates for eviction.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// What the scores are of.
+    /// The policy that the scores belong to.
     policy: Option<Policy>,
-    /// By score, the best one last.
+    /// By ascending score: the best one is last.
     candidates: Vec<Candidate>,
 }
 
 impl Pool {
-    /// Prepares for candidates of this policy.
+    /// Prepares for candidates of this policy; drops those of another.
     pub(super) fn begin(&mut self, policy: Policy) {
         if self.policy != Some(policy) {
             *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(POOL_LEN + 1) };
         }
     }
 
-    /// Remembers a candidate, if it is better than the worst one or there is room.
+    /// Adds a candidate if there is room or it is better than the worst one.
     pub(super) fn offer(&mut self, candidate: Candidate) {
         let is_same = |known: &Candidate| (known.shard, known.hash) == (candidate.shard, candidate.hash);
         if self.candidates.len() == POOL_LEN && candidate.score <= self.candidates[0].score
@@ -52,7 +52,7 @@ impl Pool {
         assert!(self.candidates.len() <= POOL_LEN, "the pool is full");
     }
 
-    /// Calls `reach` for candidates, the best one first, until one is within reach; that is taken out.
+    /// Calls `reach` for candidates, best first, until it returns a result; removes that candidate and returns the result.
     pub(super) fn take_best<R>(&mut self, mut reach: impl FnMut(&Candidate) -> Option<R>) -> Option<R> {
         let found =
             self.candidates.iter().enumerate().rev().find_map(|(place, of)| Some((place, reach(of)?)));

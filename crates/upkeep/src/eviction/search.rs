@@ -1,7 +1,7 @@
-//! Finding the keys to evict, and evicting them.
+//! Finds the keys to evict, and evicts them.
 //!
 //! ```text
-//!   a shard by chance, by its number of keys ──▶ sample ──▶ pool.rs: the best of the last samples ──▶ evict the best
+//!   a random shard, weighted by its keys ──▶ sample ──▶ pool.rs: the best of recent samples ──▶ evict the best
 //! ```
 //!
 //! The shards are visited one at a time, by trying.
@@ -15,32 +15,32 @@ use super::pool::{Candidate, Pool};
 use crate::Visits;
 use keyspace::eviction::{Policy, Rank};
 
-/// More samples than this are not taken at a time.
+/// Maximum number of samples taken at a time.
 const SAMPLES_MAX: usize = 64;
-/// Buckets of a table that one visit of a shard looks at to find what may be evicted: some 30 µs.
+/// Buckets of a table that one visit of a shard examines to find something to evict, which takes about 30 µs.
 const BUCKETS_PER_VISIT: usize = 64;
-/// Shards that are tried by chance before all of them are looked at.
+/// Shards that are picked randomly before all of them are tried.
 const TRIES_BY_CHANCE: usize = 4;
 
-/// What an attempt to evict a key came to.
+/// Result of an attempt to evict a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// One is gone.
+    /// A key was evicted.
     Evicted,
     /// None was found so far.
     Searching,
-    /// There may be some where somebody else is.
+    /// A shard that is taken may have some.
     Taken,
-    /// There is none.
+    /// There are none.
     Nothing,
 }
 
-/// What one thread knows of the keys that may be evicted.
+/// One thread's search for keys to evict.
 #[derive(Debug)]
 pub(super) struct Search {
     pool: Pool,
     random: Random,
-    /// Keys that may be evicted on each shard, when it was last visited.
+    /// Number of evictable keys on each shard at its last visit.
     weights: Vec<u32>,
 }
 
@@ -49,13 +49,13 @@ impl Search {
         Search { pool: Pool::default(), random: Random::new(seed), weights: vec![0; shard_count] }
     }
 
-    /// Prepares for keys to be evicted by `policy`.
+    /// Prepares for evicting keys by `policy`.
     pub(super) fn begin(&mut self, policy: Policy) {
         assert!(!self.weights.is_empty(), "what evicts is not on loan");
         self.pool.begin(policy);
     }
 
-    /// Tries to evict one key: the best of about `sample_count` new candidates and of those that are known.
+    /// Tries to evict one key: the best of about `sample_count` new candidates and those in the pool.
     pub(super) fn evict_one(
         &mut self,
         policy: Policy,
@@ -73,7 +73,7 @@ impl Search {
         }
     }
 
-    /// Puts candidates into the pool.
+    /// Adds candidates to the pool.
     fn sample(&mut self, policy: Policy, sample_count: usize, thread: &mut impl Visits) -> Step {
         for _ in 0..TRIES_BY_CHANCE {
             let index = self.pick();
@@ -94,7 +94,7 @@ impl Search {
         found
     }
 
-    /// Puts some candidates of a shard into the pool; `Searching` if there are any, though perhaps not found yet.
+    /// Adds some candidates of a shard to the pool. Returns `Searching` if the shard has any, even if none was found yet.
     fn sample_shard(
         &mut self,
         policy: Policy,
@@ -109,7 +109,7 @@ impl Search {
         if weight > 0 { Step::Searching } else { Step::Nothing }
     }
 
-    /// Offers some records of a shard, which is entered; returns how many there may be.
+    /// Offers some records of an entered shard to the pool. Returns the number of evictable records.
     fn look(&mut self, policy: Policy, sample_count: usize, id: ShardId, tx: &mut Tx) -> usize {
         let (lfu, now) = (tx.config.lfu, tx.now);
         let placement = tx.hold.shards().placement();
@@ -140,7 +140,7 @@ impl Search {
         weight
     }
 
-    /// A shard, the more likely the more keys it had; also those that had none, more rarely.
+    /// Picks a random shard, weighted by its number of evictable keys; rarely also one that had none.
     fn pick(&mut self) -> usize {
         let most = u64::from(self.weights.iter().copied().max().unwrap_or(0));
         let mut index = 0;
@@ -154,7 +154,7 @@ impl Search {
     }
 }
 
-/// Evicts a candidate, whose shard is entered, unless it is gone or was used since it was sampled.
+/// Evicts a candidate from its entered shard, unless it is gone or was used since it was sampled.
 fn evict(tx: &mut Tx, policy: Policy, candidate: &Candidate) -> bool {
     let db = &tx.hold.shard(candidate.shard).dbs[candidate.db as usize];
     let Some(record) = db.find_hashed(candidate.hash) else { return false };

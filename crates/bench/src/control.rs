@@ -11,15 +11,16 @@ use signal_hook::flag;
 
 use crate::line::lossy;
 
-/// Different error texts that are told apart.
+/// Most distinct error texts that are counted separately.
 const TEXTS_MAX: usize = 16;
-/// Bytes of an error text that are shown.
+/// Most bytes of an error text that are shown.
 const TEXT_BYTES_MAX: usize = 160;
 
-/// Set when somebody wants the program to end.
+/// Set when the user interrupts the program.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Lets an interrupt (Ctrl-C) end the run under way, with a report of what was measured; the second ends the program.
+/// Makes the first interrupt (Ctrl-C) end the current run, with a report of what was measured. The second ends the
+/// program.
 pub(crate) fn end_on_interrupt() -> io::Result<()> {
     flag::register_conditional_shutdown(SIGINT, 130, INTERRUPTED.clone())?;
     flag::register(SIGINT, INTERRUPTED.clone())?;
@@ -29,7 +30,7 @@ pub(crate) fn end_on_interrupt() -> io::Result<()> {
 /// Stops all threads of a run.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// When to begin no new requests, in nanoseconds from the start.
+    /// When to stop starting new requests, in nanoseconds from the start.
     pub(crate) end_ns: Option<u64>,
     pub(crate) limits: Limits,
     error_count: AtomicU64,
@@ -37,16 +38,16 @@ pub(crate) struct Control {
     trouble: Mutex<Option<String>>,
 }
 
-/// What a run puts up with.
+/// What a run tolerates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Error replies after which it stops.
+    /// Most error replies; one more stops the run.
     pub(crate) errors_max: u64,
-    /// How long the server may stay silent while replies are awaited.
+    /// How long the server may stay silent while replies are outstanding.
     pub(crate) silence: Duration,
 }
 
-/// Error replies by text.
+/// Number of error replies by text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors(BTreeMap<String, u64>);
 
@@ -61,19 +62,19 @@ impl Control {
         }
     }
 
-    /// Ends the run at once. The first reason counts.
+    /// Stops the run at once. Only the first reason is kept.
     pub(crate) fn fail(&self, why: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.get_or_insert_with(|| why.to_owned());
         self.is_broken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run was ended.
+    /// Whether the run was stopped.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Whether no new request is to begin at `now_ns`.
+    /// Whether no new requests may start at `now_ns`.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         if INTERRUPTED.load(Ordering::Relaxed) {
             self.fail("interrupted");
@@ -81,7 +82,7 @@ impl Control {
         self.is_broken() || self.end_ns.is_some_and(|end_ns| now_ns >= end_ns)
     }
 
-    /// Counts an error reply, and ends the run if there are too many.
+    /// Counts an error reply, and stops the run if there are too many.
     pub(crate) fn count_error(&self, text: &[u8]) {
         let count = self.error_count.fetch_add(1, Ordering::Relaxed) + 1;
         let errors_max = self.limits.errors_max;
@@ -118,7 +119,7 @@ impl Errors {
     }
 }
 
-/// An error reply's text without its frame, for people.
+/// An error reply's text without its protocol frame, for display.
 fn shown(reply: &[u8]) -> String {
     // A blob error has its length in a line before the text.
     let text = match reply.split_first() {

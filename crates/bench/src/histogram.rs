@@ -1,19 +1,19 @@
 //! Latencies, in one histogram for each kind of request.
 //!
-//! HdrHistogram (Gil Tene): three significant digits over the whole range, so that percentiles of microseconds and of
-//! seconds are equally exact.
+//! HdrHistogram (Gil Tene): three significant digits over the whole range, so percentiles are as exact for
+//! microseconds as for seconds.
 
 use hdrhistogram::Histogram;
 
-/// The shortest and the longest time that is told apart.
+/// The shortest and the longest time that is distinguished.
 const NS_MIN: u64 = 100;
 const NS_MAX: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
-/// A kind of request: an index into the names that the mode gives.
+/// A kind of request: an index into the mode's names of kinds.
 pub(crate) type Series = usize;
 
-/// Times by kind, in nanoseconds.
+/// A histogram of times, in nanoseconds, for each kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies(Vec<Histogram<u64>>);
 
@@ -22,7 +22,7 @@ impl Latencies {
         Latencies((0..kinds).map(|_| empty()).collect())
     }
 
-    /// Notes `count` requests that took `ns` each.
+    /// Records `count` requests that took `ns` each.
     pub(crate) fn record(&mut self, kind: Series, ns: u64, count: u64) {
         self.0[kind].saturating_record_n(ns, count);
     }
@@ -37,7 +37,7 @@ impl Latencies {
         &self.0[kind]
     }
 
-    /// Several kinds in one.
+    /// The histograms of several kinds, merged.
     pub(crate) fn joined(&self, kinds: &[Series]) -> Histogram<u64> {
         let mut joined = empty();
         for &kind in kinds {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `R` | uniformly random |
 //! | `G` | normally distributed around the middle |
-//! | `Z` | the n-th most frequent key comes 1/n^s times as often as the first |
-//! | `S` | in sequence; each client begins at the first key |
+//! | `Z` | the n-th most frequent key occurs 1/n^s times as often as the first |
+//! | `S` | in sequence; each client starts at the first key |
 //! | `P` | in sequence; each client has its own part |
 
 use proactor::Entropy;
@@ -20,33 +20,33 @@ pub(crate) enum Pattern {
     Parallel,
 }
 
-/// The keys from `min` to `max`, and how uneven they are.
+/// The keys from `min` to `max`, and the parameters of their distribution.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     pub(crate) min: u64,
     pub(crate) max: u64,
-    /// Of the bell; 0: a sixth of the keys, so that nearly all of it lies within them.
+    /// Standard deviation of the normal distribution. 0: a sixth of the keys, so that nearly all draws are among them.
     pub(crate) deviation: f64,
-    /// Of the bell; 0: the middle.
+    /// Median of the normal distribution. 0: the middle.
     pub(crate) median: u64,
-    /// The s of Zipf's law.
+    /// The exponent s of Zipf's law.
     pub(crate) exponent: f64,
 }
 
-/// One client's keys of one pattern.
+/// One client's sequence of keys of a pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pattern: Pattern,
     min: u64,
     count: u64,
-    /// Of the bell, counted from `min`.
+    /// Of the normal distribution, relative to `min`.
     median: f64,
     deviation: f64,
     zipf: Option<Zipf>,
     next: u64,
 }
 
-/// `R:S` and the like: of SET, of GET.
+/// Parses `R:S` and similar: the patterns of SET and of GET.
 pub(crate) fn patterns(text: &str) -> Result<(Pattern, Pattern), String> {
     let letter = |letter: &str| match letter {
         "R" => Some(Pattern::Random),
@@ -65,7 +65,7 @@ impl Space {
         self.max - self.min + 1
     }
 
-    /// The keys of client `index` of `clients`.
+    /// The keys of client `index` out of `clients`.
     pub(crate) fn keys(&self, pattern: Pattern, index: u64, clients: u64) -> Keys {
         let (mut min, mut count) = (self.min, self.count());
         if pattern == Pattern::Parallel {
@@ -96,7 +96,7 @@ impl Keys {
         self.min + offset
     }
 
-    /// Box and Muller; what falls outside is drawn again.
+    /// A normally distributed offset (Box-Muller). Draws outside the keys are repeated.
     fn bell(&self, random: &mut Entropy) -> u64 {
         for _ in 0..100 {
             let radius = (-2.0 * (1.0 - unit(random)).ln()).sqrt();
@@ -105,12 +105,12 @@ impl Keys {
                 return drawn as u64;
             }
         }
-        // The bell hardly touches the keys.
+        // The distribution hardly overlaps the keys.
         random.below(self.count)
     }
 }
 
-/// From 0 on, below 1.
+/// A random number from 0 to below 1.
 fn unit(random: &mut Entropy) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -135,7 +135,7 @@ impl Zipf {
         zipf
     }
 
-    /// The rank, from 0 on.
+    /// A rank, counted from 0.
     fn draw(&self, random: &mut Entropy) -> u64 {
         loop {
             let area = self.area_last + unit(random) * (self.area_first - self.area_last);

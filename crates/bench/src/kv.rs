@@ -19,7 +19,7 @@ use crate::target::Greeting;
 
 const SET: usize = 0;
 const GET: usize = 1;
-/// Values are cut from this many random bytes.
+/// Number of random bytes from which values are cut.
 const POOL_BYTES: usize = 1 << 20;
 
 /// Set and get values, with the options of memtier_benchmark.
@@ -42,7 +42,7 @@ pub(crate) struct Kv {
     /// Seconds to run, in place of a number of requests.
     #[arg(long, value_name = "SECONDS", conflicts_with = "requests", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     test_time: Option<u64>,
-    /// How many SETs come before how many GETs.
+    /// Ratio of SETs to GETs.
     #[arg(long, value_name = "SETS:GETS", default_value = "1:10", value_parser = pair)]
     ratio: (u64, u64),
     /// Requests that a connection sends before it waits for all their replies.
@@ -51,13 +51,13 @@ pub(crate) struct Kv {
     /// Bytes of a value.
     #[arg(short, long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     data_size: u64,
-    /// Bytes of a value, drawn for each.
+    /// Bytes of a value, chosen randomly for each.
     #[arg(long, value_name = "MIN-MAX", conflicts_with = "data_size", value_parser = range)]
     data_size_range: Option<(u64, u64)>,
-    /// Seconds until a value expires, drawn for each.
+    /// Seconds until a value expires, chosen randomly for each.
     #[arg(long, value_name = "MIN-MAX", value_parser = range)]
     expiry_range: Option<(u64, u64)>,
-    /// What stands before a key's number.
+    /// Prefix of each key, before its number.
     #[arg(long, default_value = "memtier-")]
     key_prefix: String,
     /// The first key's number.
@@ -72,16 +72,16 @@ pub(crate) struct Kv {
     /// With G: the standard deviation; 0 is a sixth of the keys.
     #[arg(long, default_value_t = 0.0)]
     key_stddev: f64,
-    /// With G: the key in the middle; 0 is the middle of all.
+    /// With G: the median key; 0 is the middle of all.
     #[arg(long, default_value_t = 0)]
     key_median: u64,
     /// With Z: the exponent.
     #[arg(long, default_value_t = 1.0, value_parser = exponent)]
     key_zipf_exp: f64,
-    /// Each connection draws other keys.
+    /// Use different random keys for each connection.
     #[arg(long)]
     distinct_client_seed: bool,
-    /// Requests that each connection sends per second at most; latency counts from when one was due.
+    /// Most requests that each connection sends per second; latency counts from when a request was due.
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate_limiting: Option<u64>,
 }
@@ -116,11 +116,11 @@ struct Client {
     random: Entropy,
     set_keys: Keys,
     get_keys: Keys,
-    /// The place in the cycle of sets and gets.
+    /// Position in the cycle of SETs and GETs.
     turn: u64,
     left: u64,
     pace: Option<Pace>,
-    /// What the requests of the batch under way are.
+    /// The kinds of the requests in the current batch.
     sent: Vec<usize>,
     hits: u64,
 }
@@ -285,13 +285,13 @@ impl Kv {
         }
     }
 
-    /// Says so if the server could not keep up with the asked rate.
+    /// Adds a complaint if the server could not keep up with the requested rate.
     fn judge_rate(&self, report: &mut Report) {
         let Some(rate) = self.rate_limiting else { return };
         let asked = rate * u64::from(self.clients) * u64::from(self.threads);
         report.add_figure("asked, requests per second", asked as f64);
         let reached = per_second(report.operations, report.seconds) / asked as f64;
-        // Each connection's first request is due at the start already.
+        // The first request of each connection is due at the start.
         if report.seconds > 1.0 && reached < 0.97 {
             report.complain(format!(
                 "too slow for the asked rate: {:.1} % of it; latencies include the delay",

@@ -1,4 +1,4 @@
-//! A connection that waits for each reply: for handshakes, preparations and queries beside the load.
+//! A connection that waits for each reply. For handshakes, preparations and queries besides the load.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,11 +9,11 @@ use std::time::Duration;
 use resp::Value;
 use rustls::{ClientConnection, StreamOwned};
 
-/// How long a reply may take.
+/// Timeout for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 const READ_BYTES: usize = 64 * 1024;
 
-/// What a line runs over.
+/// The transport of a [`Line`].
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -22,7 +22,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The bytes, both ways.
+    /// The byte stream.
     fn bytes(&mut self) -> &mut dyn ReadWrite {
         match self {
             Stream::Tcp(stream) => stream,
@@ -53,7 +53,7 @@ impl Line {
         Ok(line)
     }
 
-    /// How long a reply may take from now on.
+    /// Sets the timeout for replies.
     pub(crate) fn wait_at_most(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.stream {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
@@ -62,13 +62,13 @@ impl Line {
         }
     }
 
-    /// The connection, for someone else; it has nothing left to read.
+    /// Releases the connection, which must have nothing left to read.
     pub(crate) fn into_stream(self) -> io::Result<Stream> {
         self.wait_at_most(None)?;
         Ok(self.stream)
     }
 
-    /// Sends a request and waits for its reply; an error reply is a value.
+    /// Sends a request and waits for its reply. An error reply is returned as a value.
     pub(crate) fn call(&mut self, args: &[impl AsRef<[u8]>]) -> io::Result<Value> {
         let mut request = Vec::new();
         resp::encode_request(args, &mut request);
@@ -76,7 +76,7 @@ impl Line {
         self.receive()
     }
 
-    /// The same; an error reply is an error.
+    /// Sends a request and waits for its reply. An error reply is returned as an error.
     pub(crate) fn ask(&mut self, args: &[impl AsRef<[u8]>]) -> io::Result<Value> {
         match self.call(args)? {
             Value::Error(text) => {
@@ -87,12 +87,12 @@ impl Line {
         }
     }
 
-    /// The same, where the reply does not matter as long as it is no error.
+    /// Like [`ask`](Self::ask), for requests whose reply does not matter unless it is an error.
     pub(crate) fn demand(&mut self, args: &[&str]) -> io::Result<()> {
         self.ask(args).map(|_| ())
     }
 
-    /// An integer reply.
+    /// Like [`ask`](Self::ask), for requests with an integer reply.
     pub(crate) fn integer(&mut self, args: &[impl AsRef<[u8]>]) -> io::Result<i64> {
         match self.ask(args)? {
             Value::Int(number) => Ok(number),
@@ -100,7 +100,7 @@ impl Line {
         }
     }
 
-    /// A section of `INFO`; empty for a server that does not know it.
+    /// A section of `INFO`; empty if the server does not know it.
     pub(crate) fn info(&mut self, section: &str) -> io::Result<Info> {
         let text = match self.call(&["INFO", section])? {
             Value::Bulk(text) | Value::Verbatim { text, .. } => lossy(&text),
@@ -116,7 +116,7 @@ impl Line {
         bytes.flush()
     }
 
-    /// The next reply.
+    /// Waits for the next reply.
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = vec![0; READ_BYTES];
         loop {
@@ -150,7 +150,7 @@ impl Info {
         self.text(field)?.parse().ok()
     }
 
-    /// How much the numbers whose names begin with `prefix` have grown since `before`; those that have.
+    /// The numbers whose names begin with `prefix` that have grown since `before`, with their growth.
     pub(crate) fn growth(&self, before: &Info, prefix: &str) -> Vec<(String, u64)> {
         let mut grown: Vec<(String, u64)> = self
             .0
@@ -165,7 +165,7 @@ impl Info {
         grown
     }
 
-    /// What the server is: `Darter 0.1.0 (2 threads, io_uring)`.
+    /// A description of the server: `Darter 0.1.0 (2 threads, io_uring)`.
     pub(crate) fn server(&self) -> String {
         if let Some(version) = self.text("darter_version") {
             let threads = self.text("threads").unwrap_or("?");
@@ -188,7 +188,7 @@ impl Info {
     }
 }
 
-/// Text for people.
+/// The bytes as text for display.
 pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,6 +1,6 @@
-//! One generator thread: its connections, each of which is a client that sends, waits for the replies, and continues.
+//! One generator thread. Each of its connections is a client that sends, waits for the replies, and continues.
 //!
-//! The [`Workload`] decides what is sent and what replies mean; the loop moves bytes, keeps time and counts.
+//! The [`Workload`] decides what is sent and what replies mean. The loop moves bytes, keeps time and counts.
 //!
 //! ```text
 //!             ┌────────────── all replies are there ◀─────────────┐
@@ -11,7 +11,7 @@
 //!                   └─ Done
 //! ```
 //!
-//! The run of a thread is over when all clients except background ones are done.
+//! A thread is done when all its clients except background ones are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,38 +25,38 @@ use proactor::{Clock, CloseMode, Codec, Config, ConnId, Driver, Event, Socket};
 use crate::control::{Control, Errors};
 use crate::histogram::{Latencies, Series};
 
-/// How often a thread says what it has measured.
+/// Interval at which a thread reports its measurements.
 pub(crate) const INTERVAL_NS: u64 = 250_000_000;
 
 /// What a client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Requests were written, with so many replies to come; their latency counts from then.
+    /// It has written requests, and expects this many replies. Their latency counts from `since_ns`.
     Sent { replies: u32, since_ns: u64 },
     /// Nothing before this time.
     At(u64),
-    /// Nothing ever; what comes is counted.
+    /// Nothing any more, but messages are counted.
     Listen,
     /// It has finished.
     Done,
 }
 
-/// As what a reply counts.
+/// How a reply is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     No,
-    /// Its latency is that of its requests.
+    /// With the latency of its requests.
     As(Series),
-    /// Its latency counts from another time.
+    /// With a latency that counts from this time.
     Since(Series, u64),
 }
 
-/// What the clients of one thread send, and what they make of the replies. Times are nanoseconds from the start.
+/// What the clients of a thread send, and how they treat the replies. Times are in nanoseconds from the start.
 pub(crate) trait Workload: Send {
     /// Writes the client's next requests, if it has any now.
     fn step(&mut self, client: usize, now_ns: u64, requests: &mut Vec<u8>) -> Step;
 
-    /// The reply to the client's `index`-th request of those it sent last.
+    /// Handles the reply to request `index` of those that the client sent last.
     fn reply(&mut self, client: usize, index: u32, reply: &[u8], now_ns: u64) -> Counted;
 
     /// The length of the reply at the front of `input`, and whether it is an error.
@@ -65,38 +65,38 @@ pub(crate) trait Workload: Send {
     }
 }
 
-/// A client's connection; the loop does not wait for those in the background.
+/// A client's connection. The loop does not wait for background ones.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) socket: Socket,
-    /// What its bytes pass, over TLS.
+    /// Encodes its bytes, over TLS.
     pub(crate) codec: Option<Box<dyn Codec>>,
     pub(crate) is_background: bool,
 }
 
-/// What a thread has measured since the last time it said so.
+/// The latencies that a thread has measured since its last report.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// The interval's number from the start.
+    /// The number of the interval, counted from the start.
     pub(crate) interval: u64,
     pub(crate) latencies: Latencies,
 }
 
-/// What a thread hands back.
+/// The result of a thread.
 #[derive(Debug)]
 pub(crate) struct Finished<W> {
     pub(crate) workload: W,
     pub(crate) errors: Errors,
-    /// When the last reply that counts came.
+    /// When the last reply that counts arrived.
     pub(crate) last_ns: u64,
-    /// The processor time that the thread took.
+    /// The processor time that the thread used.
     pub(crate) cpu_ns: u64,
 }
 
 #[derive(Debug)]
 struct Client {
     conn: ConnId,
-    /// Replies that it waits for, and the number of the next.
+    /// Number of outstanding replies, and the index of the next one.
     awaited: u32,
     index: u32,
     since_ns: u64,
@@ -120,10 +120,10 @@ pub(crate) struct Load<W> {
     control: Arc<Control>,
     workload: W,
     clients: Vec<Client>,
-    /// The client that has the connection in a slot.
+    /// The client of each connection slot.
     by_slot: Vec<usize>,
     timers: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Clients in the foreground that are not done.
+    /// Number of foreground clients that are not done.
     live: usize,
     heard_ns: u64,
     is_over: bool,
@@ -131,7 +131,7 @@ pub(crate) struct Load<W> {
     scratch: Vec<u8>,
     kinds: usize,
     latencies: Latencies,
-    /// Replies of one connection and turn by kind: they share their latency.
+    /// Replies of one connection and turn, by kind. They share their latency.
     tally: Vec<u64>,
     errors: Errors,
     last_ns: u64,
@@ -140,7 +140,7 @@ pub(crate) struct Load<W> {
 }
 
 impl<W: Workload> Load<W> {
-    /// Takes the connections over, on the thread that will run; `kinds` is how many kinds of requests the workload knows.
+    /// Takes over the connections, on the thread that will run. `kinds` is the number of request kinds of the workload.
     pub(crate) fn open(
         workload: W,
         seats: Vec<Seat>,
@@ -185,7 +185,7 @@ impl<W: Workload> Load<W> {
         })
     }
 
-    /// Runs from `origin_ns` of the clock to the end.
+    /// Runs to the end. The run starts at `origin_ns` of the clock.
     pub(crate) fn run(mut self, origin_ns: u64) -> Finished<W> {
         self.origin_ns = origin_ns;
         let cpu_before_ns = thread_cpu_ns();
@@ -254,7 +254,7 @@ impl<W: Workload> Load<W> {
         Duration::from_nanos(next_ns.saturating_sub(now_ns))
     }
 
-    /// Lets a client do its next step.
+    /// Lets a client take its next step.
     fn advance(&mut self, index: usize, now_ns: u64) {
         if self.clients[index].state != State::Active {
             return;
@@ -285,7 +285,7 @@ impl<W: Workload> Load<W> {
         self.live -= usize::from(!client.is_background);
     }
 
-    /// Nothing new begins; what was asked is still answered.
+    /// Stops starting requests. Replies to those that were sent are still awaited.
     fn wind_up(&mut self, now_ns: u64) {
         self.is_over = true;
         self.heard_ns = now_ns;
@@ -297,7 +297,7 @@ impl<W: Workload> Load<W> {
         }
     }
 
-    /// Takes the replies that a connection got, and goes on when they are all there.
+    /// Processes the replies that a connection has received, and continues when all are there.
     fn receive(&mut self, conn: ConnId, now_ns: u64) -> io::Result<()> {
         let index = self.by_slot[conn.slot()];
         let Some(mut io) = self.driver.take_io(conn) else { return Ok(()) };
@@ -343,7 +343,7 @@ impl<W: Workload> Load<W> {
         outcome
     }
 
-    /// The replies of one client and turn share their latency.
+    /// Records the replies of one client and turn, which share their latency.
     fn record_tally(&mut self, index: usize, now_ns: u64) {
         let client = &self.clients[index];
         for (kind, count) in self.tally.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
@@ -355,7 +355,7 @@ impl<W: Workload> Load<W> {
         }
     }
 
-    /// A connection that ended before its time ends the run.
+    /// A connection that was closed. If its client was not done, that ends the run.
     fn closed(&mut self, conn: ConnId, error: Option<ErrorKind>, now_ns: u64) -> io::Result<()> {
         self.receive(conn, now_ns)?;
         let client = &self.clients[self.by_slot[conn.slot()]];
@@ -384,10 +384,10 @@ impl<W: Workload> Load<W> {
         }
     }
 
-    /// Says what was measured since the last time.
+    /// Reports what was measured since the last report.
     fn say(&mut self) {
         let latencies = std::mem::replace(&mut self.latencies, Latencies::new(self.kinds));
-        // Whoever listens no more wants to know no more.
+        // If the receiver is gone, nobody needs the sample.
         let _ = self.samples.send(Sample { interval: self.interval, latencies });
     }
 }
@@ -396,7 +396,7 @@ fn invalid(text: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("not a reply of the protocol: {text}"))
 }
 
-/// The processor time of this thread; 0 where the kernel does not count it.
+/// The processor time of this thread; 0 if the kernel does not count it.
 fn thread_cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)

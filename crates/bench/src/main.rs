@@ -9,7 +9,7 @@
 //!                ▼                      ┌─ load ◀─▶ proactor ◀─▶ server
 //!              run ─ start at one time ─┼─ load …      │ samples: histograms of 250 ms
 //!                │                      └─ load …      ▼
-//!                │◀───────────── latencies, points of time, errors; memory from `watch`
+//!                │◀───────────── latencies, points in time, errors; memory from `watch`
 //!                ▼
 //!              report ─▶ table, JSON, page
 //! ```
@@ -54,7 +54,7 @@ use options::Common;
 use raw::Raw;
 use script::ScriptOptions;
 
-/// Loads a server that speaks the Redis protocol, and says what it was like.
+/// Loads a server that speaks the Redis protocol, and reports how it performed.
 #[derive(Debug, Parser)]
 #[command(name = "darter-bench", version)]
 struct Options {
@@ -112,10 +112,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// As many as the system allows this process without asking.
+/// Raises the limit of open files as far as the system allows.
 fn allow_many_connections() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If it is refused, connecting too many says so.
+    // If this is refused, connecting will report the problem.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -1,8 +1,8 @@
-//! `mastodon`: the mixture of requests that Mastodon makes.
+//! `mastodon`: the mix of requests that Mastodon makes.
 //!
-//! Seven of ten steps push a job or fetch one, over six queues; the others write home feeds (ZADD and ZREMRANGEBYRANK for
-//! several followers in one pipeline), publish to few subscribers, ask whether anybody has subscribed, and count
-//! visitors. A fetch is made only for a job that was pushed, so none of them waits.
+//! Seven of ten steps push or fetch a job in one of six queues. The others write home feeds (ZADD and ZREMRANGEBYRANK for
+//! several followers in one pipeline), publish to a few subscribers, ask whether anybody has subscribed, and count
+//! visitors. A job is fetched only if one was pushed, so no fetch waits.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::report::Report;
 use crate::run::{Plan, Team, run};
 use crate::target::Greeting;
 
-/// Its queues by their weights, as its Sidekiq is configured.
+/// Mastodon's queues with the weights that its Sidekiq is configured with.
 const QUEUES: [(&str, u64); 6] =
     [("default", 8), ("push", 6), ("ingress", 4), ("mailers", 2), ("pull", 1), ("scheduler", 1)];
 const KINDS: &[&str] = &["push", "fetch", "feed", "publish", "exists", "visitor", "message"];
@@ -31,16 +31,16 @@ const PUBLISH: usize = 3;
 const EXISTS: usize = 4;
 const VISITOR: usize = 5;
 const MESSAGE: usize = 6;
-/// All that the server answers; messages come by themselves.
+/// The kinds that count as operations. Messages do not: the server sends them unasked.
 const RATE: &[usize] = &[PUSH, FETCH, FEED, PUBLISH, EXISTS, VISITOR];
 
-/// What stands in a message before the time it was sent.
+/// What precedes the send time in a message.
 const SENT: &str = r#""sent":"#;
-/// Followers whose feeds one pipeline writes.
+/// Number of followers whose feeds one pipeline writes.
 const FOLLOWERS: u64 = 10;
-/// Entries that a feed keeps, as a rank counted from the end.
+/// The rank, counted from the end, of the last entry that is removed from a feed.
 const FEED_KEEPS: &str = "-401";
-/// How many accounts have a channel that somebody has subscribed to.
+/// Number of accounts whose channel has a subscriber.
 const SUBSCRIBED: u64 = 20;
 
 /// Do what Mastodon does: jobs, home feeds, publishing.
@@ -62,7 +62,7 @@ struct Mix {
     accounts: u64,
     knows_pfadd: bool,
     clock: Clock,
-    /// Jobs that are in queues, and that nobody has set out to fetch.
+    /// Number of jobs in queues that no client has set out to fetch.
     queued: Arc<AtomicU64>,
     clients: Vec<Client>,
 }
@@ -128,7 +128,7 @@ impl Workload for Mix {
     fn reply(&mut self, client: usize, index: u32, reply: &[u8], _now_ns: u64) -> Counted {
         let client = &mut self.clients[client];
         if client.is_subscriber {
-            // Answers to SUBSCRIBE do not say when they were sent.
+            // Replies to SUBSCRIBE have no send time.
             return sent_ns(reply).map_or(Counted::No, |sent_ns| Counted::Since(MESSAGE, sent_ns));
         }
         if client.kind == PUSH && index == 1 {
@@ -152,7 +152,7 @@ impl Mix {
         Step::Sent { replies: SUBSCRIBED as u32, since_ns: now_ns }
     }
 
-    /// What comes next, by its frequency.
+    /// The kind of the next step, drawn by frequency.
     fn draw(&mut self, client: usize) -> usize {
         match self.clients[client].random.below(100) {
             0..35 => PUSH,
@@ -186,7 +186,7 @@ impl Mastodon {
         if !knows_pfadd {
             report.notes.push("the server does not know PFADD: EXISTS in its place".to_owned());
         }
-        // The server may have gone; then there is nothing to clear.
+        // If the server is gone, there is nothing to delete.
         let _ = self.clear(&mut line);
         Ok(report)
     }
@@ -254,7 +254,7 @@ fn job(queue: &str, number: u64, now_ms: u64) -> String {
     )
 }
 
-/// A queue by its weight.
+/// A random queue, drawn by weight.
 fn weighted(random: &mut Entropy) -> usize {
     let mut drawn = random.below(QUEUES.iter().map(|(_, weight)| weight).sum());
     for (index, (_, weight)) in QUEUES.iter().enumerate() {
@@ -266,7 +266,7 @@ fn weighted(random: &mut Entropy) -> usize {
     0
 }
 
-/// BRPOP from all queues, a weighted choice of them first.
+/// BRPOP from all queues, starting with one drawn by weight.
 fn fetch(random: &mut Entropy) -> Vec<String> {
     let first = weighted(random);
     let mut request = vec!["brpop".to_owned()];

@@ -9,7 +9,7 @@ pub(crate) fn get(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a request that stores a value; 0 seconds: for ever.
+/// Appends a request that stores a value. `expiry_s` 0: for ever.
 pub(crate) fn set(key: &[u8], expiry_s: u64, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"set ");
     out.extend_from_slice(key);
@@ -18,7 +18,7 @@ pub(crate) fn set(key: &[u8], expiry_s: u64, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The length of the reply at the front of `input`, and whether it is an error; None if it has not come in full.
+/// The length of the reply at the front of `input`, and whether it is an error; `None` if it is incomplete.
 ///
 /// ```text
 /// STORED␍␊          VALUE <key> <flags> <bytes>␍␊<value>␍␊END␍␊          END␍␊          SERVER_ERROR out of memory␍␊

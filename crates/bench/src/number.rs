@@ -1,6 +1,6 @@
-//! Numbers formatted for people.
+//! Formats numbers for display.
 
-/// With commas between thousands.
+/// With commas between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -13,7 +13,7 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// Three digits that count: `1,234`, `12.3`, `0.123`.
+/// With three significant digits: `1,234`, `12.3`, `0.123`.
 pub(crate) fn rounded(number: f64) -> String {
     match number.abs() {
         size if !size.is_finite() => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! The options of every mode, and how numbers on the command line are read.
+//! Options that all modes share, and parsers for numbers on the command line.
 
 use std::io;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::run::Plan;
 use crate::target::{Greeting, Target};
 use crate::tls::Trust;
 
-/// Which server, and where the results go.
+/// Which server to load, and where the results go.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// The server: redis://[user:password@]host[:port][/db], rediss:// over TLS, or unix://[user:password@]/path[?db=n].
@@ -29,19 +29,19 @@ pub(crate) struct Common {
     /// Write the results as JSON to this file; `-`: to standard output, in place of the table.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the results as one page with plots to this file.
+    /// Write the results as a page with plots to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write the plots as one picture to this file.
+    /// Write the plots as a picture to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Do not print the distribution of latencies.
     #[arg(long)]
     pub(crate) hide_histogram: bool,
-    /// Error replies after which the run stops.
+    /// Most error replies; one more stops the run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     errors_max: u64,
-    /// How long the server may stay silent while replies are awaited, in milliseconds.
+    /// How long the server may stay silent while replies are outstanding, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     silence_ms: u64,
     /// Seed of the random numbers.
@@ -50,7 +50,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// What these options say about a run; the rest is to be filled in.
+    /// The part of the plan that these options determine. The caller fills in the rest.
     pub(crate) fn plan<'a>(&self, target: &'a Target, label: &'a str) -> Plan<'a> {
         Plan {
             target,
@@ -66,14 +66,13 @@ impl Common {
 
     /// The server.
     ///
-    /// # Errors
-    /// If a file for TLS is of no use.
+    /// # Errors If a file for TLS cannot be used.
     pub(crate) fn target(&self) -> io::Result<Target> {
         self.url.clone().unwrap_or_else(|| Target::tcp(&self.host, self.port)).trusting(&self.trust)
     }
 }
 
-/// Clients that each send when they have their replies.
+/// Clients that each send when they have got their replies.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Crowd {
     /// Connections of each thread.
@@ -100,24 +99,24 @@ impl Crowd {
         (0..self.threads).map(|thread| thread * self.clients..(thread + 1) * self.clients)
     }
 
-    /// How long to run, if not by number.
+    /// How long to run; `None` if the number of requests decides.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.test_time.map(Duration::from_secs)
     }
 
-    /// How much each client does.
+    /// Number of jobs or steps of each client.
     pub(crate) fn requests(&self) -> u64 {
         if self.test_time.is_some() { u64::MAX } else { self.requests }
     }
 }
 
-/// The part of `total` that falls to `index` of `count`; the first get one more if it does not come out even.
+/// The part of `total` for `index` out of `count`. The remainder is spread over the first ones.
 pub(crate) fn share(total: u64, count: u32, index: u32) -> u64 {
     let (count, index) = (u64::from(count), u64::from(index));
     total / count + u64::from(index < total % count)
 }
 
-/// `min-max`, both included.
+/// Parses `min-max`, both inclusive.
 pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     let bounds = text.split_once('-').and_then(|(min, max)| Some((min.parse().ok()?, max.parse().ok()?)));
     match bounds {
@@ -126,7 +125,7 @@ pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// Two things with a colon between them.
+/// Parses two numbers separated by a colon.
 pub(crate) fn pair(text: &str) -> Result<(u64, u64), String> {
     let parts =
         text.split_once(':').and_then(|(first, second)| Some((first.parse().ok()?, second.parse().ok()?)));

@@ -1,4 +1,4 @@
-//! The forms of a report: the terminal, JSON, a page, a picture.
+//! The output formats of a report: terminal, JSON, page and picture.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use crate::options::Common;
 use crate::report::Report;
 use crate::{page, table};
 
-/// Writes the report to wherever the options say; complaints go to standard error in any case.
+/// Writes the report to wherever the options say. Complaints always go to standard error.
 pub(crate) fn publish(report: &Report, common: &Common) -> io::Result<()> {
     for complaint in &report.complaints {
         eprintln!("darter-bench: {complaint}");

@@ -1,10 +1,10 @@
-//! Sends at a fixed rate: computes when each request is due, whatever happened to those before it.
+//! Sends at a fixed rate: computes when each request is due, regardless of those before it.
 //!
 //! This is a function of numbers alone: the loop asks when the next request is due, waits until then, and measures its
 //! latency from there. So a server that falls behind is charged for every request that it delays, not only for the one
 //! that it holds (no coordinated omission).
 
-/// The due times of one sender among `stride` that share a rate: it sends numbers `next`, `next + stride`, …
+/// The due times of one of `stride` senders that share a rate: it sends the requests `next`, `next + stride`, …
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     per_second: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// For the sender `index` of `count`, which together send `per_second`.
+    /// For sender `index` out of `count`, which together send `per_second` requests.
     pub(crate) fn shared(per_second: u64, index: u64, count: u64) -> Pace {
         Pace { per_second, next: index, stride: count }
     }
@@ -24,7 +24,7 @@ impl Pace {
         u64::try_from(due).unwrap_or(u64::MAX)
     }
 
-    /// Goes on to the request after it; says which number this one had, over all senders.
+    /// Advances to the following request. Returns the number of this one, counted over all senders.
     pub(crate) fn take(&mut self) -> u64 {
         let number = self.next;
         self.next += self.stride;
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn being_late_does_not_move_what_is_due() {
-        // The server holds the first request for five periods: the next four are due in the past.
+        // The server holds the first request for five periods, so the next four are due in the past.
         let mut pace = Pace::shared(100, 0, 1);
         let mut now_ns: u64 = 0;
         let mut latencies_ms = Vec::new();

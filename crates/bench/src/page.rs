@@ -1,5 +1,5 @@
-//! A report as one self-contained page with plots: no script, no font, no network. It prints well. The plots also as
-//! one picture.
+//! A report as a self-contained page with plots: no script, no font, no network. It can be printed. The plots are
+//! also available as one picture.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ svg{width:100%;min-width:560px;height:auto;font:11px system-ui,sans-serif}
 .bad{background:none}figure{margin:.6em 0}svg{width:85%;min-width:0}}
 ";
 
-/// The report as a page of HTML.
+/// The report as an HTML page.
 pub(crate) fn html(report: &Report) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n\
@@ -135,7 +135,7 @@ fn memory(report: &Report) -> Chart<'_> {
     }
 }
 
-/// Microseconds in the unit that suits them.
+/// Microseconds, in a suitable unit.
 fn time(us: f64) -> String {
     match us {
         us if us >= 1e6 => format!("{} s", plain(us / 1e6)),

@@ -10,17 +10,17 @@
 
 use std::fmt::Write;
 
-/// The drawing's size, and the margins of the part with lines.
+/// The size of a drawing, and the margins around the plot area.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 34.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 40.0;
-/// What a picture has beside and above its charts.
+/// The margin around the charts of a picture, and the height of its heading.
 const MARGIN: f64 = 12.0;
 const HEADING: f64 = 56.0;
-/// Okabe and Ito's colours, which colour-blind people can tell apart, and dashes.
+/// Okabe and Ito's colours, which colour-blind people can tell apart, and dash patterns.
 const STYLES: [(&str, &str); 7] = [
     ("#0072b2", ""),
     ("#d55e00", "6 3"),
@@ -30,12 +30,12 @@ const STYLES: [(&str, &str); 7] = [
     ("#000000", "1 2"),
     ("#e69f00", "10 3"),
 ];
-/// Names of lines beside each other; there is room for two rows of them.
+/// Names of lines in a row. There is room for two rows.
 const NAMES_A_ROW: usize = 4;
-/// Points of a line that are drawn; of more, the highest of each stretch.
+/// Most points that are drawn of a line. If there are more, only the highest of each stretch is drawn.
 const POINTS_MAX: usize = 600;
 
-/// How the classes in a drawing look.
+/// The styles of the classes in a drawing.
 pub(crate) const STYLE: &str = "\
 svg .title{font-size:13px;font-weight:bold}
 svg .grid{stroke:#ddd;stroke-width:1}
@@ -44,14 +44,14 @@ svg .x{text-anchor:middle}
 svg .y{text-anchor:end}
 ";
 
-/// How values lie along an axis.
+/// How values are placed along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
-    /// The same, with ticks that are round in KiB, MiB or GiB.
+    /// Linear, with ticks that are round in KiB, MiB or GiB.
     Bytes,
     Log,
-    /// Shares of a whole, spread towards 1: 0, 0.9, 0.99, …
+    /// Shares of a whole, stretched towards 1: 0, 0.9, 0.99, …
     Quantile,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,
     pub(crate) x: (Scale, &'a str),
     pub(crate) y: Scale,
-    /// How a number beside the y axis is written.
+    /// Formats the numbers of the y axis.
     pub(crate) y_text: fn(f64) -> String,
     pub(crate) lines: Vec<Line<'a>>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Charts below each other under a heading and a line of text, as a picture that stands alone: on white, with its own style.
+/// A standalone picture, on white and with its own style: a heading, a line of text, and the charts below each other.
 pub(crate) fn picture(heading: &str, below: &str, charts: &[Chart]) -> String {
     let drawings: Vec<String> = charts.iter().filter_map(Chart::drawing).collect();
     let (width, height) = (WIDTH + 2.0 * MARGIN, HEADING + HEIGHT * drawings.len() as f64);
@@ -93,7 +93,7 @@ svg{{font:11px system-ui,sans-serif}}
 }
 
 impl Chart<'_> {
-    /// The chart for a page; nothing if there is nothing to draw.
+    /// The chart for a page; `None` if there is nothing to draw.
     pub(crate) fn svg(&self) -> Option<String> {
         Some(format!(
             r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg"><title>{}</title>{}</svg>"#,
@@ -102,7 +102,7 @@ impl Chart<'_> {
         ))
     }
 
-    /// What is within the chart's frame, from (0, 0) to (WIDTH, HEIGHT); nothing if there is nothing to draw.
+    /// The inside of the chart's frame, from (0, 0) to (WIDTH, HEIGHT); `None` if there is nothing to draw.
     fn drawing(&self) -> Option<String> {
         let shown = |&(x, y): &(f64, f64)| {
             x.is_finite()
@@ -173,7 +173,7 @@ fn draw_line(index: usize, name: &str, points: &[(f64, f64)], x: &Axis, y: &Axis
         points.iter().map(|point| format!("{:.1},{:.1}", x.place(point.0), y.place(point.1))).collect();
     let style = format!(r#"stroke="{colour}" stroke-dasharray="{dash}""#);
     let _ = write!(out, r#"<polyline points="{}" class="line" {style}/>"#, path.join(" "));
-    // Names stand beside each other above the lines.
+    // Names are beside each other, above the lines.
     let left = LEFT + 150.0 * (index % NAMES_A_ROW) as f64;
     let top = 29.0 + 14.0 * (index / NAMES_A_ROW) as f64;
     let _ = write!(
@@ -186,11 +186,11 @@ fn draw_line(index: usize, name: &str, points: &[(f64, f64)], x: &Axis, y: &Axis
     );
 }
 
-/// From values to places on the drawing.
+/// Maps values to positions in the drawing.
 #[derive(Debug)]
 struct Axis {
     scale: Scale,
-    /// The values at both ends, on the scale.
+    /// The values at both ends, stretched by the scale.
     ends: (f64, f64),
     places: (f64, f64),
     ticks: Vec<f64>,
@@ -219,7 +219,7 @@ impl Axis {
     }
 }
 
-/// A value's place on its scale.
+/// A value's position on its scale.
 fn stretched(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Linear | Scale::Bytes => value,
@@ -228,7 +228,7 @@ fn stretched(scale: Scale, value: f64) -> f64 {
     }
 }
 
-/// From 0 to `max` in steps of 1, 2 or 5 times a power of ten, in `unit`.
+/// From 0 to `max` in steps of 1, 2 or 5 times a power of ten, in multiples of `unit`.
 fn linear_ticks(max: f64, unit: f64) -> Vec<f64> {
     if max <= 0.0 {
         return vec![0.0];
@@ -241,13 +241,13 @@ fn linear_ticks(max: f64, unit: f64) -> Vec<f64> {
     (0..=count).map(|index| f64::from(index) * step * unit).collect()
 }
 
-/// Powers of ten around the values.
+/// The powers of ten around the values.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let (first, last) = (min.log10().floor() as i32, max.log10().ceil() as i32);
     (first..=last).map(|power| 10f64.powi(power)).collect()
 }
 
-/// 0, 0.9, 0.99, … until one is beyond the values.
+/// 0, 0.9, 0.99, … up to the first one beyond the values.
 fn quantile_ticks(max: f64) -> Vec<f64> {
     let mut ticks = vec![0.0];
     for nines in 1..=6 {
@@ -259,14 +259,14 @@ fn quantile_ticks(max: f64) -> Vec<f64> {
     ticks
 }
 
-/// At most so many points as can be seen: of each stretch its highest.
+/// Reduces a line to at most [`POINTS_MAX`] points: the highest of each stretch.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(POINTS_MAX).max(1);
     let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
     points.chunks(stretch).filter_map(highest).collect()
 }
 
-/// With the decimals that it has, at most three.
+/// The number with as many decimals as it has, at most three.
 pub(crate) fn plain(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -277,7 +277,7 @@ fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Text as HTML and SVG take it.
+/// Text escaped for HTML and SVG.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! `raw`: one command repeatedly, as redis-benchmark does.
+//! `raw`: repeats one command, as redis-benchmark does.
 
 use std::io;
 
@@ -20,16 +20,16 @@ pub(crate) struct Raw {
     /// Threads that generate load; they share connections and requests.
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
-    /// Connections in all.
+    /// Total number of connections.
     #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     connections: u32,
     /// Requests that a connection sends before it waits for all their replies.
     #[arg(short = 'P', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pipeline: u32,
-    /// Requests in all.
+    /// Total number of requests.
     #[arg(short = 'n', long, default_value_t = 1_000_000)]
     requests: u64,
-    /// How many different keys `__rand_int__` makes.
+    /// Number of distinct keys that `__rand_int__` makes.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
     keys: u64,
     /// The command and its arguments.

@@ -8,29 +8,29 @@ use crate::run::{Outcome, Plan, Point};
 use crate::target::Target;
 use crate::watch::Memory;
 
-/// The points of the distribution that reports give.
+/// The quantiles that reports contain.
 const QUANTILES: [f64; 14] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-/// The share of time from which on a generator is taken to be what limits the run.
+/// The share of time spent busy from which the generator is considered the bottleneck.
 const GENERATOR_BUSY: f64 = 0.95;
 
 /// A run's results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) mode: &'static str,
-    /// What was done, for people.
+    /// What was done, for display.
     pub(crate) title: String,
     pub(crate) command_line: String,
     pub(crate) target: String,
     pub(crate) server: String,
     pub(crate) machine: String,
     pub(crate) tool: String,
-    /// Whether it ran to its end without error, loss or duplicate.
+    /// Whether the run was complete, without errors, losses or duplicates.
     pub(crate) is_good: bool,
-    /// What was wrong, each in a sentence.
+    /// What was wrong, one sentence each.
     pub(crate) complaints: Vec<String>,
-    /// What else one should know.
+    /// Other remarks.
     pub(crate) notes: Vec<String>,
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     pub(crate) errors_by_text: Vec<(String, u64)>,
     pub(crate) server_cpu_seconds: Option<f64>,
     pub(crate) generator_cpu_seconds: f64,
-    /// What else the mode has found: name and value.
+    /// Other results of the mode, by name.
     pub(crate) figures: Vec<Figure>,
     pub(crate) kinds: Vec<KindReport>,
     /// Darter's transactions by type: on the key's own thread, on another, as a message, over several shards, …
@@ -49,14 +49,14 @@ pub(crate) struct Report {
     pub(crate) memory: Vec<Memory>,
 }
 
-/// A number with its name, which says the unit.
+/// A number with its name, which includes the unit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
 }
 
-/// One kind of requests. Times in microseconds.
+/// Results of one kind of request. Times are in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct KindReport {
     pub(crate) name: &'static str,
@@ -72,25 +72,25 @@ pub(crate) struct KindReport {
     pub(crate) distribution: Vec<(f64, f64)>,
 }
 
-/// Where the jobs went.
+/// What became of the jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AccountReport {
     /// Pushes that the server acknowledged.
     pub(crate) pushed: u64,
     /// Jobs that were fetched, each counted once.
     pub(crate) fetched: u64,
-    /// What the queues still hold.
+    /// Jobs that are still in the queues.
     pub(crate) left: u64,
-    /// Acknowledged, but neither fetched nor left.
+    /// Jobs that were acknowledged, but are neither fetched nor left.
     pub(crate) lost: u64,
-    /// Fetched again.
+    /// Fetches of jobs that had been fetched before.
     pub(crate) duplicates: u64,
-    /// Fetched, but not pushed by this run.
+    /// Fetched jobs that this run did not push.
     pub(crate) strangers: u64,
 }
 
 impl Report {
-    /// What is known before anything was measured.
+    /// A report of what is known before anything is measured.
     pub(crate) fn bare(mode: &'static str, title: String, target: &Target, info: &Info) -> Report {
         Report {
             mode,
@@ -122,7 +122,7 @@ impl Report {
         }
     }
 
-    /// What a run has measured.
+    /// The report of a run's measurements.
     pub(crate) fn new<W>(mode: &'static str, title: String, plan: &Plan<'_>, outcome: Outcome<W>) -> Report {
         let total = outcome.latencies.joined(plan.rate).len();
         let kinds = plan.kinds.iter().enumerate();
@@ -157,13 +157,13 @@ impl Report {
         report
     }
 
-    /// Adds what is wrong.
+    /// Adds a complaint.
     pub(crate) fn complain(&mut self, complaint: String) {
         self.complaints.push(complaint);
         self.is_good = false;
     }
 
-    /// Adds where the jobs went; lost and duplicate ones are wrong.
+    /// Adds what became of the jobs. Lost and duplicate jobs are complaints.
     pub(crate) fn set_account(&mut self, account: AccountReport) {
         let AccountReport { lost, duplicates, strangers, .. } = account;
         for (count, what) in [
@@ -182,7 +182,7 @@ impl Report {
         self.figures.push(Figure { name, value });
     }
 
-    /// The server's processor time for one operation, in microseconds.
+    /// The server's processor time per operation, in microseconds.
     pub(crate) fn server_cpu_us(&self) -> Option<f64> {
         self.server_cpu_seconds.filter(|_| self.operations > 0).map(|cpu| cpu * 1e6 / self.operations as f64)
     }
@@ -213,7 +213,7 @@ pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// An argument as it may be shown: a URL without who and by what password.
+/// An argument as it may be shown: a URL without user and password.
 fn without_password(arg: &str) -> String {
     match arg.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
         Some((scheme, place)) => format!("{scheme}://…@{place}"),

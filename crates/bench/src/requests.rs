@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   bytes:  [request][request][request] …            all of one length: they differ in their numbers
-//!                     └── a batch: P in a row, after those of the batch before
+//!                     └── a batch: P in a row, after those of the previous batch
 //! ```
 
 use memchr::memmem;
 use proactor::Entropy;
 
-/// What becomes a random number.
+/// Is replaced by a random number.
 const PLACEHOLDER: &[u8; 12] = b"__rand_int__";
-/// So many numbers have as many digits as it has bytes.
+/// The number of values that fit into as many digits as the placeholder has.
 pub(crate) const KEYS_MAX: u64 = 1_000_000_000_000;
-/// Batches are cut from this many requests: no fewer keys in use than a server's cache is large, or it would look faster than
-/// it is.
+/// Number of encoded requests from which batches are cut. With fewer distinct keys than fit into a server's cache, the server
+/// would look faster than it is.
 const VARIANTS: usize = 1 << 19;
-/// The same of a command without a random number (more than any pipeline).
+/// The same for a command without random numbers. More than any pipeline.
 const COPIES: usize = 1 << 12;
 
 /// Random requests of one form.
@@ -23,15 +23,15 @@ const COPIES: usize = 1 << 12;
 pub(crate) struct Requests {
     bytes: Vec<u8>,
     request_bytes: usize,
-    /// Requests of a batch.
+    /// Requests per batch.
     batch: usize,
-    /// Where the next one begins.
+    /// Where the next batch starts.
     next: usize,
     random: Entropy,
 }
 
 impl Requests {
-    /// Requests of the form `command`, in batches of `batch`; the placeholder becomes a number below `keys`.
+    /// Requests of the form `command`, in batches of `batch`. The placeholder is replaced by numbers below `keys`.
     pub(crate) fn new(command: &[String], batch: u32, keys: u64, seed: u64) -> Requests {
         let mut random = Entropy::from_seed(seed);
         let mut form = Vec::new();
@@ -51,8 +51,8 @@ impl Requests {
         Requests { bytes, request_bytes: form.len(), batch: batch as usize, next: 0, random }
     }
 
-    /// The bytes of a batch: of the requests that follow those of the last one, so that the processor has them at hand. After
-    /// the last request it goes on at a random one.
+    /// The bytes of the next batch. Batches are consecutive, so that the processor can prefetch them. After the last request
+    /// they continue at a random one.
     pub(crate) fn batch(&mut self) -> &[u8] {
         let batch_bytes = self.batch * self.request_bytes;
         if self.bytes.len() - self.next < batch_bytes {

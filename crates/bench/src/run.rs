@@ -19,9 +19,9 @@ use crate::number::grouped;
 use crate::target::{Greeting, Target};
 use crate::watch::{Eye, Memory, Watch, server_cpu_seconds};
 
-/// A point of time is complete when the threads are so many intervals ahead of it.
+/// A point in time is complete when the threads are this many intervals ahead of it.
 const INTERVALS_OPEN: u64 = 3;
-/// How often progress is said to a terminal, and to what is none.
+/// Interval of progress messages on a terminal, and elsewhere.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const PROGRESS_INTERVAL_LOGGED: Duration = Duration::from_secs(5);
 
@@ -29,17 +29,17 @@ const PROGRESS_INTERVAL_LOGGED: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) target: &'a Target,
-    /// What it is called while it runs.
+    /// The name that is shown while it runs.
     pub(crate) label: &'a str,
-    /// The kinds of requests, and which of them make the rate.
+    /// The kinds of requests, and those that count for the rate.
     pub(crate) kinds: &'static [&'static str],
     pub(crate) rate: &'static [Series],
-    /// How long new requests may begin; None: until all are sent.
+    /// How long new requests may start; `None`: until all are sent.
     pub(crate) duration: Option<Duration>,
     pub(crate) limits: Limits,
-    /// How to ask the server about itself; [`Greeting::Silent`] if it cannot be asked.
+    /// How to query the server about itself; [`Greeting::Silent`] if it cannot be queried.
     pub(crate) greeting: Greeting,
-    /// Whether its memory is looked at closely.
+    /// Whether its memory is examined closely.
     pub(crate) is_deep: bool,
 }
 
@@ -47,14 +47,14 @@ pub(crate) struct Plan<'a> {
 #[derive(Debug)]
 pub(crate) struct Team<W> {
     pub(crate) workload: W,
-    /// How each begins, and whether it is in the background.
+    /// The greeting of each client, and whether it is a background client.
     pub(crate) clients: Vec<(Greeting, bool)>,
 }
 
-/// How it went at one time.
+/// The measurements of one interval.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Point {
-    /// From the start to the end of this interval.
+    /// Seconds from the start to the end of this interval.
     pub(crate) seconds: f64,
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
@@ -62,29 +62,28 @@ pub(crate) struct Point {
     pub(crate) max_us: f64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome<W> {
     pub(crate) workloads: Vec<W>,
     pub(crate) latencies: Latencies,
     pub(crate) series: Vec<Point>,
     pub(crate) errors: Errors,
-    /// Why it ended before its time.
+    /// Why it was stopped early.
     pub(crate) trouble: Option<String>,
-    /// From the start to the last reply that counts.
+    /// Seconds from the start to the last reply that counts.
     pub(crate) seconds: f64,
     pub(crate) generator_cpu_seconds: f64,
     pub(crate) server_cpu_seconds: Option<f64>,
     pub(crate) memory: Vec<Memory>,
-    /// What the server said of itself at the start and at the end.
+    /// The server's `INFO` at the start and at the end.
     pub(crate) info: Info,
     pub(crate) info_after: Info,
 }
 
-/// Connects everyone, runs, and waits for the end.
+/// Connects all clients, runs, and waits for the end.
 ///
-/// # Errors
-/// If the server is not there or does not let us in. What happens later is part of the outcome.
+/// # Errors If the server cannot be reached or refuses us. Later problems are part of the outcome.
 pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -> io::Result<Outcome<W>> {
     let (mut server, info) = Asked::connect(plan)?;
     let watch = Eye::open(plan.target, plan.greeting, plan.is_deep).map(Watch::start);
@@ -130,7 +129,7 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
     })
 }
 
-/// The server, asked beside the load, as far as it can be.
+/// Queries the server besides the load, if it can be queried.
 struct Asked(Option<Line>);
 
 impl Asked {
@@ -143,7 +142,7 @@ impl Asked {
         Ok((Asked(Some(line)), info))
     }
 
-    /// None if it does not answer.
+    /// `None` if it does not answer.
     fn info(&mut self) -> Option<Info> {
         self.0.as_mut().and_then(|line| line.info("everything").ok())
     }
@@ -151,7 +150,7 @@ impl Asked {
 
 type Thread<W> = JoinHandle<io::Result<Finished<W>>>;
 
-/// Starts a thread for each workload, all at one moment.
+/// Starts a thread for each workload. All start their load at the same moment.
 fn start<W: Workload + 'static>(
     seated: Vec<(W, Vec<Seat>)>,
     kinds: usize,
@@ -177,7 +176,7 @@ fn start<W: Workload + 'static>(
     (threads.collect(), samples)
 }
 
-/// Collects what the threads say.
+/// Collects the samples of the threads.
 struct Gathering<'a> {
     plan: &'a Plan<'a>,
     total: Latencies,
@@ -207,7 +206,7 @@ impl<'a> Gathering<'a> {
             self.series.pop();
         }
         if self.series.len() > 1 {
-            // It ended somewhere within the last interval.
+            // The run ended somewhere within the last interval.
             self.series.pop();
         }
         self.progress.finish();
@@ -247,7 +246,7 @@ impl Point {
     }
 }
 
-/// The line about how it goes, on standard error.
+/// The progress line on standard error.
 struct Progress {
     label: String,
     is_terminal: bool,
@@ -276,7 +275,7 @@ impl Progress {
             grouped(self.done)
         );
         let (begin, end) = if self.is_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-        // Who closes standard error does not want to know.
+        // An error means that nobody reads standard error.
         let _ = write!(io::stderr(), "{begin}{line}{end}").and_then(|()| io::stderr().flush());
     }
 

@@ -1,11 +1,11 @@
-//! A report as text for a terminal: everything in columns.
+//! A report as text for a terminal, in columns.
 
 use std::fmt::Write;
 
 use crate::number::{bytes, grouped, rounded};
 use crate::report::Report;
 
-/// The report as text. The distribution is left out if `is_brief`.
+/// The report as text. If `is_brief`, the distribution is left out.
 pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
@@ -37,7 +37,7 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     out
 }
 
-/// Where the jobs went, in a line.
+/// What became of the jobs, in one line.
 pub(crate) fn account(report: &Report) -> Option<String> {
     let account = report.account?;
     Some(format!(
@@ -50,7 +50,7 @@ pub(crate) fn account(report: &Report) -> Option<String> {
     ))
 }
 
-/// Darter's transactions by type, in a line.
+/// Darter's transactions by type, in one line.
 pub(crate) fn transactions(report: &Report) -> Option<String> {
     let types = report.transactions.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
     let types: Vec<String> = types.collect();
@@ -99,7 +99,7 @@ fn distribution(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// Rows with their cells under each other: the first to the left, numbers to the right.
+/// Rows with aligned cells: the first column to the left, numbers to the right.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

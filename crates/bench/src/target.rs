@@ -5,7 +5,7 @@
 //!   rediss://…, the same over TLS
 //! ```
 //!
-//! Connections are made and greeted in blocking mode, before the clock starts; then the load takes them over.
+//! Connections are opened and greeted in blocking mode, before the clock starts. Then the load takes them over.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -20,37 +20,37 @@ use rustls::StreamOwned;
 use crate::line::{Line, Stream};
 use crate::tls::{Tls, Trust};
 
-/// How long a server may take to accept a connection, and to answer a greeting.
+/// Timeout for connecting, and for the reply to a greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PORT: u16 = 6379;
 
-/// A server, and as whom to speak to it.
+/// A server, and the user to log in as.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
     is_secure: bool,
-    /// Over TLS, once it is known whom to trust.
+    /// The configuration for TLS, once it is loaded.
     tls: Option<Tls>,
     user: Option<String>,
     password: Option<String>,
     db: u32,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(String, u16),
     Unix(String),
 }
 
-/// Which protocol a connection speaks, and who it says it is.
+/// The protocol of a connection, and how the client introduces itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// Nothing: RESP2.
+    /// No greeting: RESP2.
     Plain,
-    /// `HELLO 3`, and a library's name as redis-client 0.30 sends it; errors to the latter are ignored.
+    /// `HELLO 3`, and a library's name as redis-client 0.30 sends it. Errors for the name are ignored.
     Named(&'static str, &'static str),
-    /// Another protocol: nothing at all is said.
+    /// Another protocol: nothing is sent.
     Silent,
 }
 
@@ -61,10 +61,9 @@ impl Target {
         Target { address, is_secure: false, tls: None, user: None, password: None, db: 0 }
     }
 
-    /// The same, trusting those over TLS.
+    /// Adds the TLS configuration, if the URL asks for TLS.
     ///
-    /// # Errors
-    /// If a file that they name is of no use.
+    /// # Errors If a file for TLS cannot be used.
     pub(crate) fn trusting(mut self, trust: &Trust) -> io::Result<Target> {
         if self.is_secure {
             self.tls = Some(trust.tls()?);
@@ -74,8 +73,7 @@ impl Target {
 
     /// Connects and greets.
     ///
-    /// # Errors
-    /// If nobody is there, or the greeting is refused; the text names the server.
+    /// # Errors If the server cannot be reached or refuses the greeting. The text names the server.
     pub(crate) fn line(&self, greeting: Greeting) -> io::Result<Line> {
         let context = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.address));
         let mut line = Line::over(self.connect().map_err(context)?).map_err(context)?;
@@ -83,7 +81,7 @@ impl Target {
         Ok(line)
     }
 
-    /// The same, for the load to take over.
+    /// Connects and greets, for the load to take over.
     pub(crate) fn socket(&self, greeting: Greeting) -> io::Result<(Socket, Option<Box<dyn Codec>>)> {
         Ok(match self.line(greeting)?.into_stream()? {
             Stream::Tcp(stream) => (Socket::from_tcp(stream)?, None),
@@ -117,7 +115,7 @@ impl Target {
         }
     }
 
-    /// The connection over TLS, if the URL says so, with the handshake done.
+    /// The connection with TLS established, if the URL asks for it.
     fn secured(&self, stream: TcpStream, host: &str) -> io::Result<Stream> {
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
         stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
@@ -160,7 +158,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Without the password: this is what reports show.
+/// Without the password, because reports show it.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
@@ -200,7 +198,7 @@ impl FromStr for Target {
     }
 }
 
-/// `host[:port][/db]`; IPv6 addresses in brackets.
+/// Parses `host[:port][/db]`. IPv6 addresses are in brackets.
 fn tcp_place(place: &str) -> Result<(Address, u32), String> {
     let (host_port, db) = place.split_once('/').unwrap_or((place, ""));
     let (host, port) = match host_port.rsplit_once(':') {
@@ -228,7 +226,7 @@ fn db_number(text: &str) -> Result<u32, String> {
     if text.is_empty() { Ok(0) } else { text.parse().map_err(|_| format!("{text} is no database")) }
 }
 
-/// `%3A` and the like, as URLs write what would mean something else.
+/// Decodes the percent-encoding of URLs, such as `%3A`.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

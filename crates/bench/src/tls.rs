@@ -1,5 +1,5 @@
-//! TLS for a client: the trusted certificates, and the handshake of a session. The load's loop then continues with it
-//! as with a codec of the driver's connections (`tls::Secured`).
+//! TLS for a client: the trusted certificates, and the handshake of a session. The load then uses it as a codec of
+//! the driver's connections (`tls::Secured`).
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};
@@ -12,19 +12,19 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Whom a client trusts over TLS, and who it is; the names are redis-cli's.
+/// What a client trusts over TLS, and its own certificate. The names are redis-cli's.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Trust {
-    /// Over TLS: certificates (PEM) that vouch for the server's; without it, those of the system.
+    /// Over TLS: certificates (PEM) that sign the server's; without it, those of the system.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
-    /// Over TLS: take any certificate.
+    /// Over TLS: accept any certificate.
     #[arg(long)]
     insecure: bool,
     /// Over TLS: the client's certificate (PEM), for servers that ask for one.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Over TLS: the private key to --cert (PEM).
+    /// Over TLS: the private key of --cert (PEM).
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Over TLS: the name that the server's certificate must have, if not the host's.
@@ -32,7 +32,7 @@ pub(crate) struct Trust {
     sni: Option<String>,
 }
 
-/// How to begin a connection over TLS.
+/// How to establish TLS on a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
@@ -42,8 +42,7 @@ pub(crate) struct Tls {
 impl Trust {
     /// Reads the files.
     ///
-    /// # Errors
-    /// If one cannot be read or has nothing of what it is there for; the text names it.
+    /// # Errors If one cannot be read or does not contain what it should. The text names the file.
     pub(crate) fn tls(&self) -> io::Result<Tls> {
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
@@ -75,7 +74,7 @@ impl Trust {
                     roots.add(certificate).map_err(|error| bad(path, &error))?;
                 }
             }
-            // Some of the system's may be of a kind that rustls does not know.
+            // rustls may not understand some of the system's certificates.
             None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
         }
         Ok(roots)
@@ -101,18 +100,18 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
 }
 
 impl Tls {
-    /// A session with the server on this host; it begins with the first bytes that are moved.
+    /// A session with the server on this host. The handshake starts with the first bytes that are transferred.
     pub(crate) fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let name = self.name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
-        // What a pipeline sends at once is bounded by the pipeline.
+        // The pipeline bounds what is sent at once.
         session.set_buffer_limit(None);
         Ok(session)
     }
 }
 
-/// Takes any certificate, but checks that the server has its key.
+/// Accepts any certificate, but checks that the server has its private key.
 #[derive(Debug)]
 struct TrustAll(CryptoProvider);
 

@@ -1,7 +1,7 @@
-//! Observes the server beside the load: its memory over time, and its processor time before and after.
+//! Observes the server besides the load: its memory over time, and its processor time before and after.
 //!
-//! It asks for `INFO` over a connection of its own. If the server runs on this machine, the memory of its processes
-//! also comes from `/proc`, children included (a server that forks to save has two).
+//! It queries `INFO` over a connection of its own. If the server runs on this machine, the memory of its processes also
+//! comes from `/proc`, children included (a server that forks to save has two).
 
 use std::fs;
 use std::path::Path;
@@ -16,21 +16,21 @@ use crate::line::{Info, Line};
 use crate::target::{Address, Greeting, Target};
 
 const INTERVAL: Duration = Duration::from_millis(250);
-/// A server that does not answer this is not asked again.
+/// A server that does not answer within this time is not asked again.
 const INFO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Memory at a moment; what is not known is absent.
+/// Memory at one moment. What is unknown is absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Memory {
     pub(crate) seconds: f64,
     pub(crate) used_bytes: Option<u64>,
     /// Of all the server's processes.
     pub(crate) rss_bytes: Option<u64>,
-    /// The same with shared pages divided among those that share them.
+    /// The same, with shared pages divided among the processes that share them.
     pub(crate) pss_bytes: Option<u64>,
 }
 
-/// Looks at a server's memory.
+/// Reads a server's memory.
 #[derive(Debug)]
 pub(crate) struct Eye {
     line: Line,
@@ -39,8 +39,8 @@ pub(crate) struct Eye {
 }
 
 impl Eye {
-    /// None if the server cannot be asked. With `is_deep`, `/proc` is looked at as well: for large servers that takes the
-    /// kernel milliseconds, so it is not for measuring latency.
+    /// `None` if the server cannot be queried. `is_deep`: also reads `/proc`, which for large servers takes the kernel
+    /// milliseconds and so disturbs measurements of latency.
     pub(crate) fn open(target: &Target, greeting: Greeting, is_deep: bool) -> Option<Eye> {
         if greeting == Greeting::Silent {
             return None;
@@ -51,7 +51,7 @@ impl Eye {
         Some(Eye { line, pid, start: Instant::now() })
     }
 
-    /// The memory now; None if the server does not answer.
+    /// The current memory; `None` if the server does not answer.
     pub(crate) fn look(&mut self) -> Option<Memory> {
         let info = self.line.info("memory").ok()?;
         let processes = self.pid.map(Processes::of).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Eye {
     }
 }
 
-/// Looks again and again until it is stopped.
+/// Reads the memory periodically until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     is_stopped: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ impl Watch {
         let thread = std::thread::spawn(move || {
             let mut seen = Vec::new();
             loop {
-                // Stopped, it looks once more, for the end.
+                // When stopped, it reads the memory once more, for the end.
                 let is_last = stopped.load(Ordering::Relaxed);
                 let Some(memory) = eye.look() else { return seen };
                 seen.push(memory);
@@ -91,7 +91,7 @@ impl Watch {
         Watch { is_stopped, thread }
     }
 
-    /// Ends, and says what was seen.
+    /// Stops, and returns what was read.
     pub(crate) fn stop(self) -> Vec<Memory> {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -99,7 +99,7 @@ impl Watch {
     }
 }
 
-/// The server's processor time so far, in seconds: from `/proc` where possible, which is finer than `INFO`.
+/// The server's processor time so far, in seconds. From `/proc` if possible, which is finer than `INFO`.
 pub(crate) fn server_cpu_seconds(target: &Target, info: &Info) -> Option<f64> {
     if let Some(pid) = local_pid(target, info) {
         return Some(process_cpu_ns(pid)? as f64 / 1e9);
@@ -109,14 +109,14 @@ pub(crate) fn server_cpu_seconds(target: &Target, info: &Info) -> Option<f64> {
     Some(user + system)
 }
 
-/// The server's process id, if it runs on this machine and we may look at it.
+/// The server's process id, if it runs on this machine and we may inspect it.
 fn local_pid(target: &Target, info: &Info) -> Option<u32> {
     let is_local = match &target.address {
         Address::Unix(_) => true,
         Address::Tcp(host, _) => host == "localhost" || host == "::1" || host.starts_with("127."),
     };
     let pid: u32 = info.number("process_id").filter(|_| is_local)?;
-    // In another container the number means another process, or none.
+    // In another container, the number may mean another process, or none.
     let executable = info.text("executable").map(Path::new).and_then(Path::file_name)?;
     let own = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     (own.file_name()? == executable || own.file_name()?.to_string_lossy().starts_with("redis")).then_some(pid)

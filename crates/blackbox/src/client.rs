@@ -1,4 +1,4 @@
-//! A client for tests: any failure of it fails the test.
+//! A client for tests. Any of its failures fails the test.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use resp::Value;
 use transcript::Socket;
 
-/// How long anything may take: far longer than it does, for machines that are busy.
+/// How long anything may take: far longer than it does, for busy machines.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks at something that must come true soon.
+/// Interval between two checks of something that must become true soon.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A connection.
@@ -25,7 +25,7 @@ impl<S: Read + Write> Client<S> {
         Client { socket: Socket::over(stream) }
     }
 
-    /// What it is connected by.
+    /// The underlying stream.
     pub fn stream(&mut self) -> &mut S {
         &mut self.socket.stream
     }
@@ -43,26 +43,26 @@ impl<S: Read + Write> Client<S> {
         self.send_bytes(&encoded(args));
     }
 
-    /// Sends these bytes as they are.
+    /// Sends these bytes unchanged.
     #[track_caller]
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream().write_all(bytes).expect("the connection is open");
     }
 
-    /// Sends and waits for the reply.
+    /// Sends a line and waits for the reply.
     #[track_caller]
     pub fn call(&mut self, line: &str) -> Value {
         self.send(line);
         self.receive()
     }
 
-    /// The reply as redis-cli would show it.
+    /// Sends a line and returns the reply as redis-cli would show it.
     #[track_caller]
     pub fn show(&mut self, line: &str) -> String {
         self.call(line).to_string()
     }
 
-    /// The reply, as redis-cli would show it, of a server that may hang up instead.
+    /// Like [`show`](Self::show), for a server that may close the connection instead; `None` if it does.
     #[track_caller]
     pub fn try_show(&mut self, line: &str) -> Option<String> {
         let args = resp::split_args(line.as_bytes()).expect("quotes are balanced");
@@ -70,13 +70,13 @@ impl<S: Read + Write> Client<S> {
         self.try_receive().map(|value| value.to_string())
     }
 
-    /// The next reply or message.
+    /// Waits for the next reply or message.
     #[track_caller]
     pub fn receive(&mut self) -> Value {
         self.try_receive().expect("the connection is open")
     }
 
-    /// The next reply or message; `None` if the connection ended.
+    /// Waits for the next reply or message; `None` if the connection ended.
     #[track_caller]
     pub fn try_receive(&mut self) -> Option<Value> {
         match self.socket.receive() {
@@ -103,7 +103,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// The field of the line about client `id` in `CLIENT LIST`; empty if that client is gone.
+    /// A field of the line for client `id` in `CLIENT LIST`; empty if that client is gone.
     #[track_caller]
     pub fn field_of(&mut self, id: i64, field: &str) -> String {
         let list = text(&self.call(&format!("CLIENT LIST ID {id}")));
@@ -121,7 +121,7 @@ impl<S: Read + Write> Client<S> {
 }
 
 impl<S: AsFd> Client<S> {
-    /// Hangs up with a reset: the server gets an error in place of an end.
+    /// Closes the connection with a reset: the server gets an error instead of an end.
     #[track_caller]
     pub fn reset(self) {
         let now = Some(Duration::ZERO);
@@ -139,7 +139,7 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-/// Checks the reply to a line of words against what redis-cli would show.
+/// Checks that redis-cli would show the reply to a line like this.
 #[track_caller]
 pub fn check<S: Read + Write>(client: &mut Client<S>, line: &str, expected: &str) {
     assert_eq!(client.show(line), expected, "{line}");
@@ -156,7 +156,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// Looks again and again until `is_so`.
+/// Checks periodically until `is_so`. Panics after [`PATIENCE`].
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,6 +1,6 @@
 //! Compares the replies of the two servers to the same request.
 //!
-//! A [`Comparison`] follows the state of one connection: it knows what was queued since `MULTI`, so that each part of
+//! A [`Comparison`] follows the state of one connection. It knows what was queued since `MULTI`, so that each part of
 //! the reply to `EXEC` is compared as its command requires, and finds the command that a script of `generate` calls.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,24 +15,24 @@ use crate::functions;
 use crate::generate::{Request, words};
 use crate::values::SCRIPTS;
 
-/// What is compared along one connection.
+/// The state of one connection that comparisons need.
 #[derive(Debug)]
 pub(crate) struct Comparison<'t> {
     table: &'t Table,
     queued: Option<Vec<Request>>,
-    /// The request before this one and its reply, of which this one's may be a sample.
+    /// The previous request and its reply. The current reply may be a sample of it.
     before: (Request, Value),
-    /// How often each command was answered without an error, and how often it came with each of its words.
+    /// How often each command was answered without an error, and how often it was sent with each of its words.
     pub(crate) answered: BTreeMap<String, u64>,
 }
 
 impl<'t> Comparison<'t> {
-    /// At the beginning of a connection.
+    /// The state of a new connection.
     pub(crate) fn new(table: &'t Table) -> Self {
         Comparison { table, queued: None, before: (Vec::new(), Value::Null), answered: BTreeMap::new() }
     }
 
-    /// Compares the replies to `request`; the name of the command at which they differ.
+    /// Compares the replies to `request`. The error is the name of the command whose replies differ.
     pub(crate) fn compare(&mut self, request: &Request, darter: &Value, redis: &Value) -> Result<(), String> {
         let name = request[0].to_ascii_lowercase();
         if let Ok(command) = self.table.named(&[&name])
@@ -110,7 +110,7 @@ impl<'t> Comparison<'t> {
         }
     }
 
-    /// Notes which words of its command a request had, and whether it was answered without an error.
+    /// Counts the words of its command that a request had and, unless the reply is an error, the command.
     fn note(&mut self, command: &Command, args: &[&[u8]], is_error: bool) {
         if !is_error {
             *self.answered.entry(command.full_name.clone()).or_default() += 1;
@@ -122,7 +122,7 @@ impl<'t> Comparison<'t> {
         }
     }
 
-    /// What `reader` answered just before, if that was the request, and about the same key.
+    /// The reply to the previous request, if that was `reader`, for the same key.
     fn whole(&self, reader: &str, command: &Command, args: &[&[u8]]) -> Option<&Value> {
         let (request, reply) = &self.before;
         let name = reader.split(' ').next().unwrap_or(reader);
@@ -143,7 +143,7 @@ impl<'t> Comparison<'t> {
             Rule::Near(tolerance) => is_near(darter, redis, tolerance),
             Rule::Walk => {
                 let (darter, redis) = (items_of(darter), items_of(redis));
-                // From a cursor that no server has given, a walk may meet anything.
+                // From a cursor that no server has returned, an iteration may find anything.
                 let from_start = args.get(1 + command.entry.keys.len()).is_some_and(|cursor| *cursor == b"0");
                 !from_start || walked(&darter[1], command) == walked(&redis[1], command)
             }
@@ -154,7 +154,7 @@ impl<'t> Comparison<'t> {
     }
 }
 
-/// Whether both hold the same in some order; if they are parts, whether they are of the same length.
+/// Whether both have the same items in some order. For parts of a whole, only their lengths are compared.
 fn is_reordered(darter: &Value, redis: &Value, args: &[&[u8]], command: &Command) -> bool {
     let is_part = args.iter().any(|arg| arg.eq_ignore_ascii_case(b"LIMIT"));
     items_of(darter).len() == items_of(redis).len()
@@ -170,7 +170,7 @@ fn is_near(darter: &Value, redis: &Value, tolerance: i64) -> bool {
     }
 }
 
-/// The request within the request, if that runs one of the scripts, or a function that calls its arguments.
+/// The command that the request calls, if it runs one of the scripts, or a function that calls its arguments.
 fn called_by_script(request: &Request) -> Option<&[Vec<u8>]> {
     let [name, script, count, rest @ ..] = &request[..] else { return None };
     let is_script =
@@ -189,7 +189,7 @@ fn items_of(value: &Value) -> &[Value] {
     }
 }
 
-/// The same for replies that mean the same: sorted if the order is free, numbers in their shortest form.
+/// The canonical form of replies that mean the same: sorted if the order is free, numbers in their shortest form.
 fn canonical(value: &Value, in_any_order: bool, command: &Command) -> Value {
     let sub = |items: &[Value]| -> Vec<Value> {
         items.iter().map(|item| canonical(item, false, command)).collect()
@@ -225,7 +225,7 @@ fn answers_map(command: &Command) -> bool {
     matches!(command.entry.reply, command::Shape::Map(..))
 }
 
-/// A number as 7.2 writes it, if 7.0 may write it with all its 17 digits.
+/// A number as 7.2 writes it, where 7.0 may write all its 17 digits.
 fn shortest(bytes: &[u8]) -> Value {
     let number = std::str::from_utf8(bytes).ok().filter(|text| text.len() >= 17);
     match number.and_then(|text| text.parse::<f64>().ok()) {
@@ -234,7 +234,7 @@ fn shortest(bytes: &[u8]) -> Value {
     }
 }
 
-/// Whether both are of the same size, and `darter` is made of what is in `whole`, if that is known.
+/// Whether both have the same size, and `darter` consists of elements of `whole`, if that is known.
 fn is_sample(darter: &Value, redis: &Value, whole: Option<&Value>) -> bool {
     let (mut drawn, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new());
     leaves(darter, &mut drawn);
@@ -260,25 +260,25 @@ pub(crate) fn leaves(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What a walk has met: elements, or pairs of them.
+/// What an iteration has found: elements, or pairs of them.
 fn walked(value: &Value, command: &Command) -> BTreeSet<String> {
     let step = if matches!(command.entry.name, "hscan" | "zscan") { 2 } else { 1 };
     let text = |item: &Value| canonical(item, false, command).to_string();
     items_of(value).chunks(step).map(|part| part.iter().map(text).collect::<Vec<_>>().join(" => ")).collect()
 }
 
-/// What the database holds: each key with its type, its value in a canonical form, and whether it expires.
+/// The contents of the database: each key with its type, its value in a canonical form, and whether it expires.
 pub(crate) fn contents(socket: &mut Socket) -> io::Result<BTreeMap<String, String>> {
     let mut held = BTreeMap::new();
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Request>();
-    // A walk removes what has expired, which KEYS only passes over: then it is no part of the digest either.
+    // SCAN removes expired keys, which KEYS only skips. That also takes them out of the digest.
     socket.call(&words("SCAN 0 COUNT 100000"))?;
     let keys = socket.call(&words("KEYS *"))?;
     for key in items_of(&keys) {
         let Value::Bulk(name) = key else { continue };
         let mut ask = |line: &str| {
             let mut request = words(line);
-            // The key comes after the name, which XINFO has two words of.
+            // The key comes after the command's name, which for XINFO is two words.
             request.insert(if line.starts_with("XINFO ") { 2 } else { 1 }, name.clone());
             socket.call(&request)
         };

@@ -1,6 +1,6 @@
 //! The table of differences between the replies of two correct servers, with reasons.
 //!
-//! A command that is not listed gives the same reply to the byte, with two exceptions: commands whose tips say
+//! A command that is not listed gets identical replies, with two exceptions: commands with the tip
 //! `nondeterministic_output_order` may reply in any order, and commands on sorted sets may write a double differently,
 //! because Redis 7.0 prints 17 digits and 7.2 the fewest that identify it.
 
@@ -9,22 +9,22 @@ use resp::Value;
 /// How the replies of a command are compared.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
-    /// Random elements of what `reader` (with the key put after its name, if the command has one) answered just
-    /// before: their number is compared, and that they are elements.
+    /// Random elements of the reply to `reader` (with the key inserted after its name, if the command has one), which
+    /// was sent just before. The number of elements is compared, and each must be in that reply.
     Sample {
-        /// The request that reads the whole.
+        /// The request that reads all elements.
         reader: &'static str,
     },
-    /// Integers that differ by at most this: the two servers read their clocks one after the other.
+    /// Integers that differ by at most this, because the two servers read their clocks one after the other.
     Near(i64),
-    /// The whole walk with the cursor is compared, without order and duplicates.
+    /// The result of the whole iteration is compared, without order and duplicates.
     Walk,
-    /// With arguments of which this is true, equal elements come in the order of the table: the whole reply is compared
-    /// without its order, a part of it only in length. What is stored is deleted.
+    /// With arguments for which this is true, equal elements are in the order of the hash table. So a whole reply is
+    /// compared without its order, and a part only by its length. A key that such elements are stored in is deleted.
     Tied(fn(&[&[u8]]) -> bool),
-    /// Different as this tells: Darter's reply first. Otherwise equal.
+    /// Replies may differ if this is true; Darter's reply is the first argument. Otherwise they must be equal.
     Differs(fn(&Value, &Value) -> bool),
-    /// The oracle is too old for this word: it is never sent, nor is the command sent with wrong arguments.
+    /// The oracle is too old for this word: it is never sent, and the command is not sent with wrong arguments either.
     Newer(&'static str),
     /// This word is never sent.
     Unsent(&'static str),
@@ -33,7 +33,7 @@ pub enum Rule {
 /// A difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// Full names, such as `object|encoding`.
+    /// Full names of the commands, such as `object|encoding`.
     pub commands: &'static [&'static str],
     /// What is allowed.
     pub rule: Rule,
@@ -41,20 +41,20 @@ pub struct Known {
     pub reason: &'static str,
 }
 
-/// Half a minute, for a machine with other things to do. The lifetimes that are generated are hours.
+/// Half a minute, for a busy machine. Generated lifetimes are hours.
 const CLOCK_TOLERANCE_S: i64 = 30;
 const BLOCKING: &[&str] =
     &["blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"];
 const RANDOM: &str = "the choice is random";
 const CLOCK: &str = "time passes between the two servers";
-/// Whether `SORT` leaves the order of elements open: there may be no texts to compare them by.
+/// Whether `SORT` leaves the order of elements open, because elements may have nothing to be compared by.
 fn leaves_order(args: &[&[u8]]) -> bool {
     args.iter().any(|arg| arg.eq_ignore_ascii_case(b"BY"))
 }
 
 const ORDER: &str = "the order is the table's";
 
-/// All that is known.
+/// All known differences.
 pub const KNOWN: &[Known] = &[
     Known { commands: &["spop"], rule: Rule::Sample { reader: "SMEMBERS" }, reason: RANDOM },
     Known { commands: &["srandmember"], rule: Rule::Sample { reader: "SMEMBERS" }, reason: RANDOM },
@@ -182,7 +182,7 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
-/// Commands whose replies tell about the server or the connection.
+/// Commands whose replies are about the server or the connection.
 const OF_THE_SERVER: &[&str] = &[
     "client|id",
     "client|info",
@@ -216,7 +216,7 @@ fn is_same_kind(darter: &Value, redis: &Value) -> bool {
     std::mem::discriminant(darter) == std::mem::discriminant(redis) && !matches!(darter, Value::Error(_))
 }
 
-/// What `rules` say about the command of this full name.
+/// The rules for the command with this full name.
 pub(crate) fn rules_of(command: &str) -> impl Iterator<Item = Rule> {
     KNOWN.iter().filter(move |known| known.commands.contains(&command)).map(|known| known.rule)
 }
@@ -235,13 +235,13 @@ fn is_newer_help(darter: &Value, redis: &Value) -> bool {
         && *old_last == Value::Simple(b"    Prints this help.".into())
 }
 
-/// Whether replies about a stream are the same but for times and what depends on how it is kept.
+/// Whether replies about a stream are equal except for times and for what depends on the implementation.
 fn is_same_stream(darter: &Value, redis: &Value) -> bool {
     without_times(darter) == without_times(redis)
 }
 
-/// A reply about a stream without times, which differ from server to server, and what the versions count differently.
-/// Maps become arrays, in the order of their names: scripts give them any.
+/// A reply about a stream, without times and without what the versions count differently. Maps become arrays sorted by
+/// name, because scripts return them in any order.
 pub(crate) fn without_times(reply: &Value) -> Value {
     const LEFT_OUT: [&[u8]; 7] =
         [b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes", b"lag", b"entries-read"];

@@ -1,8 +1,8 @@
 //! Random requests about libraries of functions, which the declarations of the data commands do not cover.
 //!
-//! Libraries and functions have few names, so that requests meet each other's; functions are called in any case. No
-//! library has two functions whose names differ only in case: the oracle accepts such a library, and crashes when it is
-//! deleted.
+//! There are few names of libraries and functions, so that requests refer to each other's. Functions are called in any
+//! case. No library has two functions whose names differ only in case: the oracle accepts such a library, and crashes
+//! when it is deleted.
 
 use ds::random::Random;
 use rdb::{Encoder, seal_payload};
@@ -10,7 +10,7 @@ use resp::Value;
 
 use crate::generate::Request;
 
-/// The subcommands and options that are sent, and have to be answered without an error.
+/// The subcommands and options that are sent. Each must be answered without an error at least once.
 pub const FUNCTION_REQUESTS: [&str; 16] = [
     "fcall",
     "fcall_ro",
@@ -30,7 +30,7 @@ pub const FUNCTION_REQUESTS: [&str; 16] = [
     "function restore replace",
 ];
 
-/// Functions whose arguments are the command to call, with their bodies.
+/// Functions that call the command in their arguments, with their bodies.
 const CALLERS: [(&str, &str); 3] = [
     ("call", "return redis.call(unpack(args))"),
     ("pcall", "return redis.pcall(unpack(args))"),
@@ -92,7 +92,7 @@ fn code(random: &mut Random) -> Vec<u8> {
     code.into_bytes()
 }
 
-/// A payload, now and then with something wrong in it.
+/// A payload, now and then an invalid one.
 fn payload(random: &mut Random) -> Vec<u8> {
     let mut encoder = Encoder::new(Vec::new(), random.below(2) == 0);
     for _ in 0..random.below(3) {
@@ -109,7 +109,7 @@ fn payload(random: &mut Random) -> Vec<u8> {
     payload
 }
 
-/// One request.
+/// One random request.
 pub(crate) fn request(random: &mut Random) -> Request {
     let mut request = match random.below(20) {
         0..6 => {
@@ -156,7 +156,7 @@ pub(crate) fn request(random: &mut Random) -> Request {
     request
 }
 
-/// The request as the only call of a function, and what loads that first.
+/// The request as the only call of a function, preceded by the request that loads the function.
 pub(crate) fn in_function(random: &mut Random, called: Request, declared: Vec<Vec<u8>>) -> [Request; 2] {
     let mut code = "#!lua name=callers\n".to_owned();
     for (name, body) in CALLERS {
@@ -170,12 +170,12 @@ pub(crate) fn in_function(random: &mut Random, called: Request, declared: Vec<Ve
     [load, call]
 }
 
-/// Whether a function of this name calls the command that its arguments are.
+/// Whether the function with this name calls the command in its arguments.
 pub(crate) fn is_caller(name: &[u8]) -> bool {
     CALLERS.iter().any(|(caller, _)| caller.as_bytes() == name)
 }
 
-/// What of [`FUNCTION_REQUESTS`] a request is.
+/// Which of [`FUNCTION_REQUESTS`] a request is.
 pub(crate) fn kinds(request: &[&[u8]]) -> impl Iterator<Item = &'static str> {
     let is_word = |index: usize, word: &str| {
         request.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
@@ -195,13 +195,14 @@ pub(crate) fn kinds(request: &[&[u8]]) -> impl Iterator<Item = &'static str> {
     found.into_iter()
 }
 
-/// Whether both servers answer the same about functions: they list libraries in any order, and dump them as they like.
+/// Whether both servers' replies about functions mean the same: libraries may be listed in any order, and dumped
+/// differently.
 pub(crate) fn is_same(request: &[&[u8]], darter: &Value, redis: &Value) -> bool {
     let is = |word: &str| request.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
     match (darter, redis) {
         _ if darter == redis => true,
         (Value::Bulk(_), Value::Bulk(_)) => is("dump"),
-        // Of several names that are taken any may be told.
+        // If several names are taken, either may be reported.
         (Value::Error(darter), Value::Error(redis)) => {
             [&b"ERR Library "[..], b"ERR Function "].iter().any(|start| {
                 let is_taken = |text: &[u8]| text.starts_with(start) && text.ends_with(b" already exists");

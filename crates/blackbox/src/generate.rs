@@ -4,13 +4,13 @@
 //! Entry.args ──▶ well-formed request ──▶ sometimes spoiled ──▶ alone, in a pipeline, in MULTI, in a script
 //! ```
 //!
-//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long.
-//! Commands that insert come in between, so that there is something to read. The possible values of an argument follow
-//! from its kind and, for numbers with a meaning, from its name: nothing that is generated expires during a run, blocks
-//! for long, or creates a value of many megabytes, spoiled or not.
+//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long. Commands that insert
+//! are mixed in, so that there is something to read. The possible values of an argument follow from its kind and, for numbers with a
+//! meaning, from its name: nothing that is generated expires during a run, blocks for long, or creates a value of many megabytes,
+//! spoiled or not.
 //!
-//! A command with a random reply is preceded by one that reads the whole set, and is followed by the deletion of the
-//! key if it made a random change.
+//! A command with a random reply is preceded by one that reads the whole set. If it made a random change, the key is deleted
+//! afterwards.
 
 use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Run, Shape, Table};
 use ds::random::Random;
@@ -19,7 +19,7 @@ use crate::differences::{Rule, rules_of};
 use crate::lines::{is_sent, lines_of};
 use crate::{functions, values};
 
-/// The arguments of one request, its name included.
+/// The arguments of one request, including its name.
 pub type Request = Vec<Vec<u8>>;
 
 /// Requests that belong together.
@@ -27,7 +27,7 @@ pub type Request = Vec<Vec<u8>>;
 pub struct Batch {
     /// In order.
     pub requests: Vec<Request>,
-    /// They are sent at once, and the replies are read afterwards.
+    /// Whether they are all sent before the replies are read.
     pub is_pipelined: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Generator<'t> {
 }
 
 impl<'t> Generator<'t> {
-    /// The generator number `seed` for the commands of `table`.
+    /// The generator with this seed, for the commands of `table`.
     pub fn new(seed: u64, table: &'t Table) -> Self {
         let callable = |command: &&Command| {
             is_callable(command) && is_known_to_oracle(command) && is_sent(&command.full_name)
@@ -96,7 +96,7 @@ impl<'t> Generator<'t> {
         }
     }
 
-    /// Requests while no memory may be used, so that what needs some is refused.
+    /// Requests while no memory may be used, so that those that need some are refused.
     fn without_room(&mut self) -> Batch {
         let limit = |bytes: &[u8]| line(&[b"CONFIG", b"SET", b"maxmemory", bytes]);
         let mut requests = vec![limit(b"1")];
@@ -119,7 +119,7 @@ impl<'t> Generator<'t> {
         items[self.random.below(items.len() as u64) as usize]
     }
 
-    /// A command that `may` be where it is wanted, with what must go with it.
+    /// A command for which `may` is true, with the requests that must go with it.
     fn group(&mut self, may: fn(&Command) -> bool) -> Vec<Request> {
         let command = loop {
             let command = self.next_command();
@@ -141,7 +141,7 @@ impl<'t> Generator<'t> {
             if self.one_in(2) {
                 before.push(line(&[b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"]));
             }
-            // From 7.2 on a command that finds nothing for its consumer creates it, too.
+            // From 7.2 on, a command that finds nothing for its consumer also creates the consumer.
             before.extend(consumer.map(|name| line(&[b"XGROUP", b"CREATECONSUMER", key, group, name])));
         }
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
@@ -183,7 +183,7 @@ impl<'t> Generator<'t> {
         if dealt.entry.name == SLOW && !self.one_in(8) { self.next_command() } else { dealt }
     }
 
-    /// A request of `command`, most often well-formed.
+    /// A request of `command`, usually well-formed.
     fn request(&mut self, command: &Command) -> Request {
         let mut request: Request =
             command.full_name.split('|').map(|name| name.as_bytes().to_vec()).collect();
@@ -205,7 +205,7 @@ impl<'t> Generator<'t> {
         request
     }
 
-    /// Breaks the form: a missing, a superfluous, a wrong argument, one option too many.
+    /// Spoils a request: removes, adds or replaces an argument, or adds an option.
     fn spoil(&mut self, command: &Command, name_len: usize, request: &mut Request) {
         let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking), command.entry.group);
         let last = request.len() - 1;
@@ -225,14 +225,14 @@ impl<'t> Generator<'t> {
         }
     }
 
-    /// A sorted set of so many jobs that their members are packed, if the server does so in small sets, and requests about some
+    /// A sorted set with enough jobs that the server, if it packs small sets, packs their members. Followed by requests about some
     /// of them.
     fn about_a_backlog(&mut self) -> Batch {
         let random = &mut self.random;
         let key = values::key(random, Group::SortedSet);
         let mut add = line(&[b"ZADD", &key]);
         for number in 0..values::BACKLOG_JOBS {
-            // The oracle writes some small numbers in a way of its own; no weight makes such ones of these.
+            // The oracle formats some small numbers in its own way. With these scores, no weight produces such numbers.
             let score = random.below(values::BACKLOG_JOBS * 4) * 10_000_000;
             add.extend([score.to_string().into_bytes(), values::job(number)]);
         }
@@ -252,8 +252,8 @@ impl<'t> Generator<'t> {
         Batch { requests, is_pipelined: self.one_in(2) }
     }
 
-    /// Hashes of one shard that have so much in common that they are compressed, if the server does so with few of them, and requests
-    /// about them.
+    /// Hashes of one shard with so much in common that the server, if it compresses with few hashes, compresses them. Followed by
+    /// requests about them.
     fn about_alike_hashes(&mut self) -> Batch {
         let random = &mut self.random;
         let keys = [&b"{t}h0"[..], b"{t}h1", b"{t}h:2", b"{t}h:3"];
@@ -299,7 +299,7 @@ impl<'t> Generator<'t> {
         Batch { requests, is_pipelined: self.one_in(2) }
     }
 
-    /// The request as a script's only call.
+    /// The request as the only call of a script.
     fn in_script(&mut self, request: Request) -> Request {
         let script = self.one_of(&values::SCRIPTS);
         let mut eval = vec![b"EVAL".to_vec(), script.as_bytes().to_vec()];
@@ -310,13 +310,13 @@ impl<'t> Generator<'t> {
         eval
     }
 
-    /// The request as a function's only call, and what loads that.
+    /// The request as the only call of a function, preceded by the request that loads the function.
     fn in_function(&mut self, request: Request) -> [Request; 2] {
         let declared = self.declared_keys(&request);
         functions::in_function(&mut self.random, request, declared)
     }
 
-    /// The keys that a script declares before it calls `request`: most often all, otherwise none.
+    /// The keys that a script declares before it calls `request`: usually all, otherwise none.
     fn declared_keys(&mut self, request: &Request) -> Vec<Vec<u8>> {
         let table_keys = |command: &Command| {
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
@@ -331,7 +331,7 @@ impl<'t> Generator<'t> {
     }
 }
 
-/// The key under which `command` stores what need not be the same for both servers.
+/// The key under which `command` stores a result that may differ between the servers.
 fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>> {
     let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
     let is_open = rules_of(&command.full_name).any(|rule| matches!(rule, Rule::Tied(open) if open(&args)));
@@ -344,7 +344,7 @@ pub fn is_known_to_oracle(command: &Command) -> bool {
     !command.entry.since.is_empty() && is_old(command.entry.since)
 }
 
-/// Whether redis-server 7.0 has what came with the version `since`.
+/// Whether redis-server 7.0 has what was introduced in version `since`.
 fn is_old(since: &str) -> bool {
     let mut numbers = since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) <= (Some(7), Some(0))
@@ -354,7 +354,7 @@ fn line(words: &[&[u8]]) -> Request {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// The groups of streams that a request is about: key, group, and the consumer that it may create.
+/// The consumer groups that a request is about: key, group, and the consumer that it may create.
 fn groups_of<'r>(command: &Command, request: &'r Request) -> Vec<[Option<&'r [u8]>; 3]> {
     let at = |index: usize| request.get(index).map(Vec::as_slice);
     match &command.full_name[..] {
@@ -376,17 +376,17 @@ fn is_called(command: &Command, request: &Request) -> bool {
     names.all(|(name, arg)| name.as_bytes().eq_ignore_ascii_case(arg))
 }
 
-/// Whether the command walks with a cursor.
+/// Whether the command iterates with a cursor.
 pub(crate) fn is_iteration(command: &Command) -> bool {
     command.entry.args.iter().any(|arg| arg.name == "cursor")
 }
 
-/// Whether it is over with one reply; a walk with a cursor must await each.
+/// Whether it is complete after one reply. An iteration has to wait for each reply.
 fn is_one_reply(command: &Command) -> bool {
     !is_iteration(command)
 }
 
-/// Whether `MULTI` may queue it, and the reply comes with that of `EXEC`.
+/// Whether `MULTI` may queue it, so that its reply is part of `EXEC`'s.
 fn may_be_queued(command: &Command) -> bool {
     is_one_reply(command)
         && command.entry.reply != Shape::Push
@@ -398,18 +398,18 @@ fn parsed(line: &str) -> Request {
     resp::split_args(line.as_bytes()).expect("quotes are balanced")
 }
 
-/// Values that answer a request: one for each channel that it names.
+/// Number of replies to a request: one for each channel in it.
 pub(crate) fn value_count(command: Option<&Command>, request: &Request) -> usize {
     let pushes = command.is_some_and(|command| command.entry.reply == Shape::Push);
     if pushes { request.len().max(2) - 1 } else { 1 }
 }
 
-/// Whether it can be called: no family of subcommands.
+/// Whether it can be called, unlike a container of subcommands.
 pub fn is_callable(command: &Command) -> bool {
     matches!(command.entry.run, Run::Function(_))
 }
 
-/// The words that a request of `command` may have, as far as the oracle knows them.
+/// The words that a request of `command` may contain, except those that the oracle does not know.
 pub fn words(command: &Command) -> Vec<&'static str> {
     let mut words = Vec::new();
     collect_tokens(command.entry.args, &mut words);
@@ -421,17 +421,17 @@ pub fn words(command: &Command) -> Vec<&'static str> {
     words
 }
 
-/// In 7.2 scripts may call blocking commands, which the oracle refuses: then the data would differ.
+/// In 7.2, scripts may call blocking commands, which the oracle refuses. Then the data would differ.
 fn may_be_in_script(command: &Command) -> bool {
     is_one_reply(command) && !command.has(Flag::Blocking) && command.entry.name != "wait"
 }
 
-/// There a consumer that a command may create cannot be created before it.
+/// Whether a command may be sent without room. There, a consumer that it may create cannot be created before it.
 fn may_be_without_room(command: &Command) -> bool {
     may_be_in_script(command) && !matches!(command.entry.name, "xautoclaim" | "xclaim" | "xreadgroup")
 }
 
-/// The word that the oracle does not know yet.
+/// The word of a command that the oracle does not know.
 fn newer_word(command: &Command) -> Option<&'static str> {
     rules_of(&command.full_name).find_map(|rule| match rule {
         Rule::Newer(word) => Some(word),
@@ -446,13 +446,13 @@ fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
     }
 }
 
-/// One request being filled.
+/// A request that is being filled with arguments.
 struct Filling<'g, 't> {
     generator: &'g mut Generator<'t>,
     group: Group,
-    /// Never sent.
+    /// A token that is never sent.
     unsent: Option<&'static str>,
-    /// How many keys were announced.
+    /// Number of keys given by `numkeys`.
     numkeys: Option<u64>,
 }
 
@@ -469,7 +469,7 @@ impl Filling<'_, '_> {
             let repeats = if arg.multiple { self.repeats(arg) } else { 1 };
             for index in 0..repeats {
                 if index == 0 || arg.multiple_token {
-                    // The token of a pure token is its value.
+                    // A pure token's token is its value.
                     let token = arg.token.filter(|_| arg.kind != ArgKind::PureToken);
                     request.extend(token.map(|token| token.as_bytes().to_vec()));
                 }
@@ -485,7 +485,7 @@ impl Filling<'_, '_> {
             return count;
         }
         if self.group == Group::Stream && arg.kind == ArgKind::Key {
-            // As many ids follow.
+            // The same number of ids follows.
             let count = 1 + self.generator.random.below(3);
             self.numkeys = Some(count);
             return count;
@@ -500,7 +500,7 @@ impl Filling<'_, '_> {
         }
     }
 
-    /// Among `many`, values differ.
+    /// Appends a value. If there are `many`, they differ.
     fn value(&mut self, arg: &Arg, many: bool, request: &mut Request) {
         let random = &mut self.generator.random;
         let value = match arg.kind {

@@ -1,14 +1,14 @@
 //! Checks of the running server from outside.
 //!
 //! The tests of this crate start the real `darter` and, as the oracle, Debian's `redis-server` 7.0.15:
-//! - `transcripts` plays `tests/transcripts/` over sockets, with every kind of driver and number of threads;
-//! - `differential` sends random commands, made from the declarations of the command table, to both and compares
-//!   all that comes back.
+//! - `transcripts` plays `tests/transcripts/` over sockets, with every kind of driver and several numbers of threads;
+//! - `differential` sends random commands, made from the declarations of the command table, to both, and compares
+//!   everything that they return.
 //!
-//! In both, every reply of Darter is checked against the shape that its command declares. The binary is the one named
-//! by `DARTER` in the environment, or the one that was last built (`cargo build -p server`).
+//! In both, every reply of Darter is checked against the shape that its command declares. The binary is the one that
+//! the environment variable `DARTER` names, or the last one built (`cargo build -p server`).
 //!
-//! The tests of the server itself also start it with [`Server`] and talk to it with [`Client`].
+//! The server's own tests also start it with [`Server`] and connect to it with [`Client`].
 //!
 //! Not here: faults, crashes and clocks (the simulation), and speed.
 
@@ -44,7 +44,7 @@ pub use server::{Server, StartError, binary, free_port, on_each_server, oracle, 
 pub use shapes::Shapes;
 pub use witness::Witness;
 
-/// How much more than usual the tests that have a scale do (`DARTER_SCALE`; 1 unless set).
+/// Factor by which tests with a scale do more than usual (`DARTER_SCALE`; 1 unless set).
 pub fn scale() -> usize {
     std::env::var("DARTER_SCALE").map_or(1, |scale| scale.parse().expect("DARTER_SCALE is a number"))
 }

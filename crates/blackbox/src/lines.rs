@@ -1,12 +1,12 @@
 //! Requests about sessions and the server, which are written by hand instead of generated.
 //!
-//! Their arguments must suit the server, and their changes must not keep the rest of a run from being compared: a line
-//! is one or several requests that leave the session in its former state, or in an allowed one.
+//! Their arguments must suit the server, and their changes must not prevent the comparison of the rest of a run: a line is
+//! one or several requests that leave the session in its former state, or in an allowed one.
 
 /// The lines of a command.
 struct Lines {
     command: &'static str,
-    /// Requests, several of them separated by semicolons.
+    /// The requests of each line, separated by semicolons.
     lines: &'static [&'static str],
 }
 
@@ -225,8 +225,8 @@ const ALL: &[Lines] = &[
     lines("watch", &["WATCH s0;UNWATCH", "WATCH s0 l0"]),
 ];
 
-/// Commands that are not sent, or never answered without an error, and which test has them instead. A name that ends with `|`
-/// stands for all subcommands.
+/// Commands that are not sent, or never answered without an error, and the test that covers them instead. A name that ends
+/// with `|` stands for all subcommands.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("acl|", "acl"),
     ("function|", "`functions` makes them up"),
@@ -259,7 +259,7 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("sync", "replication"),
 ];
 
-/// Of these every form fails alike, so that they may be sent.
+/// Commands of [`ELSEWHERE`] that are sent nevertheless, because both servers refuse every form of them in the same way.
 const ALWAYS_REFUSED: [&str; 9] = [
     "asking",
     "cluster|",
@@ -279,7 +279,7 @@ pub(crate) const WORDS_ELSEWHERE: &[(&str, &str, &str)] = &[
     ("client|tracking", "REDIRECT", "tracking: there must be a client"),
 ];
 
-/// Replies come from elsewhere, the protocol changes, or Redis refuses them earlier: not between `MULTI` and `EXEC`.
+/// Not between `MULTI` and `EXEC`: the replies come on another way, the protocol changes, or Redis refuses them earlier.
 const NOT_QUEUED: [&str; 15] = [
     "module|load",
     "module|loadex",
@@ -302,17 +302,17 @@ fn names(list: &str, command: &str) -> bool {
     list == command || (list.ends_with('|') && command.starts_with(list))
 }
 
-/// The lines of a command, if its arguments are not made up.
+/// The lines of a command; `None` if its arguments are generated.
 pub(crate) fn lines_of(command: &str) -> Option<&'static [&'static str]> {
     ALL.iter().find(|lines| lines.command == command).map(|lines| lines.lines)
 }
 
-/// Whether it is answered without an error in other tests only.
+/// Whether only other tests get answers without an error to this command.
 pub fn is_elsewhere(command: &str) -> bool {
     ELSEWHERE.iter().any(|(list, _)| names(list, command))
 }
 
-/// Whether a word of a command is sent in other tests only.
+/// Whether only other tests send this word of a command.
 pub fn is_word_elsewhere(command: &str, word: &str) -> bool {
     WORDS_ELSEWHERE.iter().any(|known| (known.0, known.1) == (command, word))
 }

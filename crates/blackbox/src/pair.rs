@@ -1,4 +1,4 @@
-//! Darter and the oracle side by side: both get the same requests, from an empty store on.
+//! Darter and the oracle side by side: both start with an empty store and get the same requests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,38 +13,39 @@ use crate::generate::{Batch, Request, is_iteration, value_count};
 use crate::server::Server;
 use crate::shapes::Shapes;
 
-/// The databases that random requests reach.
+/// The databases that random requests may select.
 const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
-/// What both servers are told first: short runs are to meet both forms of a HyperLogLog, and what ended without room has none.
+/// Settings for both servers, so that short runs cover both forms of a HyperLogLog, and the memory limit of an aborted batch
+/// is removed.
 const SETTING: [&str; 6] = ["CONFIG", "SET", "hll-sparse-max-bytes", "300", "maxmemory", "0"];
-/// A Darter that is started with this compresses hashes between two batches, all that it can.
+/// If Darter is started with this option, it compresses all hashes that it can between two batches.
 pub const COMPRESSES_HASHES: &str = "--hash-compress-bytes-min=1";
-/// As what hashes that were compressed count as [`Answered`].
+/// The name in [`Answered`] that counts compressed hashes.
 pub const HASHES_COMPRESSED: &str = "hashes compressed";
-/// Steps of a walk with a cursor, far more than the data needs.
+/// Most steps of an iteration with a cursor, far more than the data needs.
 const WALK_STEPS_MAX: usize = 100_000;
 
-/// Two servers that should answer the same.
+/// Two servers that should give the same replies.
 #[derive(Debug)]
 pub struct Pair<'a> {
-    /// Under test. If it dies it is started anew, so that what killed it can be made short.
+    /// The server under test. If it dies, it is restarted, so that the sequence that killed it can be shrunk.
     pub darter: RefCell<Server>,
-    /// What it is started with.
+    /// The options that it is started with.
     pub options: &'a [&'a str],
-    /// The reference.
+    /// The reference server.
     pub redis: &'a Server,
     /// Darter's commands.
     pub table: &'a Table,
 }
 
-/// The first thing that went wrong.
+/// The first difference.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mismatch {
-    /// At which command, or `contents` of the stores at the end.
+    /// The command with the difference, or `contents` for the stores at the end.
     pub command: String,
-    /// What came, and what should have come.
+    /// The actual and the expected reply.
     pub text: String,
-    /// Number of batches that were sent.
+    /// Number of batches that had been sent.
     pub batches: usize,
 }
 
@@ -52,7 +53,7 @@ pub struct Mismatch {
 pub type Answered = BTreeMap<String, u64>;
 
 impl Pair<'_> {
-    /// Sends `batches` to both on new connections, compares every reply and in the end the data.
+    /// Sends `batches` to both on new connections. Compares every reply and, at the end, the data.
     pub fn play(&self, resp3: bool, batches: &[Batch]) -> Result<Answered, Mismatch> {
         let broken = |batches: usize| {
             move |error: io::Error| {
@@ -111,7 +112,7 @@ impl Pair<'_> {
         Ok(comparison.answered)
     }
 
-    /// A connection to Darter, which is started anew if it has died.
+    /// A connection to Darter, which is restarted if it has died.
     fn reach_darter(&self) -> io::Result<Socket> {
         if !self.darter.borrow_mut().is_running()? {
             self.darter.replace(Server::darter(self.options).map_err(io::Error::other)?);
@@ -119,7 +120,7 @@ impl Pair<'_> {
         self.darter.borrow().connect()
     }
 
-    /// The replies to a batch, which has been sent if it is pipelined.
+    /// The replies to a batch. A pipelined batch has been sent already; the others are sent here.
     fn replies(&self, socket: &mut Socket, batch: &Batch) -> io::Result<Vec<Value>> {
         if batch.is_pipelined {
             return batch.requests.iter().map(|request| self.receive(socket, request)).collect();
@@ -127,7 +128,7 @@ impl Pair<'_> {
         batch.requests.iter().map(|request| self.call(socket, request)).collect()
     }
 
-    /// The reply to `request`; if there are several values, an array of them.
+    /// The reply to `request`. If there are several, an array of them.
     fn receive(&self, socket: &mut Socket, request: &Request) -> io::Result<Value> {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         match value_count(self.table.resolve(&args).ok(), request) {
@@ -143,7 +144,7 @@ impl Pair<'_> {
         }
     }
 
-    /// One request; a walk with a cursor to its end.
+    /// Sends one request. An iteration with a cursor is continued to its end.
     fn call(&self, socket: &mut Socket, request: &Request) -> io::Result<Value> {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         let cursor = match self.table.resolve(&args) {
@@ -168,7 +169,7 @@ impl Pair<'_> {
         Err(io::Error::other("a walk without end"))
     }
 
-    /// Whether both stores hold the same; what differs if not.
+    /// Checks that both stores have the same data. The error is the difference.
     fn same_data(&self) -> io::Result<Result<(), String>> {
         let (mut darter, mut redis) = (self.darter.borrow().connect()?, self.redis.connect()?);
         for db in DATABASES {
@@ -193,7 +194,7 @@ impl Pair<'_> {
         Ok(Ok(()))
     }
 
-    /// A smaller sequence that goes wrong at the same command, within `plays_max` attempts.
+    /// A shorter sequence that fails at the same command, found within `plays_max` attempts.
     pub fn shrink(
         &self,
         resp3: bool,
@@ -249,7 +250,7 @@ impl Pair<'_> {
     }
 }
 
-/// Drops parts of `items`, large ones first, as long as it still fails.
+/// Removes parts of `items`, large ones first, as long as it still fails.
 fn drop_parts(items: &mut Vec<Batch>, still_fails: &mut impl FnMut(&[Batch]) -> bool) {
     let mut part = items.len().div_ceil(2);
     while part > 0 {
@@ -267,7 +268,7 @@ fn drop_parts(items: &mut Vec<Batch>, still_fails: &mut impl FnMut(&[Batch]) -> 
     }
 }
 
-/// As a transcript has it: quoted only where it must be.
+/// A request as in a transcript: quoted only where necessary.
 fn shown(request: &Request) -> String {
     let plain = |arg: &&Vec<u8>| !arg.is_empty() && arg.iter().all(|byte| byte.is_ascii_graphic());
     let quoted = |arg: &Vec<u8>| match Some(arg).filter(plain).and_then(|arg| std::str::from_utf8(arg).ok()) {

@@ -1,4 +1,4 @@
-//! Checks of replication: servers that follow each other, and clients that write meanwhile.
+//! Checks of replication: servers that follow each other while clients write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -6,11 +6,11 @@ use command::{Group, Table};
 
 use crate::{Batch, Client, Generator, Scratch, Server, StartError, check, eventually, scale};
 
-/// Clients that write while replicas come.
+/// Number of clients that write while replicas connect.
 const WRITERS: u64 = 3;
-/// Batches that each of them sends at least.
+/// Minimum number of batches that each of them sends.
 const BATCHES: usize = 300;
-/// Larger batches are left out: tests with a small backlog count on what replicas can miss in a second.
+/// Larger batches are skipped: tests with a small backlog depend on how much replicas can miss in a second.
 const BATCH_BYTES_MAX: usize = 8 << 10;
 
 /// A redis-server whose files are in a folder of its own.
@@ -27,7 +27,7 @@ impl std::ops::Deref for Redis {
     }
 }
 
-/// `None` where there is no redis-server.
+/// Starts a redis-server; `None` if it is not installed.
 pub fn redis(more: &[&str]) -> Option<Redis> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let scratch =
@@ -43,7 +43,7 @@ pub fn redis(more: &[&str]) -> Option<Redis> {
     }
 }
 
-/// Has `replica` follow `primary`.
+/// Makes `replica` follow `primary`.
 pub fn follow(replica: &Server, primary: &Server) {
     check(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()), "OK");
 }
@@ -53,7 +53,7 @@ pub fn is_up(replica: &Server) -> bool {
     replica.client().info("replication", "master_link_status") == "up"
 }
 
-/// Waits until the replica has everything, and has the same data; it must not have refused any of it.
+/// Waits until the replica has everything, and the same data. It must not have refused any of it.
 pub fn expect_same(replica: &Server, primary: &Server) {
     let (mut theirs, mut ours) = (replica.client(), primary.client());
     eventually("the replica has the same data", || {
@@ -61,14 +61,14 @@ pub fn expect_same(replica: &Server, primary: &Server) {
         theirs.info("replication", "master_link_status") == "up"
             && ours.info("replication", "master_repl_offset") == offset
             && ours.show("DEBUG DIGEST") == theirs.show("DEBUG DIGEST")
-            // The digest knows nothing of them, and the offset does not count yet what was done a moment ago.
+            // The digest does not cover functions, and the offset does not yet include the latest changes.
             && functions(&mut ours) == functions(&mut theirs)
             && ours.info("replication", "master_repl_offset") == offset
     });
     assert_eq!(theirs.info("stats", "unexpected_error_replies"), "0");
 }
 
-/// What `FUNCTION LIST` says, whose order is by chance.
+/// The words of `FUNCTION LIST` in a fixed order, because its own is random.
 fn functions(client: &mut Client) -> Vec<String> {
     let text = client.show("FUNCTION LIST WITHCODE");
     let mut words: Vec<String> =
@@ -77,7 +77,7 @@ fn functions(client: &mut Client) -> Vec<String> {
     words
 }
 
-/// Whether the batch is about data only and small, and each request has one reply soon.
+/// Whether the batch has only data commands, is small, and each request gets one reply soon.
 fn is_about_data(table: &Table, batch: &Batch) -> bool {
     let bytes: usize = batch.requests.iter().flatten().map(Vec::len).sum();
     let is_small = bytes <= BATCH_BYTES_MAX;
@@ -91,7 +91,7 @@ fn is_about_data(table: &Table, batch: &Batch) -> bool {
         })
 }
 
-/// Sends random commands on data until `is_over`, and so many batches at least.
+/// Sends random data commands until `is_over`, but at least this many batches.
 fn write(server: &Server, seed: u64, batches: usize, is_over: &AtomicBool) {
     let table = server::table();
     let mut generator = Generator::new(seed, &table);
@@ -119,7 +119,7 @@ fn slices(request: &[Vec<u8>]) -> Vec<&[u8]> {
     request.iter().map(Vec::as_slice).collect()
 }
 
-/// Does `work` while clients write random commands on data.
+/// Runs `work` while clients write random data commands.
 pub fn while_writing(server: &Server, seed: u64, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -127,13 +127,13 @@ pub fn while_writing(server: &Server, seed: u64, work: impl FnOnce()) {
             let is_over = &is_over;
             scope.spawn(move || write(server, seed + writer, BATCHES * scale(), is_over));
         }
-        // Also if the work panics: the writers end with it.
+        // Even if the work panics, the writers end.
         let _end = End(&is_over);
         work();
     });
 }
 
-/// Says so when it goes.
+/// Sets the flag when dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

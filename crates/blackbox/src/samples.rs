@@ -1,4 +1,4 @@
-//! Values of every type, size and encoding, with and without an expiry, that must survive being dumped and loaded.
+//! Values of every type, size and encoding, with and without an expiry, which must survive a dump and a load.
 
 use ds::random::Random;
 
@@ -8,14 +8,14 @@ use crate::client::Client;
 use crate::generate::Request;
 use crate::values;
 
-/// What is not to expire during a test.
+/// A time of expiry that is not reached during a test.
 const FAR_MS: &str = "33177117420123";
 
 /// The keys of the streams.
 const STREAM_KEYS: [&str; 6] =
     ["stream:empty", "stream:cleared", "stream:small", "stream:holes", "stream:nodes", "stream:largest"];
 
-/// Requests that make the samples.
+/// Requests that create the samples.
 pub fn samples() -> Vec<Request> {
     let mut requests = of_one_request();
     requests.extend(streams());
@@ -31,7 +31,7 @@ pub fn sample_keys() -> Vec<Vec<u8>> {
     keys.chain(STREAM_KEYS.map(Into::into)).collect()
 }
 
-/// Those that one request makes, whose first argument is the key.
+/// Samples that are created by one request, whose first argument is the key.
 fn of_one_request() -> Vec<Request> {
     let mut requests = Vec::new();
     strings(&mut requests);
@@ -42,14 +42,14 @@ fn of_one_request() -> Vec<Request> {
     requests
 }
 
-/// All that is known of a stream and its groups, but for what 7.0 does not know or counts in another way; nothing of other
-/// values. A digest has nothing of the groups.
+/// Everything known about a stream and its groups, except what 7.0 does not know or counts differently; empty for other
+/// values. A digest does not cover the groups.
 pub fn stream_state(client: &mut Client, key: &[u8]) -> String {
     client.send_args(&[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"]);
     match client.receive() {
         Value::Error(error) if error.starts_with(b"WRONGTYPE") => String::new(),
         mut state => {
-            // A node whose first entry is gone may come back as two.
+            // A node whose first entry is gone may be loaded as two.
             [&b"radix-tree-keys"[..], b"radix-tree-nodes", b"active-time"]
                 .into_iter()
                 .for_each(|field| drop_field(&mut state, field));
@@ -58,7 +58,7 @@ pub fn stream_state(client: &mut Client, key: &[u8]) -> String {
     }
 }
 
-/// Takes a field and its value out, however deep they are.
+/// Removes a field and its value, at any depth.
 fn drop_field(value: &mut Value, name: &[u8]) {
     let Value::Array(items) = value else { return };
     if let Some(at) = items.iter().position(|item| matches!(item, Value::Bulk(text) if text == name)) {
@@ -77,7 +77,7 @@ fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| random.next_u64() as u8).collect()
 }
 
-/// The edges of the forms that integers have.
+/// Numbers at the limits of the integer encodings.
 fn edges() -> Vec<Vec<u8>> {
     let mut edges: Vec<i64> = vec![0, 1, -1, i64::MAX, i64::MIN];
     for bits in [7, 12, 13, 15, 23, 31] {
@@ -150,7 +150,7 @@ fn hashes(requests: &mut Vec<Request>) {
     add(requests, "HSET", vec![b"long".to_vec(), noise(70), Vec::new(), Vec::new()]);
 }
 
-/// All that belongs to them, too: deleted entries, groups, consumers and what is pending.
+/// Streams with everything that belongs to them: deleted entries, groups, consumers and pending entries.
 fn streams() -> Vec<Request> {
     let mut lines: Vec<String> = [
         "XGROUP CREATE stream:empty group $ MKSTREAM",

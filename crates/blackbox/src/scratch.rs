@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// A directory of a test's own; removed at its end.
+/// A directory for one test, removed at its end.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty directory called after the test.
+    /// Creates an empty directory named after the test.
     pub fn new(test: &str) -> Scratch {
         let path = std::env::temp_dir().join(format!("darter-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).expect("the temporary directory can be written to");
@@ -29,7 +29,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the temporary directory.
+        // What cannot be removed stays in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

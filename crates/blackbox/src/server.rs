@@ -1,8 +1,7 @@
-//! Servers under test: a child process each, on a free port of the loopback interface.
+//! Servers under test: each is a child process, on a free port of the loopback interface.
 //!
-//! A server is ready when it answers `PING`, which is polled for a bounded time. Dropping it kills the process, and
-//! shows the end of its log if the test is panicking. The log goes to a file, so that a server that logs much never
-//! waits for its reader.
+//! A server is ready when it answers `PING`, which is polled for a bounded time. Dropping it kills the process, and shows the end of
+//! its log if the test is panicking. The log goes to a file, so that a server that logs much never waits for a reader.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,11 +17,11 @@ use transcript::{Runner, Socket};
 
 use crate::client::{Client, PATIENCE};
 
-/// Between two attempts to reach it.
+/// Interval between two attempts to reach it.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Ports that are tried: another process may take one between its choice and the start.
+/// Most ports that are tried: another process may take one before the server does.
 const ATTEMPTS_MAX: usize = 3;
-/// Lines of the log that are shown.
+/// Number of log lines that are shown.
 const LOG_LINES_SHOWN: usize = 40;
 
 /// A running server.
@@ -34,10 +33,10 @@ pub struct Server {
     name: String,
 }
 
-/// Why there is no server.
+/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The program is not on this machine.
+    /// The program is not installed.
     #[error("{0} is not there")]
     Missing(String),
     /// It ended, or never answered.
@@ -45,35 +44,35 @@ pub enum StartError {
     Failed {
         /// The program with its options.
         name: String,
-        /// What it wrote.
+        /// Its log.
         log: String,
     },
-    /// The machine does not let it run.
+    /// The system refused to run it.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Server {
-    /// Starts the `darter` at `DARTER`, or the one that lies beside the running test, with `options`. The first one
-    /// may be a configuration file. It listens at a port that is free, or at that of `--port`.
+    /// Starts the `darter` at `DARTER`, or the one next to the running test, with `options`. The first one may be a configuration
+    /// file. It listens at a free port, or at that of `--port`.
     pub fn darter(options: &[&str]) -> Result<Server, StartError> {
         Server::launch(&[], options)
     }
 
-    /// The same through `launcher`: a program with arguments that starts the one behind them in its own place.
+    /// Starts `darter` through `launcher`: a program with arguments that executes the command after them in its place.
     pub fn launch(launcher: &[&str], options: &[&str]) -> Result<Server, StartError> {
         let binary = binary()?;
         let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
         Server::attempt(&words, options, false)
     }
 
-    /// The same, without waiting until it has loaded its data.
+    /// Starts `darter` without waiting until it has loaded its data.
     pub fn loading(options: &[&str]) -> Result<Server, StartError> {
         Server::attempt(&[&binary()?], options, true)
     }
 
-    /// The same with this many threads, all of which get connections, this driver and `more` options; a test that needs no more than
-    /// that.
+    /// Starts `darter` with this many threads, all of which get connections, this driver and `more` options. Panics if it does not
+    /// start.
     #[track_caller]
     pub fn start(threads: usize, io: &str, more: &[&str]) -> Server {
         let (threads, io) = (format!("--proactor-threads={threads}"), format!("--io={io}"));
@@ -81,23 +80,23 @@ impl Server {
         Server::darter(&options).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Starts the `redis-server` of the search path, the oracle.
+    /// Starts the oracle: the `redis-server` in the search path.
     pub fn redis() -> Result<Server, StartError> {
         Server::redis_with(&[])
     }
 
-    /// The same with `more` options. The first one may be a configuration file.
+    /// Starts the oracle with `more` options. The first one may be a configuration file.
     pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
         Server::attempt_redis(more, false)
     }
 
-    /// The same, without waiting until it has loaded its data.
+    /// Starts the oracle without waiting until it has loaded its data.
     pub fn redis_loading(more: &[&str]) -> Result<Server, StartError> {
         Server::attempt_redis(more, true)
     }
 
     fn attempt_redis(more: &[&str], may_load: bool) -> Result<Server, StartError> {
-        // A name that no file has: it would load a snapshot that somebody left in its directory.
+        // A name that no file has. Otherwise it would load a snapshot that something left in its directory.
         let snapshot = format!("oracle-{}.rdb", std::process::id());
         let has_file = more.first().is_some_and(|option| !option.starts_with('-'));
         let (file, more) = more.split_at(usize::from(has_file));
@@ -105,14 +104,14 @@ impl Server {
         Server::attempt(&[Path::new("redis-server")], &options, may_load)
     }
 
-    /// Starts any server that reads redis-server's options: `words` are the program and its first options, `more` come behind
-    /// those of this type.
+    /// Starts any server that accepts redis-server's options: `words` are the program and its first options; `more` are added at the
+    /// end.
     pub fn of(words: &[String], more: &[&str]) -> Result<Server, StartError> {
         let (program, options) = split(words, more)?;
         Server::attempt(&[&program], &options, false)
     }
 
-    /// The same without waiting for anything.
+    /// Starts such a server without waiting for anything.
     pub fn begin(words: &[String], more: &[&str]) -> Result<Server, StartError> {
         let (program, options) = split(words, more)?;
         Server::spawn(&[&program], &options)
@@ -142,7 +141,7 @@ impl Server {
     }
 
     fn spawn(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
-        // One at a time: two tests must not find the same port free.
+        // One at a time, because two tests must not find the same free port.
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = options.windows(2).find(|pair| pair[0] == "--port").and_then(|pair| pair[1].parse().ok());
@@ -151,7 +150,7 @@ impl Server {
         let name = format!("{} {}", shown.join(" "), options.join(" "));
         let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));
         let output = File::create(&log)?;
-        // What somebody else left there is not to be loaded.
+        // A leftover of another test must not be loaded.
         let _ = std::fs::remove_file(snapshot_at(port));
         let has_file = options.first().is_some_and(|option| !option.starts_with('-'));
         let (file, options) = options.split_at(usize::from(has_file));
@@ -161,7 +160,7 @@ impl Server {
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
             .args(["--enable-debug-command", "yes"])
-            // A file says itself when it saves.
+            // A configuration file sets this itself.
             .args(if has_file { &[][..] } else { &["--save", ""] })
             .args(options)
             .current_dir(std::env::temp_dir())
@@ -188,7 +187,7 @@ impl Server {
             let answer = self.connect().and_then(|mut socket| socket.call(&[b"PING".to_vec()]));
             match answer {
                 Ok(Value::Error(text)) if !may_load && text.starts_with(b"LOADING ") => {}
-                // A refusal is an answer too.
+                // An error reply is an answer, too.
                 Ok(_) => return Ok(true),
                 Err(_) => {}
             }
@@ -217,17 +216,17 @@ impl Server {
         Client::over(stream)
     }
 
-    /// The port on which it listens.
+    /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its memory in bytes, as the system sees it.
+    /// Its resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("it runs");
@@ -236,11 +235,11 @@ impl Server {
         kib * 1024
     }
 
-    /// Sends it a signal. After [`Signal::STOP`] it stands still.
+    /// Sends it a signal. After [`Signal::STOP`], waits until all its threads have stopped.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
         if signal == Signal::STOP {
-            // The kernel stops the others when one of its threads has had a moment for the signal.
+            // The kernel stops all threads only once one of them has handled the signal.
             crate::eventually("all of its threads stand still", || self.threads_stand_still());
         }
     }
@@ -249,7 +248,7 @@ impl Server {
         let mut threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
         let stands = |thread: io::Result<std::fs::DirEntry>| {
             let stat = std::fs::read_to_string(thread.expect("it is listed").path().join("stat"));
-            // A thread that has ended since does nothing, too.
+            // A thread that has ended since then does nothing either.
             stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
         };
         threads.all(stands)
@@ -278,7 +277,7 @@ impl Server {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// The last lines of what it wrote.
+    /// The last lines of its log.
     pub fn log_end(&self) -> String {
         let mut bytes = Vec::new();
         if let Err(error) = File::open(&self.log).and_then(|mut file| file.read_to_end(&mut bytes)) {
@@ -295,7 +294,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("--- the log of {}\n{}\n---", self.name, self.log_end());
         }
-        // It may have ended by itself, and then there is nothing to kill and nobody to tell.
+        // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);
@@ -303,35 +302,35 @@ impl Drop for Server {
     }
 }
 
-/// A program, and its options with `more` behind them. It is started elsewhere, so a path is made whole.
+/// Splits a command line into a program, and its options followed by `more`. The server runs in another directory, so a relative
+/// path is made absolute.
 fn split<'a>(words: &'a [String], more: &[&'a str]) -> io::Result<(PathBuf, Vec<&'a str>)> {
     let (program, options) = words.split_first().expect("a server has a program");
     let program = if program.contains('/') { std::path::absolute(program)? } else { program.into() };
     Ok((program, options.iter().map(String::as_str).chain(more.iter().copied()).collect()))
 }
 
-/// The snapshot of a server on this port that was told nothing else.
+/// The snapshot of a server on this port, unless an option sets another name.
 fn snapshot_at(port: u16) -> PathBuf {
     std::env::temp_dir().join(format!("blackbox-{port}.rdb"))
 }
 
-/// Runs `darter` to its end, through `launcher` as [`Server::launch`] does.
+/// Runs `darter` to its end, through `launcher` like [`Server::launch`].
 pub fn run(launcher: &[&str], args: &[&str]) -> Output {
     let binary = binary().unwrap_or_else(|error| panic!("{error}"));
     let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
     Command::new(words[0]).args(&words[1..]).args(args).output().expect("the binary runs")
 }
 
-/// A port that nobody listens on just now.
+/// A port that is currently free.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// The program at `DARTER`, or `target/debug/darter` for a test in `target/debug/deps`. Cargo builds it for the tests
-/// of its own crate only.
+/// The program at `DARTER`, or `target/debug/darter` for a test in `target/debug/deps`. Cargo builds it only for the tests of its
+/// own crate.
 ///
-/// # Errors
-/// If it was not built.
+/// # Errors If it was not built.
 pub fn binary() -> Result<PathBuf, StartError> {
     if let Some(path) = std::env::var_os("DARTER") {
         return Ok(PathBuf::from(path));
@@ -345,7 +344,7 @@ pub fn binary() -> Result<PathBuf, StartError> {
     Err(StartError::Missing(format!("{} (build it with `cargo build -p server`)", binary.display())))
 }
 
-/// The oracle, or `None` and a printed note where it is not installed. With `CI=true` that is a failure.
+/// Starts the oracle. If it is not installed, returns `None` and prints a note; with `CI=true` that is a failure.
 pub fn oracle() -> Option<Server> {
     match Server::redis() {
         Ok(server) => Some(server),
@@ -357,7 +356,7 @@ pub fn oracle() -> Option<Server> {
     }
 }
 
-/// Runs a test on servers of 1, 2 and 4 threads, with each driver, and on one whose commands hop.
+/// Runs a test on servers with 1, 2 and 4 threads and each driver, and on one whose commands hop.
 pub fn on_each_server(test: impl Fn(&Server)) {
     for (threads, io) in [(1, "epoll"), (2, "auto"), (4, "epoll"), (4, "auto")] {
         test(&Server::start(threads, io, &[]));

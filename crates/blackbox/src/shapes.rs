@@ -1,9 +1,9 @@
-//! Checks the replies of one connection against the declarations of its commands.
+//! Checks the replies on a connection against the declarations of its commands.
 
 use command::{Shape, Table};
 use resp::Value;
 
-/// Follows a connection: which protocol it speaks, and what it has queued since `MULTI`.
+/// Follows a connection: its protocol, and what it has queued since `MULTI`.
 #[derive(Debug)]
 pub struct Shapes {
     table: Table,
@@ -12,12 +12,13 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// Of a connection that has just been opened.
+    /// For a connection that was just opened.
     pub fn new(resp3: bool) -> Shapes {
         Shapes { table: server::table(), resp3, queued: None }
     }
 
-    /// Whether `reply` may answer `request`, the next on this connection; what is wrong if not.
+    /// Checks whether `reply` is a valid reply to `request`, the next one on this connection. The error says
+    /// what is wrong.
     pub fn check(&mut self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
         let name = request[0].to_ascii_lowercase();
         if matches!(reply, Value::Error(_)) {

@@ -1,14 +1,14 @@
 //! The values in random requests: keys, numbers, texts.
 //!
-//! The pools are small, so that requests meet each other's data, and contain the edges of every type. Times are either
-//! past or far ahead, timeouts are short, offsets small or refused: see the head of `generate`.
+//! The pools are small, so that requests meet each other's data, and contain the limits of every type. Times are either
+//! past or far in the future, timeouts are short, offsets are small or refused: see the head of `generate`.
 
 use command::Group;
 use ds::random::{Random, mix};
 
 use crate::generate::Request;
 
-/// Scripts whose arguments are the command to call.
+/// Scripts that call the command in their arguments.
 pub(crate) const SCRIPTS: [&str; 4] = [
     "return redis.call(unpack(ARGV))",
     "return redis.pcall(unpack(ARGV))",
@@ -16,8 +16,9 @@ pub(crate) const SCRIPTS: [&str; 4] = [
     "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
 ];
 
-/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last,
-/// and before them the one that is a timeout in milliseconds to the oracle, whose sum with the time overflows.
+/// Values that every option with a time or an offset refuses, though they are valid elsewhere. At the end are those that
+/// are valid timeouts. Before them is one that the oracle accepts as a timeout in milliseconds, and that overflows when
+/// added to the time.
 const GARBAGE: [&str; 14] = [
     "",
     "abc",
@@ -34,7 +35,7 @@ const GARBAGE: [&str; 14] = [
     "+1",
     "0x10",
 ];
-/// So many at the end of them are timeouts.
+/// How many at the end are timeouts: for most blocking commands, and for those on streams.
 const TIMEOUTS_AMONG_GARBAGE: usize = 3;
 const STREAM_TIMEOUTS_AMONG_GARBAGE: usize = 4;
 const INTEGERS: [&str; 16] = [
@@ -204,7 +205,7 @@ const SPECIAL_IDS: [&str; 20] = [
 ];
 const THRESHOLDS: [&str; 10] = ["0", "1", "3", "50", "100", "2-1", "3-0", "4", "-1", "abc"];
 const IDLE_TIMES: [&str; 5] = ["0", "0", "1000000000", "-1", "abc"];
-/// Not so large that counting on goes beyond the largest number, or that the oracle runs out of memory.
+/// Small enough that counting on does not overflow, and the oracle does not run out of memory.
 const STREAM_COUNTS: [&str; 10] = ["0", "1", "2", "3", "5", "10", "-1", "-5", "1000", "1000000"];
 const BLOCK_MILLISECONDS: [&str; 5] = ["1", "2", "3", "-1", "abc"];
 const IDLE_MILLISECONDS: [&str; 5] = ["0", "1000000", "1000000000000", "-1", "abc"];
@@ -237,7 +238,7 @@ const TEXTS: [&str; 26] = [
     "3.14159265358979",
 ];
 
-/// What DUMP of the oracle answers for a value of each type; the last ones are broken.
+/// The oracle's DUMP of a value of each type. The last ones are damaged.
 const PAYLOADS: [&[u8]; 10] = [
     b"\x00\x05hello\n\x00cr\xdfve4 \n",
     b"\x00\xc0\x05\n\x00c/_f\x83/\xb3Q",
@@ -255,7 +256,7 @@ fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
     items[random.below(items.len() as u64) as usize]
 }
 
-/// A key, most often of a type that commands of `group` work on.
+/// A key, usually of a type that the commands of `group` work on.
 pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
     let any = ['s', 'l', 'h', 'e', 'z', 'p', 'g', 'x'];
     let kind = match group {
@@ -286,10 +287,10 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
     }
 }
 
-/// Jobs of a backlog.
+/// Number of jobs in a backlog.
 pub(crate) const BACKLOG_JOBS: u64 = 150;
 
-/// One of many jobs that are alike.
+/// One of many similar jobs.
 pub(crate) fn job(number: u64) -> Vec<u8> {
     let id = mix(number);
     let args = ["", "\"eu\",", "{\"user\":[1,2]},"][number as usize % 3];
@@ -300,7 +301,7 @@ pub(crate) fn job(number: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Fields and values of a hash that is a job; one of several forms, some with values that are too long for a small hash.
+/// Fields and values of a hash that is a job, in one of several forms. Some values are too long for a small hash.
 pub(crate) fn job_fields(random: &mut Random) -> Request {
     let number = random.below(1_000_000);
     let job = job(number);
@@ -328,7 +329,7 @@ pub(crate) fn job_fields(random: &mut Random) -> Request {
     fields.map(<[u8]>::to_vec).into()
 }
 
-/// A request that changes what is watched, or asks for nothing.
+/// A request that changes what is watched, or is harmless.
 pub(crate) fn session(random: &mut Random) -> Request {
     let line = match random.below(6) {
         0 => "UNWATCH",
@@ -344,13 +345,13 @@ pub(crate) fn session(random: &mut Random) -> Request {
     request
 }
 
-/// A request before `SORT`: where an earlier command met a number out of range, the oracle sees it there again, unless
-/// another number was read meanwhile.
+/// A request to send before `SORT`: if an earlier command met a number out of range, the oracle reports that again
+/// unless another number was parsed in between.
 pub(crate) fn clear_range_error() -> Request {
     ["GEORADIUS_RO", "", "0", "0", "0", "m"].map(|word| word.as_bytes().to_vec()).into()
 }
 
-/// Something wrong; no timeout for commands that `may_wait`.
+/// An invalid value. For commands that `may_wait`, none that is a timeout.
 pub(crate) fn garbage(random: &mut Random, may_wait: bool, group: Group) -> Vec<u8> {
     let left_out = match (may_wait, group) {
         (false, _) => 0,
@@ -401,7 +402,7 @@ pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
         "radius" | "width" | "height" => &DISTANCES,
         _ => &DOUBLES,
     };
-    // The strange ones fail a whole request: most often the plain ones at the front.
+    // A strange value makes the whole request fail, so usually one of the plain values at the front is chosen.
     let plain = match name {
         "timeout" => 3,
         "longitude" | "latitude" => pool.len() - 4,
@@ -411,7 +412,7 @@ pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
     one_of(random, pool).as_bytes().to_vec()
 }
 
-/// The id of an entry: small ones, so that there are entries that have it, and later ones can be added.
+/// The id of an entry. Ids are small, so that they exist, and later ones can be added.
 fn id(random: &mut Random) -> Vec<u8> {
     let ms = 1 + random.below(4);
     match random.below(10) {
@@ -421,7 +422,7 @@ fn id(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Any other text; among `many` they differ.
+/// A text of any other kind. If there are `many`, they differ.
 pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) -> Vec<u8> {
     if name == "serialized-value" {
         return PAYLOADS[random.below(PAYLOADS.len() as u64) as usize].to_vec();
@@ -438,7 +439,7 @@ pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) 
         "id" | "start" | "end" | "last-id" | "lastid" | "max-deleted-id" if group == Group::Stream => {
             return id(random);
         }
-        // A request with several is refused for one that is wrong.
+        // A request with several encodings is refused if one is wrong.
         "encoding" if random.below(4) > 0 => &ENCODINGS[..6],
         "encoding" => &ENCODINGS,
         "type" => &TYPES,

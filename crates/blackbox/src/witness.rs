@@ -1,14 +1,14 @@
-//! A well-behaved client beside hostile ones.
+//! A well-behaved client among hostile ones.
 
 use resp::Value;
 
 use crate::client::{Client, check, eventually};
 use crate::server::Server;
 
-/// Elements of its list.
+/// Number of elements in its list.
 const ELEMENTS: usize = 50;
 
-/// A client that is to notice nothing of what others do: it is answered in time, and what it stored stays.
+/// A client that must not be affected by others: it is answered in time, and what it stored stays.
 #[derive(Debug)]
 pub struct Witness {
     client: Client,
@@ -27,7 +27,7 @@ impl Witness {
         Witness { client, count: 0 }
     }
 
-    /// Checks that it is served and that nothing of its own is lost.
+    /// Checks that it is served, and that nothing it stored is lost.
     #[track_caller]
     pub fn look(&mut self) {
         self.count += 1;
@@ -40,7 +40,8 @@ impl Witness {
         }
     }
 
-    /// Checks that nobody else is connected, waits, watches or subscribes, and that there is no key but its own.
+    /// Checks that no other client is connected, waits, watches or subscribes, and that the only keys are its
+    /// own.
     #[track_caller]
     pub fn alone(&mut self) {
         self.look();

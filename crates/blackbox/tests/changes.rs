@@ -1,12 +1,12 @@
-//! `rdb_changes_since_last_save`, beside that of redis-server: what `save` and those who watch it go by. Both count
-//! elements where a command changes several.
+//! Compares `rdb_changes_since_last_save` with redis-server's. `save` and monitoring depend on it. Both count
+//! elements if a command changes several.
 //!
-//! Not here: what a waiter takes, a push and a pop since 7.2, to the oracle a push; and what a consumer of a stream
-//! reads once more, a change to the oracle only.
+//! Not here: what a waiter takes (a push and a pop since 7.2, only a push to the oracle), and what a consumer of a
+//! stream reads again (a change to the oracle only).
 
 use blackbox::{Client, Server, oracle};
 
-/// Played in their order, from an empty store.
+/// Played in this order, starting with an empty store.
 const LINES: &str = "
 SET a 1 | SET a 2 EX 100 | SET a 3 NX | GETSET a 4 | GETEX a PERSIST | GETEX a PERSIST | GETDEL a | GETDEL a
 MSET a 1 b 2 c 3 | MSETNX a 1 d 2 | APPEND a x | SETRANGE a 0 y | SETRANGE none 0 ''

@@ -1,7 +1,7 @@
-//! What COMMAND says of every command, beside what redis-server says.
+//! Compares the descriptions of all commands with redis-server's.
 //!
-//! `COMMAND INFO` and `COMMAND DOCS` field by field, but for the summaries and the names of arguments, which 7.2 words anew.
-//! What else 7.2 has changed is listed here, and nothing that it has not. The settings of CONFIG GET, with their defaults.
+//! `COMMAND INFO` and `COMMAND DOCS` field by field, except for summaries and names of arguments, which 7.2 has reworded. All other
+//! changes of 7.2 are listed here. Also the settings of CONFIG GET, with their defaults.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use blackbox::{Server, oracle};
 use resp::Value;
 use transcript::{Runner, Socket};
 
-/// Fields of `COMMAND INFO`, in their order, the subcommands left out.
+/// Fields of `COMMAND INFO` in order, without the subcommands.
 const FIELDS: [&str; 9] =
     ["name", "arity", "flags", "first key", "last key", "step", "categories", "tips", "key specs"];
 
-/// Command, field, and what 7.2 has changed. An empty field: the command is new.
+/// Command, field, and what 7.2 has changed. An empty field means that the command is new.
 const CHANGED: &[(&str, &str, &str)] = &[
     ("acl|deluser", "tips", "declared"),
     ("acl|save", "tips", "declared"),
@@ -129,7 +129,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("zrevrank", "arguments", "WITHSCORE"),
 ];
 
-/// Fields by command, and what they hold, as text that can be compared.
+/// For each command, its fields with their contents as comparable text.
 type Described = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
@@ -149,7 +149,7 @@ fn commands_are_described_as_by_redis() {
     });
 }
 
-/// Calls `test` with a connection to Darter and one to the oracle, in each protocol.
+/// Calls `test` with connections to Darter and to the oracle, in each protocol.
 fn beside_redis(test: impl Fn(&mut Socket, &mut Socket)) {
     let Some(redis) = oracle() else { return };
     let darter = Server::darter(&[]).expect("the binary starts");
@@ -163,7 +163,7 @@ fn beside_redis(test: impl Fn(&mut Socket, &mut Socket)) {
     }
 }
 
-/// Calls whose keys the two are asked for.
+/// Calls whose keys are queried from both.
 const CALLS: &[&str] = &[
     "get a",
     "get a b",
@@ -225,7 +225,7 @@ fn keys_are_found_as_by_redis() {
             for what in ["getkeys", "getkeysandflags"] {
                 let words: Vec<&str> = ["command", what].into_iter().chain(line.split(' ')).collect();
                 let (ours, theirs) = (call(ours, &words), call(theirs, &words));
-                // 7.0 wants two words at least.
+                // 7.0 requires at least two words.
                 if words.len() > 3 {
                     assert_eq!(ours, theirs, "{line}");
                 }
@@ -274,7 +274,7 @@ fn words(value: &Value) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
-/// What differs, by command and field; the field is empty if the other server does not know the command.
+/// The differences, by command and field. The field is empty if the other server does not know the command.
 fn compare(ours: &Described, theirs: &Described) -> BTreeMap<(String, String), String> {
     let mut differences = BTreeMap::new();
     for (command, fields) in ours {
@@ -340,7 +340,7 @@ fn note_docs(commands: &Value, described: &mut Described) {
     }
 }
 
-/// Arguments without their names, which 7.2 has changed here and there, and which it shows once more.
+/// Arguments without their names, some of which 7.2 has changed, and which it also shows a second time.
 fn structure(args: &Value) -> String {
     let Value::Array(args) = args else { panic!("no array: {args}") };
     let one = |arg: &Value| -> String {
@@ -372,7 +372,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// A value as text, its type with it; sets and arrays of words without their order.
+/// A value as text, with its type. Sets and arrays of words are sorted.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Set(items) | Value::Array(items) => {
@@ -395,7 +395,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// Settings that the two are started with, each its own, and those with another default (docs/differences.md).
+/// Settings that are set differently for the two, and those with another default (docs/differences.md).
 const OWN_SETTINGS: [&str; 5] =
     ["dbfilename", "port", "activedefrag", "active-defrag-ignore-bytes", "active-defrag-threshold-lower"];
 

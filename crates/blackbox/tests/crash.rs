@@ -1,6 +1,6 @@
 //! `kill -9`, and what is left: short runs of what `make crash` does for hours.
 //!
-//! redis-server is there to show that the account holds what a sound server does, and that it sees what a lamed one loses.
+//! redis-server is tested to show that the account accepts a correct server, and detects what a crippled one loses.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use blackbox::crash::{Crashes, Failure, Trial};
 use blackbox::{Scratch, StartError};
 
-/// Rounds within which a server that keeps nothing must have been found out.
+/// Rounds within which a server that keeps nothing must be detected.
 const ROUNDS_MAX: usize = 20;
 
 fn trial(scratch: &Scratch, seed: u64, server: &[&str]) -> Trial {
@@ -17,7 +17,7 @@ fn trial(scratch: &Scratch, seed: u64, server: &[&str]) -> Trial {
     Trial { server, folder: scratch.path("").into(), seed, tolerance: Duration::ZERO }
 }
 
-/// `None` where redis-server is not installed, which CI does not allow.
+/// `None` if redis-server is not installed, which fails in CI.
 fn crashes(trial: Trial) -> Option<Crashes> {
     match Crashes::begin(trial) {
         Err(Failure::Start(StartError::Missing(name))) if std::env::var("CI").as_deref() != Ok("true") => {
@@ -50,7 +50,7 @@ fn a_server_that_keeps_nothing_is_found_out() {
     assert!(complaints.iter().any(|complaint| complaint.contains("lost")), "{complaints:?}");
 }
 
-/// The last bytes of each file of the log are gone, as if they had never been written.
+/// Cuts the last bytes off each file of the log, as if they had never been written.
 fn cut_tail(folder: &Path) {
     for file in fs::read_dir(folder.join("appendonlydir")).expect("it is there") {
         let path = file.expect("it can be read").path();
@@ -69,7 +69,7 @@ fn a_tail_that_is_gone_is_missed() {
     let Some(mut crashes) = crashes(trial(&scratch, 3, &server)) else { return };
     let broken = (0..ROUNDS_MAX).find_map(|_| crashes.round_with(cut_tail).err());
     let Some(Failure::Broken(complaints)) = broken else { panic!("nobody missed it: {broken:?}") };
-    // Elements of a queue are lost, or a transaction that was acknowledged is.
+    // Either elements of a queue are lost, or an acknowledged transaction is.
     let is_loss = |complaint: &String| complaint.contains("lost") || complaint.contains("must be there");
     assert!(complaints.iter().any(is_loss), "{complaints:?}");
 }
@@ -87,7 +87,7 @@ fn darter_keeps_what_it_acknowledged() {
     }
 }
 
-/// The last moment may be lost, and then everything that was acknowledged after the first thing that is.
+/// The last moments may be lost, and with the first lost change everything acknowledged after it.
 #[test]
 fn darter_with_everysec_keeps_a_prefix() {
     let scratch = Scratch::new("crash-everysec");

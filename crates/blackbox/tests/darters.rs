@@ -1,5 +1,5 @@
-//! Darters that replicate from Darters lose nothing: they also have what Redis knows no word for, when fields of hashes expire and what memcached's
-//! clients attach to items. They keep it when they are started again and when they take over.
+//! Darters as replicas of Darters lose nothing, not even what Redis has no commands for: when fields of hashes expire, and what memcached's
+//! clients attach to items. They keep it across restarts and when they take over.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,11 +8,11 @@ use blackbox::replication::{expect_same, follow, is_up, redis};
 use blackbox::{PATIENCE, Scratch, Server, Signal, check, eventually, free_port};
 use resp::Value;
 
-/// What ends the replies of memcached's protocol here.
+/// The end of replies of memcached's protocol in these tests.
 const END: &[u8] = b"MN\r\n";
 const FIELDS: &str = "FIELDS 7 a b c d e f g";
 
-/// A server that memcached's clients may ask, too.
+/// A server that also accepts memcached's clients.
 struct Darter {
     server: Server,
     memcached_port: u16,
@@ -34,7 +34,7 @@ impl Darter {
         Darter { server: Server::start(threads, io, &[&own, more].concat()), memcached_port }
     }
 
-    /// Asks in memcached's protocol.
+    /// Sends requests of memcached's protocol.
     fn ask(&self, requests: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.memcached_port)).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
@@ -47,7 +47,7 @@ impl Darter {
         String::from_utf8(replies).expect("it is text")
     }
 
-    /// Writes what only Darter knows under keys that end with `name`.
+    /// Writes data that only Darter supports, under keys that end with `name`.
     fn fill(&self, name: &str) {
         let mut client = self.client();
         for line in [
@@ -74,13 +74,13 @@ impl Darter {
                 .replace("{}", name),
         );
         assert_eq!(replies.matches("STORED\r\n").count(), 4, "{replies}");
-        // These are seen, so their numbers must not come again; one is stale from now on.
+        // These cas numbers were seen, so they must not be reused. One item is stale from now on.
         self.ask(&format!("gets one:{name} two:{name} three:{name}\r\nmd three:{name} I\r\n"));
-        // What Redis' commands replace has no marks any more.
+        // What Redis' commands overwrite loses its marks.
         check(&mut client, &format!("SET four:{name} 4"), "OK");
     }
 
-    /// What only Darter knows of the keys that end with `name`.
+    /// The data that only Darter supports, of the keys that end with `name`.
     fn own(&self, name: &str) -> String {
         let mut client = self.client();
         let times: Vec<String> = ["small", "gone", "large"]
@@ -92,19 +92,20 @@ impl Darter {
     }
 }
 
-/// Waits until Redis has the same data. It does not know which fields expire, and a digest tells that: none of the keys with these names do so any more.
+/// Waits until Redis has the same data. Redis does not know which fields expire, and the digest includes that, so expiries are removed from
+/// the keys with these names first.
 fn expect_known_same(redis: &Server, primary: &Darter, names: &[&str]) {
     for name in names {
         for (key, fields) in [("small", FIELDS), ("large", "FIELDS 3 a f7 f699")] {
             primary.client().call(&format!("HPERSIST {key}:{name} {fields}"));
         }
     }
-    // It counts newlines when a command comes behind them.
+    // Redis only counts newlines in the stream once a command follows them.
     check(&mut primary.client(), "SET behind newlines", "OK");
     expect_same(redis, primary);
 }
 
-/// Writes more than is kept in memory.
+/// Writes more than the backlog keeps in memory.
 fn push_out(primary: &Server) {
     let mut client = primary.client();
     for number in 0..40 {
@@ -112,7 +113,7 @@ fn push_out(primary: &Server) {
     }
 }
 
-/// Waits until both have the same data, and then the same of what only Darter knows.
+/// Waits until both have the same data, then checks that what only Darter supports is the same.
 fn expect_all_same(replica: &Darter, primary: &Darter, names: &[&str]) {
     expect_same(replica, primary);
     for name in names {
@@ -134,7 +135,7 @@ fn a_replica_has_everything_by_its_snapshot_and_by_the_stream() {
         primary.fill("stream");
         expect_all_same(&replica, &primary, &["snapshot", "stream"]);
         let own = ["snapshot", "stream"].map(|name| primary.own(name));
-        // It takes over.
+        // The replica takes over.
         drop(primary);
         check(&mut replica.client(), "REPLICAOF NO ONE", "OK");
         assert_eq!(["snapshot", "stream"].map(|name| replica.own(name)), own);
@@ -143,7 +144,7 @@ fn a_replica_has_everything_by_its_snapshot_and_by_the_stream() {
             let replies = replica.ask(&format!("mg three:{name} f v\r\nmg three:{name} f v\r\n"));
             assert_eq!(replies, format!("{stale}{next}MN\r\n"), "one client is told to fetch it anew");
         }
-        // And is followed itself.
+        // And it gets a replica itself.
         let next = Darter::start(2, "auto", &[]);
         follow(&next, &replica);
         eventually("it follows", || is_up(&next));
@@ -163,7 +164,7 @@ fn fields_past_their_time_are_hidden_and_go_when_a_replica_takes_over() {
     check(&mut client, "HSET stream a 1 b 2", "(integer) 2");
     check(&mut client, "HPEXPIRE stream 2000 FIELDS 1 a", "1) (integer) 1");
     check(&mut client, "WAIT 1 0", "(integer) 1");
-    // It says nothing more, also not that they have expired.
+    // The primary says nothing any more, not even that the fields have expired.
     primary.signal(Signal::STOP);
     let mut client = replica.client();
     for key in ["snapshot", "stream"] {
@@ -247,7 +248,7 @@ fn what_comes_from_the_journal_of_the_primary_has_everything() {
     assert_eq!(client.info("stats", "sync_full"), "1");
 }
 
-/// The one in the middle passes on to Redis what that knows, at the same offsets, of what it has copied and of what it does itself.
+/// A replica in the middle passes on what Redis supports, at the same offsets: both what it has copied and its own changes.
 #[test]
 fn redis_behind_a_replica_has_what_it_knows() {
     let scratch = Scratch::new("darters-chain");
@@ -258,7 +259,7 @@ fn redis_behind_a_replica_has_what_it_knows() {
     primary.fill("before");
     follow(&middle, &primary);
     eventually("the middle follows", || is_up(&middle));
-    // Its journal begins anew with what it was sent.
+    // Its journal is restarted with the data that it was sent.
     eventually("it has a base", || {
         middle.log_end().contains("append only file rewriting terminated with success")
     });
@@ -267,7 +268,7 @@ fn redis_behind_a_replica_has_what_it_knows() {
     primary.fill("stream");
     expect_all_same(&middle, &primary, &["before", "stream"]);
     expect_known_same(&last, &primary, &["before", "stream"]);
-    // It lacks more than the middle has in memory.
+    // The last one lacks more than the middle one has in memory.
     let mut client = middle.client();
     check(&mut last.client(), "REPLICAOF 127.0.0.1 1", "OK");
     eventually("it is away", || client.info("replication", "connected_slaves") == "0");
@@ -278,7 +279,7 @@ fn redis_behind_a_replica_has_what_it_knows() {
     expect_known_same(&last, &primary, &["away"]);
     expect_same(&middle, &primary);
     assert_eq!(client.info("stats", "sync_full"), "1");
-    // The middle takes over.
+    // The middle one takes over.
     drop(primary);
     check(&mut client, "REPLICAOF NO ONE", "OK");
     middle.fill("taken-over");
@@ -319,7 +320,7 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         check(&mut client, "SET a 1", "(error) NOREPLICAS Not enough good replicas to write.");
         follow(&without, &primary);
         eventually("it follows", || is_up(&without));
-        // It has nothing on a disk, and nobody waits for that.
+        // The replica has no journal, and nobody waits for one.
         eventually("it is told why", || client.show("SET a 1") == NO_DISKS);
         assert!(primary.ask("set item 0 0 1\r\n1\r\n").contains(&NO_DISKS["(error) ".len()..]));
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "0");
@@ -334,7 +335,7 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "1");
         assert!(client.info("replication", "slave1").contains(",durable_offset="));
         assert!(!client.info("replication", "slave0").contains("durable"));
-        // What has a reply survives there.
+        // What was acknowledged survives on the replica.
         for number in 0..20 {
             check(&mut client, &format!("RPUSH list {number}"), &format!("(integer) {}", number + 1));
             if fsync == "everysec" && number > 0 {
@@ -345,14 +346,14 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         with.server.signal(Signal::KILL);
         with.server.wait();
         let length = client.show("LLEN list");
-        // Nobody is there any more whose disk could have it.
+        // No replica is left whose disk could have it.
         eventually("it is told why", || client.show("DEL nothing") == NO_DISKS);
         let again = Darter::start(1, "epoll", &journal);
         eventually("it has loaded", || again.client().info("persistence", "loading") == "0");
         check(&mut again.client(), "LLEN list", &length);
         follow(&again, &primary);
         eventually("it has a disk", || client.show("SET a 3") == "OK");
-        // A journal that nobody syncs, and one that is turned off.
+        // A journal that is not synced, and one that is turned off.
         check(&mut again.client(), "CONFIG SET appendfsync no", "OK");
         eventually("it is told why", || client.show("DEL nothing") == NO_DISKS);
         check(&mut again.client(), "CONFIG SET appendfsync everysec", "OK");

@@ -1,10 +1,9 @@
-//! Random commands to Darter and to redis-server, every reply and in the end the data compared.
+//! Sends random commands to Darter and to redis-server, and compares every reply and, at the end, the data.
 //!
-//! The run is cut into episodes, each from an empty store and from a seed of its own, which also says how Darter
-//! runs and which protocol is spoken. It lasts `DARTER_SECONDS` (30 without it), and at least until every command of
-//! the table was answered without an error, and sent with each word that its declaration names. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
-//! batches. What goes wrong is made as short as possible and printed as a block for `tests/transcripts/`. What may
-//! differ is in `blackbox::KNOWN`.
+//! A run consists of episodes. Each starts with an empty store and has its own seed, which also determines Darter's options and the
+//! protocol. A run lasts `DARTER_SECONDS` (default 30), and at least until every command of the table was answered without an error, and
+//! sent with each word in its declaration. `DARTER_SEED=… DARTER_STEPS=…` replay one episode with this many batches. A failing episode is
+//! shortened and printed as a block for `tests/transcripts/`. Allowed differences are in `blackbox::KNOWN`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use blackbox::{
     Server, is_callable, is_elsewhere, is_known_to_oracle, is_word_elsewhere, oracle, words,
 };
 
-/// How Darter is started, in turn.
+/// Darter's options, used in turn.
 const MODES: [&[&str]; 6] = [
     &["--proactor-threads=2"],
     &["--proactor-threads=2", "--shard-entry=home", "--zset-compress-bytes-min=1"],
@@ -24,13 +23,13 @@ const MODES: [&[&str]; 6] = [
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home"],
     &["--proactor-threads=8", "--io=epoll", "--shard-entry=home", "--singlehop-blocking=false"],
 ];
-/// Batches of an episode.
+/// Batches per episode.
 const STEPS: usize = 120;
-/// How many ways to fail are looked for before the run ends.
+/// Number of distinct failures after which the run ends.
 const FAILURES_MAX: usize = 12;
-/// How often a failing episode is played to shorten it.
+/// How often a failing episode is replayed to shorten it.
 const SHRINK_PLAYS_MAX: usize = 300;
-/// How many times the wanted time the run may take to reach every command.
+/// Factor by which the run may exceed its time in order to reach every command.
 const PATIENCE: u32 = 20;
 
 fn number(name: &str) -> Option<u64> {
@@ -76,7 +75,7 @@ impl Run<'_> {
         }
     }
 
-    /// The commands that nobody has seen to work yet, and the words of commands that never occurred.
+    /// The commands that have not been answered without an error yet, and the words that have not been sent.
     fn missing(&self) -> Vec<String> {
         let wanted = self.pairs[0].table.all().iter().filter(|command| {
             is_callable(command) && is_known_to_oracle(command) && !is_elsewhere(&command.full_name)
@@ -93,7 +92,7 @@ impl Run<'_> {
     }
 }
 
-/// What went wrong, as short as it could be made.
+/// The failure, shortened as far as possible.
 fn report(pair: &Pair, resp3: bool, batches: Vec<Batch>, first: Mismatch) -> String {
     let batches = pair.shrink(resp3, batches, &first.command, SHRINK_PLAYS_MAX);
     let last = pair.play(resp3, &batches).err().unwrap_or(first);

@@ -55,7 +55,7 @@ fn each_restores_what_the_other_dumps() {
     }
 }
 
-/// Libraries of functions, a short one and one that is worth compressing.
+/// Libraries of functions: a short one, and one that is worth compressing.
 #[test]
 fn each_restores_the_libraries_that_the_other_dumps() {
     let Some(redis) = oracle() else { return };

@@ -1,4 +1,4 @@
-//! `FAILOVER`: servers that hand over to each other while clients write, and what those are told who ask for it in vain.
+//! `FAILOVER`: servers that hand over to each other while clients write, and the errors for requests that cannot succeed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,24 +10,24 @@ use resp::Value;
 const CLIENTS: usize = 4;
 /// How often each hands over to the other.
 const ROUNDS: usize = 3;
-/// The stream is kept for long, so that nobody needs a snapshot.
+/// The backlog is large, so no replica needs a snapshot.
 const OPTIONS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
 
 fn darter(threads: usize, more: &[&str]) -> Server {
     Server::start(threads, "auto", &[&OPTIONS, more].concat())
 }
 
-/// What became of a counter that a client counted up.
+/// What happened to a counter that a client incremented.
 #[derive(Default)]
 struct Counted {
     acknowledged: i64,
-    /// The connection was closed instead of an answer.
+    /// How often the connection was closed instead of a reply.
     unanswered: i64,
-    /// How long it took at most until something was acknowledged.
+    /// The longest time between two acknowledgements.
     longest: Duration,
 }
 
-/// A counter that clients count up where they may, until they are told to stop.
+/// Increments a counter on whichever server allows it, until told to stop.
 fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> Counted {
     let (mut counted, mut place) = (Counted::default(), 0);
     let mut clients = servers.map(Server::client);
@@ -52,7 +52,7 @@ fn count_up(servers: [&Server; 2], is_over: &AtomicBool) -> Counted {
     counted
 }
 
-/// Has `primary` hand over to `replica`, and follow it.
+/// Makes `primary` hand over to `replica` and follow it.
 fn hand_over(primary: &Server, replica: &Server, more: &str) {
     let order = format!("FAILOVER TO 127.0.0.1 {}{more}", replica.port());
     eventually("it begins", || primary.client().show(&order) == "OK");
@@ -63,7 +63,7 @@ fn hand_over(primary: &Server, replica: &Server, more: &str) {
     assert_eq!(primary.client().info("replication", "master_failover_state"), "no-failover");
 }
 
-/// The clients end when this does, also if something has failed.
+/// Ends the clients when dropped, even if the test has failed.
 struct EndsWith<'a>(&'a AtomicBool);
 
 impl Drop for EndsWith<'_> {
@@ -72,8 +72,8 @@ impl Drop for EndsWith<'_> {
     }
 }
 
-/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and nobody needs a snapshot. `may_close`: clients may
-/// be left without an answer.
+/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and no snapshot is needed. `may_close`:
+/// connections may be closed without a reply.
 fn change_places(first: &Server, second: &Server, may_close: bool) {
     follow(second, first);
     eventually("it follows", || is_up(second));
@@ -124,14 +124,14 @@ fn two_darters_with_journals_hand_over_to_each_other() {
     change_places(&first, &second, false);
 }
 
-/// Replies that wait for a replica come when it has everything, or their connection is closed.
+/// Replies that wait for a replica arrive when it has everything, or their connection is closed.
 #[test]
 fn two_darters_that_wait_for_each_other_hand_over_to_each_other() {
     let sync = ["--repl-sync-replicas", "1"];
     change_places(&darter(3, &sync), &darter(2, &sync), true);
 }
 
-/// The third server goes on with the new primary's stream where it was.
+/// The third server continues with the new primary's stream where it was.
 #[test]
 fn the_other_replicas_go_on() {
     let (first, second, third) = (darter(2, &[]), darter(2, &[]), darter(1, &[]));
@@ -155,7 +155,7 @@ fn the_other_replicas_go_on() {
     );
 }
 
-/// A redis-server and Darter, which are asked the same.
+/// A redis-server and Darter, which get the same requests.
 struct Both {
     servers: (Redis, Server),
     clients: [Client; 2],
@@ -183,7 +183,7 @@ impl Both {
         }
     }
 
-    /// A Redis replica of each, which has stopped.
+    /// A Redis replica for each, which has been stopped.
     fn silent_replicas(&self) -> [Redis; 2] {
         [&*self.servers.0, &self.servers.1].map(|server| {
             let replica = redis(&OPTIONS).expect("there was one");
@@ -199,7 +199,7 @@ impl Both {
     }
 }
 
-/// What is refused whether there is a replica or not.
+/// Requests that are refused with or without a replica.
 const REFUSED: [&str; 13] = [
     "FAILOVER ABORT",
     "FAILOVER ABORT NOW",
@@ -258,7 +258,7 @@ fn what_waits_goes_on_when_it_is_over() {
     both.expect_state("no-failover");
     writers.iter_mut().for_each(|writer| assert_eq!(writer.receive(), Value::Int(1)));
     both.same("FAILOVER ABORT");
-    // One that comes to no end by itself.
+    // A failover that does not end by itself.
     both.check("FAILOVER TIMEOUT 100", "OK");
     writers.iter_mut().for_each(|writer| check(writer, "INCR counter", "(integer) 2"));
     both.expect_state("no-failover");
@@ -267,7 +267,7 @@ fn what_waits_goes_on_when_it_is_over() {
     expect_same(&replicas[1], &both.servers.1);
 }
 
-/// Redis would hand over to it, and wait for it.
+/// Redis would hand over to it and wait for it.
 #[test]
 fn nobody_hands_over_to_a_replica_that_has_everything_and_hangs() {
     let (first, second) = (darter(2, &[]), darter(1, &[]));
@@ -277,7 +277,7 @@ fn nobody_hands_over_to_a_replica_that_has_everything_and_hangs() {
     check(&mut client, "SET k 1", "OK");
     check(&mut client, "WAIT 1 0", "(integer) 1");
     second.signal(Signal::STOP);
-    // What it had said before it stopped may still be on its way.
+    // A report that it sent before it stopped may still be on its way.
     let has_stopped = || {
         std::fs::read_to_string(format!("/proc/{}/stat", second.process_id()))
             .is_ok_and(|stat| stat.contains(") T "))
@@ -290,7 +290,7 @@ fn nobody_hands_over_to_a_replica_that_has_everything_and_hangs() {
     hand_over(&first, &second, "");
 }
 
-/// Whoever was told to take over whatever it lacks has gone by then: the order can be taken back, and this server leads again.
+/// The replica that was told to take over regardless has gone meanwhile. The order can be aborted, and this server is the primary again.
 #[test]
 fn an_order_that_cannot_be_carried_out_is_taken_back() {
     let (first, second, other) = (darter(2, &[]), darter(2, &[]), darter(1, &[]));

@@ -1,4 +1,4 @@
-//! Darter as a replica: of real redis-servers, of itself, and of servers that lie.
+//! Darter as a replica of real redis-servers, of itself, and of servers that lie.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
 use blackbox::{Scratch, Server, Signal, check, eventually};
 use resp::Value;
 
-/// A replica that has nobody to follow yet.
+/// A replica that does not follow anybody yet.
 fn replica(threads: usize, io: &str, more: &[&str]) -> Server {
     Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
 }
@@ -15,7 +15,7 @@ fn replica(threads: usize, io: &str, more: &[&str]) -> Server {
 const LIBRARY: &str =
     "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"";
 
-/// The offset that a server says, of its own stream or its primary's.
+/// The offset that a server reports, in its own stream or its primary's.
 fn offset(server: &Server) -> String {
     server.client().info("replication", "master_repl_offset")
 }
@@ -86,7 +86,7 @@ fn a_chain_has_the_same_data_at_the_same_offsets() {
     assert_eq!(middle.client().info("stats", "sync_full"), "2");
 }
 
-/// What comes with a snapshot lies as close together as what was written by clients.
+/// Data from a snapshot is as compact in memory as data written by clients.
 #[test]
 fn a_replica_takes_no_more_memory_than_its_primary() {
     let (primary, replica) =
@@ -115,7 +115,7 @@ fn a_promoted_replica_goes_on_with_the_stream() {
     assert_eq!(client.info("replication", "master_replid2"), former);
     assert_ne!(client.info("replication", "master_replid"), former);
     assert_eq!(client.info("replication", "role"), "master");
-    // The former primary has sent no more than PINGs since.
+    // Since then the former primary has sent only PINGs.
     check(&mut client, "SET promoted yes", "OK");
     expect_same(&last, &middle);
     assert_eq!(client.info("stats", "sync_full"), "1", "its replica went on where it was");
@@ -139,7 +139,7 @@ fn two_servers_change_places() {
     assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
 }
 
-/// While it was stopped much has come, which all its threads apply; nobody sees half of a transaction.
+/// While it was stopped, much data arrived, which all its threads then apply. Nobody sees half of a transaction.
 #[test]
 fn a_replica_that_was_stopped_catches_up() {
     const PAIRS: usize = 40;
@@ -246,7 +246,7 @@ fn servers_that_follow_themselves_or_each_other_keep_their_data() {
     check(&mut one.client(), "GET a", "\"one\"");
     follow(&one, &other);
     follow(&other, &one);
-    // If the one has asked before the other became a replica, it waits for a snapshot that the other cannot take.
+    // If one asked before the other became a replica, it waits for a snapshot that the other cannot take.
     let waits = |server: &Server| server.client().show("INFO replication").contains("state=wait_bgsave");
     eventually("they have asked each other", || {
         is_refused(&one) && !is_up(&other) && (is_refused(&other) || waits(&other))
@@ -284,7 +284,7 @@ fn commands_say_what_those_of_redis_say() {
     check(&mut client, &again, "OK Already connected to specified master");
     check(&mut client, "CONFIG GET slaveof", &format!("1) \"slaveof\"\n2) \"127.0.0.1 {}\"", first.port()));
     eventually("it follows", || is_up(&second));
-    // A server that follows itself says that it cannot.
+    // A server that follows itself reports that it cannot.
     let own = second.port();
     check(&mut client, &format!("REPLICAOF 127.0.0.1 {own}"), "OK");
     eventually("the log tells", || second.log_end().contains("NOMASTERLINK"));
@@ -294,14 +294,14 @@ fn commands_say_what_those_of_redis_say() {
     check(&mut client, "SET k v", "OK");
 }
 
-/// Says to each replica that comes what it is told to, word for word, once the replica has asked for the stream.
+/// Sends each replica that connects these bytes, once the replica has asked for the stream.
 fn liar(answers: &'static [&'static [u8]]) -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let port = listener.local_addr().expect("it has an address").port();
     let accepting = listener.try_clone().expect("it can be cloned");
     std::thread::spawn(move || {
         for stream in accepting.incoming().flatten() {
-            // One that was cut off comes again.
+            // If its connection is cut, it connects again.
             let _ = lie(stream, answers);
         }
     });
@@ -332,7 +332,7 @@ fn lie(mut stream: TcpStream, answers: &[&[u8]]) -> std::io::Result<()> {
     for answer in answers {
         stream.write_all(answer)?;
     }
-    // Until the replica has had enough.
+    // Until the replica closes the connection.
     std::io::copy(&mut stream, &mut std::io::sink()).map(drop)
 }
 
@@ -372,7 +372,7 @@ fn a_primary_that_lies_leaves_the_data_as_they_were() {
 /// An empty snapshot without a checksum.
 const EMPTY: &[u8] = b"$18\r\nREDIS0011\xff\0\0\0\0\0\0\0\0";
 
-/// What stands in a stream though it does not belong there, and what is wrong in itself.
+/// Commands that do not belong in a stream, and invalid ones.
 const NONSENSE: &str = "SHUTDOWN NOSAVE|DEBUG SEGFAULT|CONFIG SET requirepass x|REPLICAOF NO ONE|FAILOVER|PSYNC ? -1|SYNC|REPLCONF ACK 9223372036854775807|\
     REPLCONF GETACK|REPLCONF capa darter-1|SELECT 99999|SELECT -1|SELECT x|EXEC|DISCARD|WATCH k|BLPOP none 0|BRPOPLPUSH none other 0|XREAD BLOCK 0 STREAMS s $|\
     WAIT 9 0|WAITAOF 1 9 0|SUBSCRIBE c|PSUBSCRIBE *|UNSUBSCRIBE|MONITOR|CLIENT KILL TYPE master|CLIENT PAUSE 100000|CLIENT REPLY OFF|QUIT|RESET|HELLO 3|\
@@ -390,7 +390,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     };
     ["SELECT 3", "SET k before", "HSET h f 1"].into_iter().for_each(&mut push);
     NONSENSE.split('|').map(str::trim).for_each(&mut push);
-    // A transaction of it, another one in it, and an end too many.
+    // A transaction of them, with another one inside, and one EXEC too many.
     push("MULTI");
     NONSENSE.split('|').map(str::trim).filter(|line| *line != "EXEC").for_each(&mut push);
     ["MULTI", "SET k amid", "EXEC", "EXEC", "SET k behind"].into_iter().for_each(&mut push);
@@ -415,7 +415,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     check(&mut client, "REPLICAOF NO ONE", "OK");
     check(&mut client, "SET k own", "OK");
     expect_same(&last, &middle);
-    // What is in the journal was done.
+    // Everything in the journal was executed.
     eventually("it has a base", || {
         client.info("persistence", "aof_rewrite_in_progress") == "0"
             && client.info("persistence", "aof_enabled") == "1"
@@ -429,7 +429,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     assert_eq!(again.client().show("DEBUG DIGEST"), digest);
 }
 
-/// Nobody knows what else is wrong: it does not go on behind that, but begins anew.
+/// Nothing after such a line can be trusted: the replica does not continue behind it, but resynchronizes.
 #[test]
 fn a_line_in_the_stream_is_no_command() {
     for line in [&b"SET k v\r\n"[..], b"-NOPERM no\r\n", b"+OK\r\n"] {

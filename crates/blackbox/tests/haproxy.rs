@@ -1,4 +1,4 @@
-//! Debian's haproxy, configured as docs/high-availability.md says, in front of two Darters: clients reach the one that is the primary.
+//! Debian's haproxy, configured as in docs/high-availability.md, in front of two Darters: clients reach the primary.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use blackbox::replication::{expect_same, follow};
 use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually, free_port};
 
 const PAGE: &str = include_str!("../../../docs/high-availability.md");
-/// Connections that must all reach the same server; if haproxy dealt them out, two would show it.
+/// Connections that must all reach the same server. If haproxy distributed them, two would be enough to show it.
 const CONNECTIONS: usize = 10;
 
 /// The configuration on the page: the block that begins with the section `global`.
@@ -26,13 +26,13 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// One in front of a primary and its replica, which knows them for what they are; `None` where haproxy is not installed.
+    /// Starts one in front of a primary and its replica, and waits until it knows which is which; `None` if haproxy is not installed.
     fn start(scratch: &Scratch, configuration: &str, [primary, replica]: [&Server; 2]) -> Option<Proxy> {
         let file = scratch.file("haproxy.cfg", configuration);
         let log = scratch.path("haproxy.log");
         let port = free_port().expect("a port is free");
         let at = |port: u16| format!("127.0.0.1:{port}");
-        // Where Debian keeps it is not always on the search path.
+        // Debian installs it in a directory that is not always in the search path.
         let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
         let started = Command::new("haproxy")
             .env("PATH", path)
@@ -61,7 +61,7 @@ impl Proxy {
         Some(proxy)
     }
 
-    /// What it said of the servers.
+    /// Its log messages about the servers.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).expect("it is there")
     }
@@ -95,7 +95,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Whether this server is behind a connection, which haproxy may have closed.
+/// Whether a connection leads to this server. haproxy may have closed it.
 fn leads_to(client: &mut Client, server: &Server) -> bool {
     client.try_show("CONFIG GET port") == Some(format!("1) \"port\"\n2) \"{}\"", server.port()))
 }
@@ -112,7 +112,7 @@ fn pair() -> [Server; 2] {
     [primary, replica]
 }
 
-/// A client writes to `from`. After `change` its connection ends, and a new one leads to `to`, where what it wrote is.
+/// A client writes to `from`. After `change` its connection ends, and a new one leads to `to`, which has what it wrote.
 fn check_change(proxy: &Proxy, from: &Server, to: &Server, change: impl FnOnce()) {
     let mut client = proxy.connect_to(from);
     check(&mut client, "SET before 1", "OK");
@@ -158,7 +158,7 @@ fn a_primary_that_was_killed_gets_no_clients_when_it_comes_back() {
         check(&mut other.client(), "REPLICAOF NO ONE", "OK");
     });
     one.wait();
-    // It takes itself for the primary until somebody tells it otherwise.
+    // The restarted server considers itself the primary until told otherwise.
     let one = darter(&["--port", &one.port().to_string()]);
     eventually("haproxy finds it", || proxy.log().contains("Server darter/first is UP"));
     for _ in 0..CONNECTIONS {

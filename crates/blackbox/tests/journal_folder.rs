@@ -1,4 +1,4 @@
-//! What an operator does with the folder of a journal: checks, repairs, copies, files for Redis.
+//! What operators do with the folder of a journal: check, repair, copy, convert for Redis.
 
 use std::fs;
 use std::process::Output;
@@ -25,7 +25,7 @@ fn stop(mut server: Server) {
     assert!(server.wait().success());
 }
 
-/// What the program prints on standard output and standard error, and its exit status.
+/// What the program prints to standard output and standard error, and its exit status.
 fn told(args: &[&str]) -> (String, i32) {
     let Output { status, stdout, stderr } = run(&[], args);
     let text = [stdout, stderr].concat();
@@ -40,7 +40,7 @@ fn check(args: &[&str], status: i32, parts: &[&str]) -> String {
     text
 }
 
-/// The path of the journal's only segment that has slices.
+/// The path of the journal's only segment with slices.
 fn segment(folder: &str) -> String {
     let mut names: Vec<String> = fs::read_dir(format!("{folder}/appendonlydir"))
         .expect("the folder can be read")
@@ -73,7 +73,7 @@ fn a_folder_is_checked_and_repaired() {
     stop(running);
     check(&["--check-journal", &data], 0, &["clean: the log ends behind slice "]);
 
-    // Something in the middle.
+    // Damage in the middle.
     let path = segment(&data);
     let mut bytes = fs::read(&path).unwrap();
     bytes[10 * 4096 + 95] ^= 1;
@@ -125,7 +125,7 @@ fn what_is_no_journal_is_told_in_a_line() {
     check(&["--check-journal", &path], "check them with redis-check-aof");
 }
 
-/// The time at which the first flush was written.
+/// The time just before the first flush, as the check suggests it.
 fn before_flush(data: &str) -> String {
     let text = check(&["--check-journal", data], 0, &["FLUSHALL in slice "]);
     let (_, rest) = text.split_once("--journal-until ").expect("it says how to come back");
@@ -145,7 +145,7 @@ fn a_flush_by_mistake_is_taken_back_in_a_copy() {
         assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {}", number + 1));
     }
     let digest = client.show("DEBUG DIGEST");
-    // What was answered is written. The flush is in a millisecond of its own.
+    // What was answered has been written. The flush is in a millisecond of its own.
     assert_eq!(client.show("DEBUG SLEEP 0.01"), "OK");
     assert_eq!(client.show("FLUSHALL"), "OK");
     assert_eq!(client.show("SET after 1"), "OK");
@@ -165,7 +165,7 @@ fn a_flush_by_mistake_is_taken_back_in_a_copy() {
     assert_eq!(client.show("KEYS *"), "1) \"after\"", "the original is as it was");
 }
 
-/// What was before the first thing in a journal without a base: nothing, and that is no copy of anything.
+/// Before the first change of a journal without a base there is nothing, which cannot be copied.
 #[test]
 fn a_time_before_the_first_thing_is_refused() {
     let (scratch, data) = folder("journal-before");
@@ -210,7 +210,7 @@ fn what_is_made_is_no_part_of_what_it_is_made_of() {
     assert_eq!((names(), fs::exists(format!("{inner}/new")).expect("it can be looked at")), (before, false));
 }
 
-/// Checks of the original and of the copy, and the one who copies, count the same slices in the same words.
+/// A check of the original, a check of the copy, and the copying itself report the same slices in the same words.
 #[test]
 fn a_copy_is_told_in_the_words_of_a_check() {
     let (scratch, data) = folder("journal-words");
@@ -231,7 +231,7 @@ fn a_copy_is_told_in_the_words_of_a_check() {
     }
 }
 
-/// Has one client write for as long as `work` takes.
+/// Lets one client write while `work` runs.
 fn under_load(running: &Server, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -250,7 +250,7 @@ fn under_load(running: &Server, work: impl FnOnce()) {
     });
 }
 
-/// Ends the load, also if the test fails.
+/// Ends the load, even if the test fails.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
@@ -259,7 +259,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// How many rounds of [`under_load`] the server in this folder has, which starts there: no round is torn.
+/// Starts a server in this folder. Returns its number of rounds of [`under_load`], and checks that no round is torn.
 fn rounds(copy: &str) -> u64 {
     let restored = server(copy, &[]);
     let mut client = restored.client();
@@ -273,7 +273,7 @@ fn rounds(copy: &str) -> u64 {
 #[test]
 fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
     let (scratch, data) = folder("journal-copies");
-    // The journal gets new bases all the time.
+    // The journal keeps getting new bases.
     let running =
         server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
     let mut last = 0;
@@ -290,7 +290,8 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
     });
 }
 
-/// That is no backup: files are of different moments. But whatever starts from it has a prefix, and whatever does not says so in a line.
+/// This is not a backup, because the files are from different moments. But a server that starts from it has a prefix of the data, and
+/// one that does not start says why in one line.
 #[test]
 fn files_that_are_copied_one_by_one_while_a_server_writes_are_a_prefix_or_refused() {
     let (scratch, data) = folder("journal-cp");
@@ -302,7 +303,7 @@ fn files_that_are_copied_one_by_one_while_a_server_writes_are_a_prefix_or_refuse
             fs::create_dir_all(format!("{copy}/appendonlydir")).unwrap();
             for entry in fs::read_dir(format!("{data}/appendonlydir")).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
-                // Some have gone meanwhile.
+                // Some files have been removed meanwhile.
                 let _ =
                     fs::copy(format!("{data}/appendonlydir/{name}"), format!("{copy}/appendonlydir/{name}"));
             }
@@ -352,7 +353,7 @@ fn redis_loads_what_is_exported() {
     ]);
     assert_eq!(client.receive(), Value::Bulk(b"lib".to_vec()));
     let digest = client.show("DEBUG DIGEST");
-    // What Redis 7.0 does not know.
+    // Data that Redis 7.0 does not support.
     for line in ["HSET expiring field 1", "HEXPIRE expiring 1000 FIELDS 1 field"] {
         assert!(!client.show(line).starts_with("(error)"), "{line}");
     }
@@ -378,6 +379,6 @@ fn redis_loads_what_is_exported() {
     assert_eq!(theirs.show("DEBUG DIGEST"), digest);
     assert_eq!(theirs.show("FCALL answer 0"), "(integer) 42");
     assert_ne!(theirs.show("TTL other"), "(integer) -1");
-    // It goes on from there.
+    // It continues from there.
     assert_eq!(theirs.show("SET more 1"), "OK");
 }

@@ -1,12 +1,12 @@
-//! A disk that runs full under the journal: a small file system, seen by the process that has mounted it and by servers that enter its
-//! name space.
+//! A disk that fills up under the journal: a small file system, visible to the process that mounted it and to servers that enter its
+//! namespace.
 //!
 //! ```text
 //! three segments of 64 MiB │ a little for the rest │ ballast: room for a segment │ ballast: room for a segment
 //! ```
 //!
-//! Commands that write are refused and say why, reads go on, nothing that was acknowledged is lost by kill -9, and writes go on by
-//! themselves when there is room: without the ballast, or with segments that a new base has left.
+//! Commands that write are refused with a reason, reads continue, kill -9 loses nothing that was acknowledged, and writes resume by
+//! themselves when there is room: after the ballast is removed, or with segments that a new base has freed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,31 +23,31 @@ const MIB: usize = 1 << 20;
 const BALLAST_BYTES: usize = 66 * MIB;
 const DISK_BYTES: usize = (3 * 64 + 4) * MIB + 2 * BALLAST_BYTES;
 const VALUE_BYTES: usize = MIB;
-/// Keys that are written in turn.
+/// Number of keys, which are written in turn.
 const KEYS: usize = 20;
 /// More writes than all segments have room for.
 const WRITES_MAX: usize = 400;
-/// What a server that only waits for room may ask of the system in two seconds; one that tries all the time asks a hundred times as much.
+/// Most system calls in two seconds for a server that only waits for room. One that keeps trying makes a hundred times as many.
 const CALLS_MAX: u64 = 3_000;
-/// A reply that has not come within this is one that waits for the disk.
+/// A reply that takes longer than this is waiting for the disk.
 const HELD: Duration = Duration::from_millis(300);
 
-/// A file system of its own. It is gone with the process that has mounted it.
+/// A separate file system, which disappears with the process that mounted it.
 struct SmallDisk {
     holder: Child,
     _scratch: Scratch,
     folder: String,
-    /// What starts a program that sees it.
+    /// Starts a program in the namespace that has it.
     launcher: Vec<String>,
 }
 
 impl SmallDisk {
-    /// `None` where nothing can be mounted.
+    /// `None` if nothing can be mounted.
     fn mount(test: &str) -> Option<SmallDisk> {
         let scratch = Scratch::new(test);
         let folder = scratch.path("disk");
         fs::create_dir(&folder).expect("the folder can be made");
-        // As a user with a name space of its own, or as root.
+        // As a user with a namespace of its own, or as root.
         for (words, enter) in [("-rm", &["--user", "--preserve-credentials"][..]), ("-m", &[])] {
             let script =
                 format!("mount -t tmpfs -o size={DISK_BYTES} none {folder} && echo ready && exec cat");
@@ -79,14 +79,14 @@ impl SmallDisk {
         format!("/proc/{}/root{}/ballast-{number}", self.holder.id(), self.folder)
     }
 
-    /// Makes room for a segment.
+    /// Removes ballast, to make room for a segment.
     fn relieve(&self, number: usize) {
         fs::remove_file(self.ballast(number)).expect("it is there");
     }
 
-    /// A server that makes no base by itself.
+    /// A server that does not make a new base by itself.
     fn start(&self, policy: &str) -> Result<Server, StartError> {
-        // Where the log thread is slow, as in a build for debugging, what waits for it would fill the room that is made later.
+        // With a slow log thread, as in a debug build, pending data would fill the room that is made later.
         let bounds = ["--auto-aof-rewrite-percentage", "0", "--journal-pending-max", "2mb"];
         let words = [&["--appendonly", "yes", "--appendfsync", policy], &bounds[..]].concat();
         let options = [&words[..], &["--proactor-threads=2", "--dir", &self.folder]].concat();
@@ -102,7 +102,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What was acknowledged of each key, and what was sent and not.
+/// What was acknowledged for each key, and what was sent without a reply.
 #[derive(Default)]
 struct Account {
     acknowledged: BTreeMap<usize, usize>,
@@ -116,7 +116,7 @@ fn value(number: usize) -> Vec<u8> {
     value
 }
 
-/// The reply; `None` if it does not come for a while.
+/// The reply; `None` if it does not arrive within this time.
 #[track_caller]
 fn reply(socket: &mut Socket, patience: Duration) -> Option<Value> {
     socket.stream.set_read_timeout(Some(patience)).expect("sockets have a timeout");
@@ -127,7 +127,7 @@ fn reply(socket: &mut Socket, patience: Duration) -> Option<Value> {
     }
 }
 
-/// The number that a key holds, as far as it is told now; `Some(None)`: there is no such key.
+/// The number stored under a key, if a reply arrives now. `Some(None)`: there is no such key.
 #[track_caller]
 fn number(server: &Server, key: usize, patience: Duration) -> Option<Option<usize>> {
     let mut socket = server.connect().expect("it listens");
@@ -143,7 +143,7 @@ fn number(server: &Server, key: usize, patience: Duration) -> Option<Option<usiz
 }
 
 impl Account {
-    /// Writes until the disk is full. With `always` the last write has no reply then: who sent it.
+    /// Writes until the disk is full. With `always`, the last write has no reply then: returns its connection.
     fn fill(&mut self, server: &Server) -> Option<Socket> {
         let mut writer = server.connect().expect("it listens");
         let mut probe = server.client();
@@ -181,7 +181,7 @@ impl Account {
         panic!("the disk has room for everything");
     }
 
-    /// The reply that was waited for has come.
+    /// Checks that the outstanding reply has arrived.
     #[track_caller]
     fn settle(&mut self, writer: Option<Socket>) {
         let Some(mut writer) = writer else { return };
@@ -191,7 +191,7 @@ impl Account {
         self.acknowledged.insert(key, number);
     }
 
-    /// All that was acknowledged is there, and nothing else but what has no reply. How many keys are told of now.
+    /// Checks that everything acknowledged is there, and nothing else except what has no reply. Returns how many keys could be read.
     #[track_caller]
     fn check(&self, server: &Server, patience: Duration) -> usize {
         let mut told = 0;
@@ -208,7 +208,7 @@ impl Account {
     }
 }
 
-/// How often the server's process has asked the system to write something.
+/// How many write calls the server's process has made.
 fn write_calls(server: &Server) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/io", server.process_id())).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix("syscw: ")).expect("there is a count");
@@ -227,7 +227,7 @@ fn runs_full_and_goes_on(policy: &str) {
     let mut server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
     let writer = account.fill(&server);
     let calls = write_calls(&server);
-    // With `always` a write that waits keeps reads of its shard waiting.
+    // With `always`, a pending write holds back replies to reads of its shard.
     let told = account.check(&server, HELD);
     assert!(told > KEYS / 2, "reads go on: {told} of {KEYS} keys are told of");
     std::thread::sleep(Duration::from_secs(2));
@@ -236,7 +236,7 @@ fn runs_full_and_goes_on(policy: &str) {
     let log = server.log_end();
     assert_eq!(log.matches("write commands are refused: ").count(), 1, "{log}");
 
-    // Room comes.
+    // Room is made.
     disk.relieve(0);
     expect_writes(&server);
     account.settle(writer);
@@ -245,7 +245,7 @@ fn runs_full_and_goes_on(policy: &str) {
     });
     assert_eq!(account.check(&server, PATIENCE), KEYS);
 
-    // Full again, and killed.
+    // Full again, and then killed.
     drop(account.fill(&server));
     if policy == "everysec" {
         // What was answered has room, and is written soon.
@@ -268,7 +268,7 @@ fn runs_full_and_goes_on(policy: &str) {
     account.held = None;
     expect_writes(&server);
 
-    // A new base leaves segments that are used again.
+    // A new base frees segments, which are reused.
     let writer = account.fill(&server);
     let reply = server.client().show("BGREWRITEAOF");
     assert_eq!(reply, "Background append only file rewriting started");
@@ -277,7 +277,7 @@ fn runs_full_and_goes_on(policy: &str) {
     assert_eq!(account.check(&server, PATIENCE), KEYS);
 }
 
-/// Replies of its primary wait for its disk: those that write are told that it takes nothing, and nobody waits for ever.
+/// Replies of its primary wait for its disk: clients that write are told that it accepts nothing, and nobody waits for ever.
 #[test]
 fn a_full_disk_of_a_replica() {
     let Some(disk) = SmallDisk::mount("journal-full-replica") else { return };
@@ -285,7 +285,7 @@ fn a_full_disk_of_a_replica() {
         ["--repl-sync-replicas", "1", "--repl-sync-ack", "durable", "--repl-diskless-sync-delay", "0"];
     let primary = Server::start(2, "auto", &options);
     let replica = disk.start("always").unwrap_or_else(|error| panic!("{error}"));
-    // What is copied gets a journal of its own.
+    // The copied data gets a journal of its own.
     disk.relieve(0);
     let mut probe = primary.client();
     assert_eq!(replica.client().show(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "OK");
@@ -315,7 +315,7 @@ fn a_full_disk_of_a_replica() {
     }
     assert!((1..WRITES_MAX - 1).contains(&acknowledged), "the disk has room for {acknowledged}");
     assert!(replica.client().show("PING").contains("MISCONF"), "it is the disk");
-    // Room comes.
+    // Room is made.
     disk.relieve(1);
     expect_writes(&primary);
     if held {

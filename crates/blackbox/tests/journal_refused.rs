@@ -1,5 +1,5 @@
-//! Folders from which no server starts: one line says which file, where in it, and the way out; nothing is half loaded or overwritten.
-//! And what a check says of a folder is what a start does.
+//! Folders that no server starts from: one line says which file, where in it, and what to do; nothing is partly loaded or overwritten.
+//! A check of a folder predicts what a start does.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ fn options(folder: &str) -> Vec<&str> {
     vec!["--appendonly", "yes", "--appendfsync", "always", "--dir", folder]
 }
 
-/// What the server says that does not start: one line.
+/// The only line that a server prints that refuses to start.
 #[track_caller]
 fn refused(launcher: &[&str], folder: &str) -> String {
     match Server::launch(launcher, &options(folder)) {
@@ -35,7 +35,7 @@ fn checked(folder: &str) -> (i32, String) {
     (output.status.code().expect("it ends by itself"), text.lines().last().unwrap_or_default().to_owned())
 }
 
-/// A folder with a journal that has a base, and slices before and behind it.
+/// A folder with a journal that has a base, and slices before and after it.
 fn journal(scratch: &Scratch) -> String {
     let data = scratch.path("data");
     fs::create_dir(&data).expect("the folder can be made");
@@ -57,7 +57,7 @@ fn journal(scratch: &Scratch) -> String {
     data
 }
 
-/// All files of the journal with their lengths, and the bytes of the short ones.
+/// All files of the journal with their lengths, and the contents of the short ones.
 fn files(data: &str) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     let entries = fs::read_dir(Path::new(data).join("appendonlydir")).expect("the folder can be read");
     let file = |path: PathBuf| {
@@ -68,7 +68,7 @@ fn files(data: &str) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     entries.map(|entry| file(entry.expect("the folder can be read").path())).collect()
 }
 
-/// The only file whose name ends like that.
+/// The only file whose name ends with this.
 fn file(data: &str, end: &str) -> PathBuf {
     let files = files(data);
     let found: Vec<&PathBuf> =
@@ -132,7 +132,7 @@ fn what_a_check_says_a_start_does() {
     );
     fs::write(&manifest, &text).unwrap();
 
-    // The end that was being written when the power failed: dropped.
+    // The end was being written when the power failed: it is dropped.
     let (status, outlook) = checked(&data);
     assert_eq!(status, 0, "{outlook}");
     let server = Server::start(1, "auto", &options(&data));
@@ -150,7 +150,7 @@ fn a_folder_without_rights_is_refused() {
     let data = scratch.path("data");
     fs::create_dir(&data).unwrap();
     let launcher: &[&str] = match rustix::process::geteuid().is_root() {
-        // Rights are nothing to root.
+        // Permissions do not restrict root.
         true => &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"],
         false => &[],
     };
@@ -190,7 +190,7 @@ fn a_file_system_that_is_read_only_is_refused_and_can_be_checked() {
     }
     let scratch = Scratch::new("journal-read-only");
     let data = journal(&scratch);
-    // Where it is, seen by the server alone.
+    // Mounted where it is, visible only to the server.
     let script =
         format!("mount --bind {data} {data} && mount -o remount,bind,ro {data} && exec \"$0\" \"$@\"");
     let launcher = ["unshare", "-rm", "sh", "-c", &script];

@@ -1,8 +1,8 @@
-//! Random requests of memcached's protocol, sent to Darter and to memcached 1.6: every reply must be the same.
+//! Sends random requests of memcached's protocol to Darter and to memcached 1.6. Every reply must be the same.
 //!
-//! Cas numbers are each server's own, so they are compared by the order in which they first appeared, and requests name
-//! them by that. Times to live are compared by the hundred seconds, and none of the test's is near its end. The seed is
-//! printed; `DARTER_SEED` plays it again.
+//! Each server has its own cas numbers, so they are compared, and named in requests, by the order in which they first
+//! appeared. Times to live are compared in hundreds of seconds, and no item is near its end. The seed is printed;
+//! `DARTER_SEED` replays it.
 
 mod memcached_requests;
 
@@ -16,7 +16,7 @@ use blackbox::{PATIENCE, Server, free_port, scale};
 use memcached_requests::Generator;
 
 const ROUNDS: usize = 1500;
-/// What ends the replies to one round; no reply of the test contains it.
+/// The end of the replies to one round. No reply of the test contains it.
 const END: &[u8] = b"MN\r\n";
 
 /// The process of memcached.
@@ -24,13 +24,13 @@ struct Oracle(Child);
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to kill and nobody to tell.
+        // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// memcached on a port of its own; `None` and a printed note where it is not installed. With `CI=true` that is a failure.
+/// memcached on a port of its own. If it is not installed, `None` and a printed note; with `CI=true` that is a failure.
 fn oracle() -> Option<(Oracle, u16)> {
     let port = free_port().expect("some port is free");
     let started = Command::new("memcached")
@@ -51,7 +51,7 @@ fn oracle() -> Option<(Oracle, u16)> {
 struct Side {
     stream: TcpStream,
     seen: Vec<u64>,
-    /// Those of each key, by their places in `seen`.
+    /// The cas numbers of each key, as indices into `seen`.
     of_key: BTreeMap<String, Vec<usize>>,
 }
 
@@ -70,7 +70,7 @@ impl Side {
         Side { stream, seen: Vec::new(), of_key: BTreeMap::new() }
     }
 
-    /// Sends requests, and returns what comes before the reply to `mn`.
+    /// Sends requests, and returns what arrives before the reply to `mn`.
     fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
         self.stream.write_all(&[requests, b"mn\r\n"].concat()).expect("the server reads");
         let (mut replies, mut buffer) = (Vec::new(), [0; 65536]);
@@ -98,7 +98,7 @@ impl Side {
 
     fn number_of(&mut self, cas: &str) -> String {
         let Ok(cas) = cas.parse::<u64>() else { return cas.to_owned() };
-        // What is not stored has none.
+        // An item that is not stored has none.
         if cas == 0 {
             return "0".to_owned();
         }
@@ -110,7 +110,7 @@ impl Side {
         format!("#{index}")
     }
 
-    /// The replies with what may differ made equal.
+    /// The replies, normalized where they may differ.
     fn comparable(&mut self, replies: &[u8]) -> String {
         let (mut shown, mut rest) = (String::new(), replies);
         while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
@@ -137,7 +137,7 @@ impl Side {
             if let (Some(at), Some(length)) = (length_at, length) {
                 let mut value = rest[..length].to_vec();
                 rest = &rest[length + 2..];
-                // memcached leaves blanks where a number became shorter.
+                // memcached leaves blanks behind a number that became shorter.
                 if value.first().is_some_and(u8::is_ascii_digit) {
                     value.truncate(value.trim_ascii_end().len());
                 }
@@ -153,7 +153,7 @@ impl Side {
 
     fn make_equal(&mut self, word: &mut String) {
         let hundreds = |text: &str| match text.parse::<i64>() {
-            // A point in time that is far away.
+            // A time in the far future.
             Ok(10_000_000..) => "far".to_owned(),
             Ok(left) => ((left + 50) / 100).to_string(),
             Err(_) => text.to_owned(),
@@ -196,7 +196,7 @@ fn replies_are_those_of_memcached() {
         said.extend(
             their_text.lines().map(|line| line.split([' ', '=']).take(2).collect::<Vec<_>>().join(" ")),
         );
-        // What changed and was not asked for.
+        // Changes that the replies did not show.
         let state = generator.state(round % 50 == 0);
         let (our_replies, their_replies) = (ours.ask(&state), theirs.ask(&state));
         let (our_text, their_text) = (ours.comparable(&our_replies), theirs.comparable(&their_replies));

@@ -1,9 +1,9 @@
-//! The command lines that users copy from the documentation work as they stand there.
+//! The command lines in the documentation work when users copy them.
 //!
-//! The `sh` blocks of one section (from one `##` heading to the next) are one script, run by bash with real servers. A comment
-//! that begins with `<!-- run` is part of it: it prepares, checks and stubs, and readers do not see it. Each script gets a
-//! folder of its own in place of `/var`, `/etc` and `/backup`, and free ports in place of those on the page. It stops at the
-//! first command that fails; servers that it leaves running end with it.
+//! The `sh` blocks of a section (from one `##` heading to the next) are one script, which bash runs with real servers. A
+//! comment that begins with `<!-- run` is part of it: it prepares, checks or replaces commands, and readers do not see it.
+//! Each script gets its own folders in place of `/var`, `/etc` and `/backup`, and free ports in place of those on the page. It
+//! stops at the first command that fails. Servers that it leaves running are ended with it.
 //!
 //! Not here: blocks in other languages (`console`, `text`), which need root, a service manager or other machines.
 
@@ -15,16 +15,16 @@ use std::process::{Command, Stdio};
 use blackbox::{Scratch, Signal, binary, free_port};
 use rustix::process::{Pid, kill_process_group};
 
-/// The ports that pages name.
+/// The ports on the pages.
 const PORTS: [&str; 5] = ["26379", "6379", "6380", "7000", "8379"];
-/// Folders of the system that pages name.
+/// System folders on the pages.
 const FOLDERS: [&str; 3] = ["/var/", "/etc/", "/backup/"];
-/// A script that hangs is ended after so many seconds.
+/// A script that hangs is ended after this many seconds.
 const SECONDS_MAX: &str = "300";
-/// What every script begins with: it ends at the first error.
+/// The beginning of every script: it ends at the first error.
 const HEAD: &str = "set -euo pipefail\n";
 
-/// A section's title, and its script.
+/// The title of a section, and its script.
 type Section = (String, String);
 
 /// The sections of a page that have something to run.
@@ -52,14 +52,14 @@ fn sections(page: &str) -> Vec<Section> {
     sections
 }
 
-/// The script with folders and ports of its own.
+/// The script with its own folders and ports.
 fn moved(script: &str, folder: &Scratch) -> String {
     let mut script = script.to_owned();
     for name in FOLDERS {
         script = script.replace(name, &folder.path(&name[1..]));
         fs::create_dir_all(folder.path(&name[1..])).expect("the scratch directory can be written to");
     }
-    // In two steps: the digits of a free port may contain those of another one on the page.
+    // In two steps, because the digits of a free port may contain another port of the page.
     for (index, port) in PORTS.iter().enumerate() {
         script = script.replace(port, &format!("@port {index}@"));
     }
@@ -93,7 +93,7 @@ fn run(title: &str, script: &str) {
         .spawn()
         .expect("there is bash");
     let status = child.wait().expect("it is our child");
-    // Its servers are in its process group; there may be none.
+    // The servers that it started are in its process group. There may be none.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     assert!(status.success(), "{title}: {status}\n{}", fs::read_to_string(&told).unwrap_or_default());
 }

@@ -1,4 +1,4 @@
-//! Power failures, some twenty from one run: a short `make power-failure`.
+//! Twenty power failures in one run: a short `make power-failure`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use powerlog::Recording;
 
 const POINTS: u64 = 20;
 
-/// What goes wrong at so many points; `None` where the server is not installed, which CI does not allow.
+/// The faults at this many points; `None` if the server is not installed, which fails in CI.
 fn faults(test: &str, server: &[&str], promise: Promise) -> Option<Vec<Fault>> {
     if !Recording::is_possible() {
         return None;
@@ -33,7 +33,8 @@ fn expect_none(faults: &[Fault]) {
     }
 }
 
-/// It relies on what ext4 does beyond what POSIX promises: the directory of its log is never synced in its own.
+/// Redis relies on more than POSIX guarantees: it never syncs the directory that contains the directory of its
+/// log. ext4 orders that.
 #[test]
 fn redis_loses_nothing_on_an_ordered_disk() {
     let server = ["redis-server", "--appendonly", "yes", "--appendfsync", "always"];

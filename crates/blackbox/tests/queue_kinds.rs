@@ -1,12 +1,12 @@
-//! Queues that are no lists: streams that groups read, and sorted sets of what is due. What is seen of them, and that a pause holds
-//! who reads a stream, also over a restart.
+//! Queues that are not lists: streams that groups read, and sorted sets of scheduled jobs. Tests what is shown of them, and that a
+//! pause holds readers of a stream, also across a restart.
 
 use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
 use resp::Value;
 
 const MINUTE_MS: i64 = 60_000;
 
-/// A field of a queue as QUEUE LIST has it; -1 if it is null or there is no such queue.
+/// A field of a queue in QUEUE LIST; -1 if it is null or the queue does not exist.
 fn field(client: &mut Client, queue: &str, name: &str) -> i64 {
     let Value::Array(rows) = client.call(&format!("QUEUE LIST MATCH {queue}")) else { panic!("no list") };
     let Some(Value::Array(row)) = rows.first() else { return -1 };
@@ -40,7 +40,7 @@ fn restart(mut server: Server, options: &[&str]) -> Server {
     server
 }
 
-/// What a group is given of a stream, without waiting: how many entries.
+/// Number of entries of a stream that a group gets without waiting.
 fn taken(client: &mut Client, stream: &str, count: usize) -> usize {
     match client.call(&format!("XREADGROUP GROUP g c COUNT {count} STREAMS {stream} >")) {
         Value::Array(streams) => match &streams[0] {
@@ -73,7 +73,7 @@ fn a_stream_has_what_its_groups_have_not_got_yet() {
     check(&mut client, "XGROUP CREATE events:a behind 0", "OK");
     expect(&mut client, "events:a", 10, old.clone());
     check(&mut client, "XGROUP DESTROY events:a behind", "(integer) 1");
-    // What is pending is with a worker.
+    // Pending entries are with a worker.
     assert_eq!(taken(&mut client, "events:a", 2), 2);
     expect(&mut client, "events:a", 5, MINUTE_MS - 1000..2 * MINUTE_MS);
     check(&mut client, &format!("XDEL events:a {}-8", came_ms + MINUTE_MS), "(integer) 1");
@@ -103,7 +103,7 @@ fn a_paused_stream_gives_its_readers_nothing_new() {
     assert_eq!(taken(&mut client, "events:a", 9), 0);
     late.send("XREADGROUP GROUP g c BLOCK 0 STREAMS events:a >");
     eventually("two wait", || field(&mut client, "events:a", "waiters") == 2);
-    // A consumer's own entries are not taken from the queue, and who reads without a group takes nothing.
+    // Reading a consumer's own entries takes nothing from the queue, and neither does reading without a group.
     assert!(client.show("XREADGROUP GROUP g c STREAMS events:a 0").contains("\"1-1\""));
     check(&mut client, "QUEUE RESUME events:a", "(integer) 1");
     assert!(waiting.receive().to_string().contains("\"1-2\""), "the first that came is served");
@@ -152,7 +152,7 @@ fn a_sorted_set_is_as_old_as_its_first_job_is_late() {
     expect_all(&mut client);
     check(&mut client, "ZREM schedule late", "(integer) 1");
     expect(&mut client, "schedule", 1, -1..0);
-    // Nobody takes from what is paused, and the rest goes on.
+    // Nobody can take from a paused queue. Everything else continues.
     check(&mut client, "QUEUE PAUSE retry", "(integer) 1");
     check(&mut client, "ZPOPMIN retry", "(empty array)");
     check(&mut client, "ZRANGEBYSCORE retry -inf +inf", "1) \"later\"");

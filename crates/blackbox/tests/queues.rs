@@ -1,6 +1,6 @@
-//! Queues while operators do what they like: pause them, empty and swap databases, kill the server, and follow it with a real redis-server.
+//! Queues while operators act: they pause them, flush and swap databases, kill the server, and replicate it with a real redis-server.
 //!
-//! How right ages, rates and waiting times are: `scripts/queue-account`.
+//! How exact ages, rates and waiting times are: `scripts/queue-account`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
 use resp::Value;
 
 const QUEUES: [&str; 3] = ["queue:a", "queue:b", "queue:c"];
-/// Elements that each producer pushes.
+/// Number of elements that each producer pushes.
 const ELEMENTS: usize = 1500;
-/// The last element: each worker puts it back and ends.
+/// The last element. Each worker puts it back and ends.
 const END: &str = "end";
 
-/// Each queue of the client's database on a line: its name, depth, clients that wait, and 1 if it is paused.
+/// One line for each queue of the client's database: name, depth, waiting clients, and 1 if it is paused.
 fn queues(client: &mut Client) -> Vec<String> {
     let script = "local rows = {} for i, row in ipairs(redis.call('QUEUE', 'LIST')) do local of = {} \
                   for j = 1, #row, 2 do of[row[j]] = row[j + 1] end \
@@ -26,7 +26,7 @@ fn queues(client: &mut Client) -> Vec<String> {
     }
 }
 
-/// Pauses and resumes in every way, as long as it is wanted.
+/// Pauses and resumes in every way until it is over.
 fn pause_and_resume(server: &Server, is_over: &AtomicBool) {
     let mut client = server.client();
     let mut round = 0;
@@ -49,7 +49,7 @@ fn pause_and_resume(server: &Server, is_over: &AtomicBool) {
     }
 }
 
-/// Pushes in every way, some of which pause the queue, too.
+/// Pushes in every way. Some ways also pause the queue.
 fn produce(server: &Server, producer: usize) {
     let mut client = server.client();
     for number in 0..ELEMENTS {
@@ -69,7 +69,7 @@ fn produce(server: &Server, producer: usize) {
     }
 }
 
-/// Takes until the end comes: what was taken.
+/// Takes elements until the end appears. Returns them.
 fn work(server: &Server, worker: usize) -> Vec<String> {
     let mut client = server.client();
     let [a, b, c] = QUEUES;

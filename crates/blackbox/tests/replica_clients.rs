@@ -1,11 +1,11 @@
-//! What replicas answer their clients, compared with a redis-server that is a replica, too: of nobody, so that the link is down, and of a redis-server
-//! that does not delete what is past its time.
+//! Compares what a replica answers its clients with a redis-server that is also a replica: of nobody, so that the link is down, and of a
+//! redis-server that does not delete expired keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blackbox::{Scratch, Server, StartError, check, eventually};
 
-/// What is refused or not, the link being down.
+/// Calls that are refused or allowed while the link is down.
 const CALLS: &[&str] = &[
     "SET k v",
     "GET k",
@@ -66,7 +66,7 @@ const CALLS: &[&str] = &[
     "UNSUBSCRIBE c",
 ];
 
-/// What reads a key that is past its time.
+/// Reads of an expired key.
 const READS: &[&str] = &[
     "GET g",
     "STRLEN g",
@@ -100,7 +100,7 @@ const READS: &[&str] = &[
     "HLEN gh",
 ];
 
-/// A redis-server with a folder of its own; `None` where there is none.
+/// A redis-server with a folder of its own; `None` if it is not installed.
 fn redis(more: &[&str]) -> Option<(Server, Scratch)> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let scratch = Scratch::new(&format!("replica-clients-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -120,7 +120,7 @@ fn a_replica_refuses_what_a_redis_server_refuses() {
     let Some((theirs, _scratch)) = redis(&[]) else { return };
     let ours = Server::start(2, "auto", &[]);
     let (theirs, ours) = (&mut theirs.client(), &mut ours.client());
-    // Nobody listens there.
+    // Nobody listens at this port.
     let settings = [
         "REPLICAOF 127.0.0.1 1",
         "CONFIG SET replica-serve-stale-data no",
@@ -140,7 +140,7 @@ fn a_replica_refuses_what_a_redis_server_refuses() {
     }
 }
 
-/// What was shown, in an order that is not by chance.
+/// The shown items, sorted because their order is random.
 fn items(shown: &str) -> Vec<&str> {
     let mut items: Vec<&str> =
         shown.lines().map(|line| line.rsplit_once(") ").map_or(line, |(_, item)| item)).collect();
@@ -173,9 +173,9 @@ fn a_replica_hides_what_a_redis_server_hides() {
         "PFADD gp a",
     ];
     data.iter().for_each(|line| _ = primary.call(line));
-    // Not 1: Redis 7.0 reads its clock twice, and deletes a key at once whose time comes in between.
+    // Not 1: Redis 7.0 reads its clock twice, and deletes a key at once if its time comes in between.
     keys.iter().for_each(|key| check(primary, &format!("PEXPIRE {key} 50"), "(integer) 1"));
-    // Looked at there, they would be deleted.
+    // If they were read on the primary, they would be deleted.
     let all_are_past = |client: &mut blackbox::Client| {
         keys.iter().all(|key| client.show(&format!("EXISTS {key}")) == "(integer) 0")
     };
@@ -200,7 +200,7 @@ fn a_replica_hides_what_a_redis_server_hides() {
     for replica in [theirs, ours] {
         check(replica, "MULTI", "OK");
         check(replica, "PING", "QUEUED");
-        // That it was deleted is no change: it was past its time already.
+        // The deletion is not a change, because the key had expired before.
         check(replica, "EXEC", "1) PONG");
     }
 }

@@ -1,4 +1,4 @@
-//! Real redis-servers as replicas: they have the same data, go on after their connection was cut, and hold nothing up when they stop reading.
+//! Real redis-servers as replicas: they have the same data, continue after a lost connection, and hold up nothing if they stop reading.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -7,7 +7,7 @@ use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
 use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually};
 use resp::Value;
 
-/// A primary whose replicas need not wait for others.
+/// A primary whose replicas do not wait for others.
 fn primary(threads: usize, io: &str, more: &[&str]) -> Server {
     Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
 }
@@ -55,7 +55,7 @@ fn what_is_published_comes_to_clients_of_replicas() {
         subscriber.receive();
         subscriber.send("SSUBSCRIBE shard");
         subscriber.receive();
-        // What is published on a replica stays there.
+        // Messages published on a replica stay there.
         check(&mut replica.client(), "PUBLISH news own", "(integer) 1");
         assert!(subscriber.receive().to_string().contains("own"));
     }
@@ -79,7 +79,7 @@ fn what_is_published_comes_to_clients_of_replicas() {
     }
     expect_same(&redis, &primary);
     expect_same(&darter, &primary);
-    // It stands in the journal, and is no data.
+    // It is in the journal, but is not data.
     check(&mut client, "DEBUG LOADAOF", "OK");
     check(&mut client, "GET a", "\"1\"");
 }
@@ -244,7 +244,7 @@ fn a_replica_of_which_nothing_is_heard_is_disconnected() {
     let mut replica = primary.client();
     check(&mut replica, "REPLCONF capa eof capa psync2", "OK");
     replica.send("PSYNC ? -1");
-    // It reads everything and says nothing.
+    // It reads everything and sends nothing.
     replica.stream().set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
     std::io::copy(replica.stream(), &mut std::io::sink()).expect("the server closes it");
     assert!(primary.log_end().contains("repl-timeout"), "{}", primary.log_end());
@@ -275,7 +275,7 @@ fn replicas_go_on_after_their_primary_was_killed() {
     syncs(&primary, ["1", "0"]);
     kill(&mut primary);
 
-    // It has everything, or lacks so much that no memory has it.
+    // It has everything, or lacks more than is kept in memory.
     primary = self::primary(2, "auto", &options);
     follow(&replica, &primary);
     expect_same(&replica, &primary);
@@ -294,7 +294,7 @@ fn replicas_go_on_after_their_primary_was_killed() {
     expect_same(&replica, &primary);
     syncs(&primary, ["0", "1"]);
 
-    // What it has is lost here: it begins anew.
+    // What it has is lost here, so it resynchronizes.
     kill(&mut primary);
     let copied = Command::new("cp").args(["-r", &folder, &former]).status().expect("cp is everywhere");
     assert!(copied.success());
@@ -325,7 +325,7 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
         check(&mut replica.client(), "REPLICAOF 127.0.0.1 1", "OK");
         eventually("it is away", || client.info("replication", "connected_slaves") == "0");
         while_writing(&primary, 110 + round, || {});
-        // While others write it comes back.
+        // It reconnects while others write.
         while_writing(&primary, 120 + round, || {
             follow(&replica, &primary);
             eventually("it follows", || is_up(&replica));
@@ -334,7 +334,7 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
         assert_eq!(client.info("stats", "sync_full"), "1");
         assert_eq!(client.info("stats", "sync_partial_ok"), round.to_string());
     }
-    // Only what is behind the base is sure to be there.
+    // Only the stream after the base is certainly available.
     check(&mut replica.client(), "REPLICAOF 127.0.0.1 1", "OK");
     eventually("it is away", || client.info("replication", "connected_slaves") == "0");
     while_writing(&primary, 130, || {});
@@ -345,7 +345,7 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
     expect_same(&replica, &primary);
 }
 
-/// A client that is sent the stream as a replica is, and says nothing by itself.
+/// A client that gets the stream like a replica, and sends nothing.
 fn silent_replica(primary: &Server) -> Client {
     let mut replica = primary.client();
     check(&mut replica, "REPLCONF capa psync2", "OK");
@@ -372,7 +372,7 @@ fn silent_replica(primary: &Server) -> Client {
     replica
 }
 
-/// Where the stream of this server ends.
+/// The end of this server's stream.
 fn offset(client: &mut Client) -> u64 {
     client.info("replication", "master_repl_offset").parse().expect("a number")
 }
@@ -424,7 +424,7 @@ fn clients_wait_until_replicas_have_what_they_wrote() {
         eventually("it waits", || clients[0].field_of(id, "flags") == "b");
         second.signal(Signal::CONT);
         assert_eq!(client.receive(), Value::Int(2));
-        // One that is gone does not count any more.
+        // A replica that has gone no longer counts.
         drop(second);
         eventually("it is gone", || clients[0].info("replication", "connected_slaves") == "1");
         check(client, "WAIT 2 20", "(integer) 1");
@@ -451,7 +451,7 @@ fn clients_wait_until_the_disks_of_replicas_have_what_they_wrote() {
     client.send("WAITAOF 0 2 0");
     replicas[1].send(&format!("REPLCONF ACK {end} FACK {end}"));
     assert_eq!(client.receive().to_string(), "1) (integer) 1\n2) (integer) 2");
-    // The questions for replicas stand in the journal.
+    // The questions to replicas are in the journal.
     check(client, "DEBUG LOADAOF", "OK");
     check(client, "GET a", "\"1\"");
     for (line, error) in [
@@ -535,7 +535,7 @@ fn replies_wait_for_replicas() {
         let mut transaction = primary.client();
         ["MULTI", "GET a", "CLIENT UNPAUSE"].iter().for_each(|line| _ = transaction.call(line));
         transaction.send("EXEC");
-        // The replica is asked. It has said nothing so far.
+        // The replica is asked. It has sent nothing so far.
         let (question, mut came) = (b"GETACK", Vec::new());
         while !came.ends_with(question) {
             let mut byte = [0];
@@ -554,7 +554,7 @@ fn replies_wait_for_replicas() {
         assert_eq!(reader.receive().to_string(), "\"1\"");
         assert_eq!(transaction.receive().to_string(), "1) \"1\"\n2) OK");
         check(other, "GET a", "\"1\"");
-        // Who waits when nobody is asked for any more has waited enough.
+        // A client that still waits when no replicas are required any more gets its reply.
         let before = offset(other);
         writer.send("SET a 2");
         eventually("it is written", || offset(other) > before);
@@ -569,13 +569,13 @@ fn replies_wait_for_replicas() {
 
 #[test]
 fn what_tells_only_of_channels_waits_for_no_replicas() {
-    // One thread: what is answered later has been sent later.
+    // One thread: a later reply has been sent later.
     let primary = primary(1, "auto", &["--repl-sync-replicas", "1"]);
     let mut replica = silent_replica(&primary);
     let other = &mut primary.client();
     eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
-    // A Sentinel says on a channel that it is there, on the connection on which it asks whether the server is well. If that waited, it would
-    // take the server for down.
+    // A Sentinel announces itself on a channel, over the connection on which it checks whether the server is alive. If that reply waited,
+    // the Sentinel would consider the server down.
     let mut writer = primary.client();
     writer.send("SET {news}key 1");
     eventually("it is written", || other.show("INFO commandstats").contains("cmdstat_set:calls=1,"));
@@ -585,7 +585,7 @@ fn what_tells_only_of_channels_waits_for_no_replicas() {
     check(other, "PUBLISH {news} first", "(integer) 1");
     assert!(subscriber.receive().to_string().contains("first"));
     check(other, "PUBSUB NUMSUB {news}", "1) \"{news}\"\n2) (integer) 1");
-    // Who reads in the same go waits, and so does what is published then.
+    // A client that reads in the same batch waits, and so does what it then publishes.
     let mut readers = [
         "PUBLISH {news} second\r\nGET {news}key\r\n",
         "GET {news}key\r\nPUBLISH {news} third\r\n",

@@ -1,16 +1,16 @@
-//! Servers that are killed or stopped, and started again: they go on with the stream where they were, and never with another one.
+//! Servers that are killed or stopped and started again: they continue the same stream where they were, and never another one.
 
 use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually};
 
-/// Options of a server whose files are in `folder`, with a journal.
+/// Options of a server with a journal, whose files are in `folder`.
 fn journaled(folder: &str) -> Vec<&str> {
     let mut options = without_journal(folder);
     options.extend(["--appendonly", "yes"]);
     options
 }
 
-/// The same without one.
+/// The same options without a journal.
 fn without_journal(folder: &str) -> Vec<&str> {
     vec![
         "--dir",
@@ -30,13 +30,13 @@ fn start(options: &[&str]) -> Server {
     server
 }
 
-/// The same, as a replica from the first moment.
+/// Starts a server that is a replica from the beginning.
 fn start_replica(options: &[&str], primary: &Server) -> Server {
     let port = primary.port().to_string();
     start(&[options, &["--replicaof", "127.0.0.1", &port]].concat())
 }
 
-/// Ends it by `SIGKILL` when all that it has is in its files, if it has a journal.
+/// Waits until everything is in its files, if it has a journal, and then kills it by `SIGKILL`.
 fn kill(mut server: Server) {
     let mut client = server.client();
     eventually("what comes has a base, and all of it is written", || {
@@ -53,12 +53,12 @@ fn stop(mut server: Server) {
     assert!(server.wait().success());
 }
 
-/// How many snapshots it has sent.
+/// Number of snapshots that it has sent.
 fn copies(primary: &Server) -> String {
     primary.client().info("stats", "sync_full")
 }
 
-/// A client that writes to database 3 of a primary whose stream selects none but that.
+/// A client that writes to database 3 of a primary. The stream selects no other database.
 fn in_database_3(primary: &Server) -> Client {
     let mut client = primary.client();
     check(&mut client, "SELECT 3", "OK");
@@ -66,13 +66,13 @@ fn in_database_3(primary: &Server) -> Client {
     client
 }
 
-/// Does `again` with the only replica of `primary`, which is another server then, while the stream goes on.
+/// Passes the only replica of `primary` to `again`, which replaces it by another server, while the stream continues.
 fn goes_on(primary: &Server, replica: Server, again: impl FnOnce(Server) -> Server) {
     follow(&replica, primary);
     while_writing(primary, 107, || eventually("it follows", || is_up(&replica)));
     let mut client = in_database_3(primary);
     expect_same(&replica, primary);
-    // Seldom more than one: redis-server may end the process that writes the first of them, and begin again.
+    // Rarely more than one: redis-server may end the process that writes the first one, and start again.
     let copies_until_now = copies(primary);
     check(&mut client, "SET due soon PX 50", "OK");
     check(&mut client, "PERSIST due", "(integer) 1");
@@ -122,7 +122,7 @@ fn a_replica_without_a_journal_goes_on_after_a_clean_stop() {
     });
 }
 
-/// Its snapshot says as much.
+/// The snapshot of the Redis replica contains its place in the stream.
 #[test]
 fn a_server_goes_on_where_a_replica_of_redis_was() {
     let Some(primary) = redis(&["--repl-backlog-size", "64mb", "--repl-diskless-sync-delay", "0"]) else {
@@ -137,7 +137,7 @@ fn a_server_goes_on_where_a_replica_of_redis_was() {
     });
 }
 
-/// The primary is killed and the replica takes over; the old primary is a replica from its start, or becomes one later, as with Sentinel.
+/// The primary is killed and the replica takes over. The old primary starts as a replica or, as with Sentinel, becomes one later.
 #[test]
 fn a_primary_that_was_killed_comes_back_without_a_copy() {
     for at_once in [true, false] {
@@ -159,7 +159,7 @@ fn a_primary_that_was_killed_comes_back_without_a_copy() {
         check(&mut client, "SET after yes", "OK");
         expect_same(&first, &second);
         assert_eq!(copies(&second), "0");
-        // And the other way round.
+        // And in the other direction.
         kill(second);
         check(&mut first.client(), "REPLICAOF NO ONE", "OK");
         while_writing(&first, 137, || {});
@@ -169,7 +169,7 @@ fn a_primary_that_was_killed_comes_back_without_a_copy() {
     }
 }
 
-/// What it has lost its replica has, which goes on in the middle of what the former primary wrote.
+/// Its replica has what it lost, and continues in the middle of what the former primary had written.
 #[test]
 fn a_primary_that_lost_its_tail_gets_it_back() {
     for at_once in [true, false] {
@@ -206,7 +206,7 @@ fn a_primary_that_lost_its_tail_gets_it_back() {
     }
 }
 
-/// Both have gone on from the same place, and what each has there is as long.
+/// Both have continued from the same place with the same number of bytes.
 #[test]
 fn who_went_another_way_gets_a_copy() {
     for kills_at in [0, 1, 100] {

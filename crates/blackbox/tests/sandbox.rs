@@ -1,5 +1,5 @@
-//! The unit file for systemd (`contrib/systemd/darter.service`): that systemd takes it, that it is tight, and that the server needs no more
-//! than it allows, whatever it does.
+//! The unit file for systemd (`contrib/systemd/darter.service`): systemd accepts it, it is tight, and the server needs no more than it
+//! allows, whatever the server does.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,13 +15,13 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/darter.service");
-/// What `systemd-analyze security` may find at most, times ten: the network, which the server is for, is eight of them, and systemd 252
-/// finds 11. Others may count a little more.
+/// Most exposure that `systemd-analyze security` may report, times ten. The network, which a server needs, is eight of that, and systemd
+/// 252 reports 11. Other versions may report a little more.
 const EXPOSURE_MAX: &str = "15";
-/// The launcher that confines.
+/// The launcher that confines the server.
 const CONFINED: &[&str] = &["unshare", "--mount", env!("CARGO_BIN_EXE_confined"), UNIT];
 
-/// What a program in the sandbox leaves; `None`: this machine does not let one be made, which only a machine of CI must.
+/// The output of a program in the sandbox; `None` if this machine does not allow a sandbox, which fails in CI.
 fn confined(writable: &str, args: &[&str]) -> Option<Output> {
     let mut command = Command::new("env");
     command.arg(format!("CONFINED_WRITABLE={writable}")).args(CONFINED).args(args);
@@ -37,14 +37,14 @@ fn confined(writable: &str, args: &[&str]) -> Option<Output> {
     None
 }
 
-/// A folder that the user in the sandbox has for himself.
+/// A folder that the user in the sandbox owns.
 fn own_folder(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     std::os::unix::fs::chown(scratch.path(""), Some(65_534), Some(65_534)).expect("root may");
     scratch
 }
 
-/// A server in the sandbox whose only folder is this one, with this configuration.
+/// A server in the sandbox with this configuration, which may only write to this folder.
 fn start(scratch: &Scratch, settings: &str) -> Server {
     let folder = scratch.path("");
     let folder = folder.trim_end_matches('/');
@@ -61,7 +61,7 @@ fn systemd_takes_the_unit_and_finds_it_tight() {
     let program = std::env::var("DARTER").unwrap_or_else(|_| "/bin/true".to_owned());
     let scratch = Scratch::new("unit");
     let unit = fs::read_to_string(UNIT).expect("the unit is there");
-    // The programs of a package are not where they will be.
+    // A package's program is not installed at its path here.
     let path = scratch
         .file("darter.service", &unit.replace("ExecStart=/usr/bin/darter", &format!("ExecStart={program}")));
     for args in [
@@ -79,7 +79,7 @@ fn systemd_takes_the_unit_and_finds_it_tight() {
     }
 }
 
-/// The sandbox of the tests below is one: what it does not allow is not done.
+/// The sandbox of the tests below works: it prevents what it does not allow.
 #[test]
 fn the_sandbox_holds() {
     use std::os::unix::process::ExitStatusExt;
@@ -98,7 +98,7 @@ fn the_sandbox_holds() {
     }
 }
 
-/// What clients see over any stream that carries Redis' protocol.
+/// Uses the server over any stream that carries Redis' protocol.
 fn use_everything<S: Read + Write>(client: &mut Client<S>) {
     for (request, expected) in [
         ("SET k v", "OK"),
@@ -160,7 +160,7 @@ fn get(port: u16, path: &str) -> String {
     answer
 }
 
-/// A folder with all that a server may be told to use.
+/// A folder with everything that a server can be configured to use.
 struct Equipment {
     scratch: Scratch,
     certificate: rcgen::Certificate,
@@ -198,7 +198,7 @@ impl Equipment {
         fs::read_to_string(self.scratch.path("log")).expect("there is a log")
     }
 
-    /// All ways in.
+    /// Uses all ports and sockets.
     fn serve_clients(&self, server: &Server) {
         use_everything(&mut server.client());
         let socket = UnixStream::connect(self.scratch.path("socket")).expect("it listens");
@@ -214,7 +214,7 @@ impl Equipment {
         assert_eq!(answer, "MN\r\n");
     }
 
-    /// What the server itself has created is for nobody else.
+    /// Checks that other users cannot access files that the server has created.
     fn check_files(&self) {
         for entry in
             fs::read_dir(self.scratch.path("")).expect("it is there").map(|entry| entry.expect("a name"))
@@ -230,7 +230,7 @@ impl Equipment {
     }
 }
 
-/// A server with all that it can be, and a replica of it, both confined.
+/// A server that uses everything, and a replica of it, both confined.
 fn work_out(io: &str) {
     let (equipment, beside) = (Equipment::new(io), own_folder("sandbox-replica"));
     let mut server = start(&equipment.scratch, &equipment.settings);
@@ -249,7 +249,7 @@ fn work_out(io: &str) {
     server.client().send("SHUTDOWN");
     assert_eq!(server.wait().code(), Some(0), "{}", equipment.log());
     equipment.check_files();
-    // What it left is read again, and a crash has its report.
+    // It loads what it left, and a crash is reported.
     let mut server = start(&equipment.scratch, &equipment.settings);
     check(&mut server.client(), "GET k", "\"v\"");
     server.client().send("DEBUG SEGFAULT");

@@ -1,6 +1,6 @@
-//! Three real redis-sentinels watch a primary and a replica: one that is killed, one that stops, and one that is asked to hand over.
+//! Three real redis-sentinels watch a primary and a replica. Servers are killed, stopped, or told to hand over.
 //!
-//! What a client wrote, and a replica had by the answer of `WAIT`, is there after every change.
+//! What a client wrote, and a replica had according to `WAIT`, is there after every change.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use transcript::{Runner, Socket};
 
 const SENTINELS: usize = 3;
 const DOWN_AFTER_MS: u32 = 500;
-/// So many are written before anything changes.
+/// Number of elements that are written before anything changes.
 const KEPT_MIN: i64 = 50;
 /// How long a client waits for a server that has stopped.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A server that may be primary, with its file and its place.
+/// A server that may be primary, with its configuration file and port.
 struct Node {
     server: RefCell<Server>,
     port: u16,
@@ -46,7 +46,7 @@ impl Node {
         self.server.borrow_mut().wait();
     }
 
-    /// Starts it again where it was.
+    /// Starts it again with the same file and port.
     fn come_back(&self) {
         self.server.replace(start(&[&self.file, "--port", &self.port.to_string()]));
     }
@@ -60,11 +60,11 @@ fn start(options: &[&str]) -> Server {
     Server::darter(options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What watches.
+/// The sentinels.
 struct Watch(Vec<Server>);
 
 impl Watch {
-    /// `None` where there is no redis-server.
+    /// `None` if redis-server is not installed.
     fn begin(scratch: &Scratch, primary: &Node) -> Option<Watch> {
         let monitored = format!(
             "sentinel monitor jobs 127.0.0.1 {} 2\nsentinel down-after-milliseconds jobs {DOWN_AFTER_MS}\n\
@@ -86,14 +86,14 @@ impl Watch {
         Some(Watch(sentinels))
     }
 
-    /// The port of the primary, as one of the sentinels says.
+    /// The port of the primary, according to one of the sentinels.
     fn primary(&self) -> u16 {
         let shown = self.0[0].client().show("SENTINEL GET-MASTER-ADDR-BY-NAME jobs");
         let port = shown.rsplit_once("2) \"").map(|(_, port)| port.trim_end_matches('"'));
         port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
     }
 
-    /// Waits until every sentinel knows all others, and a replica that is well.
+    /// Waits until every sentinel knows all others, and a healthy replica.
     fn settle(&self) {
         for sentinel in &self.0 {
             let mut client = sentinel.client();
@@ -111,7 +111,7 @@ impl Watch {
     }
 }
 
-/// Adds numbers to a list, one after the other, wherever the primary is: those that a replica had.
+/// Appends numbers to a list, one after the other, wherever the primary is. Returns those that a replica had.
 fn write(watch: &Watch, is_over: &AtomicBool) -> Vec<u64> {
     let (mut number, mut kept) = (0, Vec::new());
     while !is_over.load(Ordering::Relaxed) {
@@ -131,7 +131,7 @@ fn write(watch: &Watch, is_over: &AtomicBool) -> Vec<u64> {
     kept
 }
 
-/// All numbers of `kept` are there, in order, and none twice.
+/// Checks that all numbers of `kept` are there, in order, and none twice.
 #[track_caller]
 fn check_list(client: &mut Client, kept: &[u64]) {
     let Value::Array(items) = client.call("LRANGE list 0 -1") else { panic!("it is a list") };
@@ -146,7 +146,7 @@ fn check_list(client: &mut Client, kept: &[u64]) {
     assert!(kept.len() as i64 > KEPT_MIN, "{} were kept", kept.len());
 }
 
-/// While this is there somebody writes: not for ever if something else goes wrong.
+/// Ends the writing when dropped, even if the test fails.
 struct Writing<'a>(&'a AtomicBool);
 
 impl Drop for Writing<'_> {
@@ -155,8 +155,8 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// While somebody writes, `change` has `to` become the primary; then `after` is done, and `from` comes to be its replica. Both have the same then, and
-/// nothing is lost.
+/// While a client writes, `change` makes `to` the primary. Then `after` runs, and `from` becomes its replica. Both must have the same data
+/// then, and nothing may be lost.
 fn check_change(watch: &Watch, [from, to]: [&Node; 2], change: impl FnOnce(), after: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     let kept = std::thread::scope(|scope| {
@@ -178,7 +178,7 @@ fn check_change(watch: &Watch, [from, to]: [&Node; 2], change: impl FnOnce(), af
     check(&mut ours, "DEL list", "(integer) 1");
 }
 
-/// Two servers, the second of which follows the first, and what watches them; `None` where there is no redis-server.
+/// Two servers, the second of which follows the first, and their sentinels; `None` if redis-server is not installed.
 fn watched(scratch: &Scratch) -> Option<([Node; 2], Watch)> {
     let nodes = ["one", "other"].map(|name| Node::new(scratch, name));
     check(&mut nodes[1].client(), &format!("REPLICAOF 127.0.0.1 {}", nodes[0].port), "OK");
@@ -209,7 +209,7 @@ fn a_primary_hands_over_and_one_that_has_stopped_is_replaced() {
     for _ in 0..scale() {
         let hand_over = || check(&mut watch.0[0].client(), "SENTINEL FAILOVER jobs", "OK");
         check_change(&watch, [&one, &other], hand_over, || {});
-        // It does not notice what has happened meanwhile.
+        // It does not notice what happens meanwhile.
         let (stop, go_on) = (|| other.signal(Signal::STOP), || other.signal(Signal::CONT));
         check_change(&watch, [&other, &one], stop, go_on);
     }

@@ -1,4 +1,4 @@
-//! A primary that ends in order leaves its replicas everything that it has answered.
+//! A primary that shuts down leaves its replicas everything that it has acknowledged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,8 @@ use blackbox::{Server, Signal, check, eventually};
 
 const OPTIONS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
-/// Has clients count while `end` ends the primary; how many of their requests were answered.
+/// Lets clients increment a counter while `end` ends the primary. Returns how many of their requests were
+/// answered.
 fn answered_until(primary: Server, end: impl FnOnce(&Server)) -> u64 {
     let mut primary = primary;
     let answered = AtomicU64::new(0);

@@ -1,8 +1,8 @@
 //! Plays every block of `tests/transcripts/` over a socket: against Darter with each driver, several numbers of
 //! threads and both ways to enter shards, and against redis-server.
 //!
-//! Each block begins with an empty store and a new connection. Steps marked `! 7.2` are run by redis-server but not
-//! compared. With `DARTER_TRANSCRIPTS=string/get` only files whose path contains that are played.
+//! Each block starts with an empty store and a new connection. Steps marked `! 7.2` are run by redis-server but not
+//! compared. With `DARTER_TRANSCRIPTS=string/get`, only files whose path contains that are played.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use transcript::{Block, Runner, Socket};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts");
 
-/// A connection whose replies are held against the declarations.
+/// A connection whose replies are checked against the declarations.
 struct Checked {
     socket: Socket,
     shapes: Shapes,
@@ -29,7 +29,7 @@ impl Runner for Checked {
     }
 }
 
-/// Plays all blocks; panics with everything that went wrong.
+/// Plays all blocks. Panics with a list of all differences.
 fn play_all(server: &Server, play: impl Fn(Socket, &Block) -> io::Result<Vec<transcript::Difference>>) {
     let wanted = std::env::var("DARTER_TRANSCRIPTS").unwrap_or_default();
     let mut problems = Vec::new();
@@ -67,7 +67,7 @@ fn play_on_darter(options: &[&str]) {
     });
 }
 
-/// Whether `log` tells that the kernel does not offer io_uring here.
+/// Whether `log` says that the kernel does not offer io_uring here.
 fn is_refused(log: &str) -> bool {
     ["not permitted", "not implemented", "not supported"].iter().any(|reason| log.contains(reason))
 }

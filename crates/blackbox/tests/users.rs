@@ -1,7 +1,7 @@
-//! Random users on Darter and on redis-server: the same rules are accepted and refused, and random calls allowed and
-//! denied for the same reason.
+//! Random users on Darter and on redis-server: the same rules are accepted and refused, and random calls are allowed and
+//! denied for the same reasons.
 //!
-//! `DARTER_SEED` plays a run again, `DARTER_SCALE` makes it longer.
+//! `DARTER_SEED` replays a run, `DARTER_SCALE` makes it longer.
 
 use std::time::SystemTime;
 
@@ -11,9 +11,9 @@ use command::{Command, Table};
 use ds::random::Random;
 use resp::Value;
 
-/// Users that are made.
+/// Number of users.
 const USERS: usize = 300;
-/// Batches of calls that are tried with each.
+/// Batches of calls that are tried with each user.
 const BATCHES: usize = 30;
 
 const WORDS: [&str; 36] = [
@@ -87,7 +87,7 @@ fn one_of<'a>(random: &mut Random, words: &[&'a str]) -> &'a str {
     words[random.below(words.len() as u64) as usize]
 }
 
-/// A rule about commands or keys, as it may stand inside a selector, too.
+/// A rule about commands or keys, which may also be inside a selector.
 fn inner_rule(random: &mut Random, table: &Table) -> String {
     let sign = one_of(random, &["+", "+", "-"]);
     match random.below(6) {
@@ -114,7 +114,7 @@ fn rule(random: &mut Random, table: &Table) -> String {
     }
 }
 
-/// What GETUSER answers without what 7.2 shows in another way.
+/// The reply of GETUSER without what 7.2 shows differently.
 fn shown(user: &Value) -> String {
     let Value::Array(fields) = user else { return user.to_string() };
     let pairs = fields.chunks(2).filter(|pair| !["commands", "selectors"].contains(&&text(&pair[0])[..]));
@@ -133,7 +133,7 @@ fn shown(user: &Value) -> String {
         .join("\n")
 }
 
-/// What both answer to a call, which must be the same but for how the user is called.
+/// The replies of both to a call.
 #[track_caller]
 fn call(servers: &mut [Client; 2], request: &[&[u8]], context: &str) -> [Value; 2] {
     servers.each_mut().map(|server| {
@@ -155,8 +155,8 @@ fn same(servers: &mut [Client; 2], request: &[&[u8]], context: &str) -> bool {
     ours == Value::Simple(b"OK".into())
 }
 
-/// Whether a call is none to compare: 7.0 shows a key up to its first zero byte, and of several targets looks at the first
-/// only; where arguments make no sense, which the command itself refuses, it may see keys that are none.
+/// Whether a call cannot be compared: 7.0 shows a key only up to its first zero byte, and checks only the first of several
+/// targets. If the arguments are invalid, so that the command itself refuses them, it may see keys that are none.
 fn is_odd(table: &Table, request: &Request) -> bool {
     let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
     let has_keys = |command: &Command| {
@@ -192,7 +192,7 @@ fn random_users_may_do_what_they_may_do_in_redis() {
         for _ in 0..1 + random.below(6) {
             let rules: Vec<String> = (0..1 + random.below(4)).map(|_| rule(&mut random, &table)).collect();
             let rules: Vec<&[u8]> = rules.iter().map(String::as_bytes).collect();
-            // 7.0 reads before the beginning of an empty rule inside a selector.
+            // With an empty rule inside a selector, 7.0 reads before its beginning.
             if merge_selectors(&rules).is_err() && rules.contains(&&b""[..]) {
                 continue;
             }

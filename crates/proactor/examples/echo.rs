@@ -1,4 +1,4 @@
-//! A toy server to measure the loop with: answers `+PONG` to every PING, inline or as a one-word command.
+//! A minimal server for measuring the loop: answers `+PONG` to every PING, inline or as a one-word command.
 //!
 //! `cargo run --release -p proactor --example echo -- PORT [epoll|uring|auto] [POLL_US]`, then
 //! `redis-benchmark -p PORT -t ping_mbulk -n 1000000 -c 50 -P 1`.

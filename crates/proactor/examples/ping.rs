@@ -1,4 +1,4 @@
-//! A load generator as lean as the loop itself: PINGs over many connections, so many in flight on each, for one second.
+//! A minimal load generator: PINGs over many connections, with a fixed number in flight on each, for one second.
 //!
 //! `cargo run --release -p proactor --example ping -- PORT CONNECTIONS IN_FLIGHT`; prints requests per second.
 

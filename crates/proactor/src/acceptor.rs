@@ -25,7 +25,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Adds a listener; returns its number.
+    /// Adds a listener. Returns its number.
     pub(crate) fn add(&mut self, listener: Listener) -> usize {
         match self.listeners.iter().position(Option::is_none) {
             Some(free) => {
@@ -88,7 +88,7 @@ impl Acceptor {
         self.stopped.push(number);
     }
 
-    /// A listener at which accepting has to be started again.
+    /// Takes a listener at which accepting has to be started again.
     pub(crate) fn take_stopped(&mut self) -> Option<usize> {
         self.stopped.pop()
     }

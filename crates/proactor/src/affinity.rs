@@ -61,7 +61,7 @@ impl CpuSet {
         Some(CpuSet(cpus))
     }
 
-    /// How many there are.
+    /// Number of processors.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -84,7 +84,7 @@ impl CpuSet {
         Some(self.idle_ticks(&text)? * (1_000_000_000 / USER_HZ))
     }
 
-    /// The same from the system's text: a line for each processor, with its name and the time in each state.
+    /// Computes that from the system's text: a line for each processor, with its name and the time in each state.
     /// Low-priority work counts as idle, because it gives way.
     fn idle_ticks(&self, stat: &str) -> Option<u64> {
         let mut ticks = None;
@@ -110,7 +110,7 @@ impl CpuSet {
     }
 }
 
-/// Digits only: no sign, no space.
+/// Parses a number of digits only: no sign, no space.
 fn number(text: &str) -> Option<usize> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

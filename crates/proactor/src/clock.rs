@@ -1,7 +1,7 @@
 //! The only clock.
 //!
 //! Real time comes from the operating system (wall clock) and from the processor's counter (durations). Simulated time
-//! comes from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be
+//! comes from the simulated network, which alone advances it. All other code asks this clock, so all of it can be
 //! simulated.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::sys;
 
-/// Tells the time; cheap to clone.
+/// A clock; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -37,7 +37,7 @@ impl Clock {
         FIRST.get_or_init(first).clone()
     }
 
-    /// A clock that shows this many nanoseconds since its beginning; whoever holds the other end moves it.
+    /// A clock that shows this many nanoseconds since its beginning. The owner of `now_ns` advances it.
     pub fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
         Clock(Source::Simulated { now_ns, set_ahead_ms: Arc::default() })
     }
@@ -98,7 +98,7 @@ impl Clock {
         }
     }
 
-    /// The same in milliseconds.
+    /// Milliseconds since some moment in the past; never runs backwards.
     pub fn monotonic_ms(&self) -> u64 {
         self.monotonic_ns() / 1_000_000
     }

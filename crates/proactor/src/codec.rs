@@ -1,6 +1,6 @@
 //! Transforms a connection's bytes on their way in and out, for example for TLS.
 //!
-//! A [`Codec`] does no I/O. The connection hands it what came from the socket, and asks it for what to put there:
+//! A [`Codec`] does no I/O. The connection passes it the bytes from the socket, and asks it for the bytes to send:
 //!
 //! ```text
 //!   socket ──▶ receive(wire) ──▶ plain bytes, to the input        ┐ partial frames stay
@@ -45,14 +45,14 @@ pub trait Codec: Debug + Send {
     /// Whether plain bytes can be sent, because the handshake is complete.
     fn is_ready(&self) -> bool;
 
-    /// Whether it has something of its own to send: a step of the handshake, an alert.
+    /// Whether it has bytes of its own to send: a step of the handshake, an alert.
     fn has_words(&self) -> bool;
 
-    /// Appends to `wire` what it has to send itself, then the encoded `plain`, which has at most [`PLAIN_BYTES_MAX`]
-    /// bytes, and none unless it is ready. Keeps nothing.
+    /// Appends to `wire` its own bytes to send, then the encoded `plain`, which has at most [`PLAIN_BYTES_MAX`] bytes, and
+    /// none unless the codec is ready. Keeps nothing.
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>);
 
-    /// Appends a goodbye to `wire`; nothing is sent after that.
+    /// Appends a goodbye to `wire`. Nothing is sent after it.
     fn finish(&mut self, wire: &mut Vec<u8>);
 
     /// The error if the peer's bytes end without its goodbye; `None` if that is no error.
@@ -101,7 +101,7 @@ impl Coded {
         heard
     }
 
-    /// Moves output through the codec into `sending`, with the goodbye behind it if the connection closes.
+    /// Moves output through the codec into `sending`, followed by the goodbye if the connection closes.
     pub(crate) fn fill(
         &mut self,
         sending: &mut Sending,
@@ -122,7 +122,7 @@ impl Coded {
         }
     }
 
-    /// Appends further pieces to `wire`, until it is worth sending.
+    /// Appends more pieces to `wire`, until it is worth sending.
     fn fill_chunk(
         &mut self,
         wire: &mut Vec<u8>,
@@ -170,7 +170,7 @@ impl Coded {
         !self.has_finished && (self.has_failed || self.codec.is_ready())
     }
 
-    /// Whether everything has been handed over for sending.
+    /// Whether everything has been passed on for sending.
     pub(crate) fn has_finished(&self) -> bool {
         self.has_finished
     }

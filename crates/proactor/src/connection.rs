@@ -18,10 +18,10 @@ use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
 
-/// What the server takes out while it runs a connection's commands.
+/// The part of a connection that the server takes out while it runs the connection's commands.
 #[derive(Debug, Default)]
 pub struct Io {
-    /// Received bytes; what is left when it is put back is kept.
+    /// Received bytes. What is left when it is put back is kept.
     pub input: InputBuffer,
     /// Replies to send.
     pub output: Output,
@@ -30,13 +30,13 @@ pub struct Io {
 /// The sizes of a connection's input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Received and not yet consumed.
+    /// Bytes received and not yet consumed.
     pub input_bytes: usize,
-    /// Memory for that.
+    /// Memory for the input.
     pub input_capacity_bytes: usize,
-    /// Queued, whether held or not, or on its way into the socket.
+    /// Bytes queued, held or not, or on their way into the socket.
     pub output_bytes: usize,
-    /// Memory for that, including the codec.
+    /// Memory for the output, including the codec.
     pub output_capacity_bytes: usize,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum State {
     Open,
     /// Closed by the server; output is still being sent.
     Flushing,
-    /// All is sent and the peer has been told; its goodbye is awaited, and what it still sends is discarded.
+    /// Everything is sent and the peer has been told. Its goodbye is awaited, and what it still sends is discarded.
     Draining,
     /// Nothing is sent or received; the slot is freed once the kernel lets go.
     Dead,
@@ -62,7 +62,7 @@ bitflags::bitflags! {
         const BROKEN = 1 << 1;
         /// Bytes pass through a codec.
         const CODED = 1 << 2;
-        /// When some of its output is sent, the turn reports that.
+        /// The turn reports when some of its output is sent.
         const AWAITED = 1 << 3;
         /// It is being detached: input is not reported, and no more is requested.
         const DETACHING = 1 << 4;
@@ -78,15 +78,15 @@ pub(crate) struct Connection<L> {
     pub(crate) output: Output,
     pub(crate) sending: Sending,
     pub(crate) coded: Option<Box<Coded>>,
-    /// The peer has finished or is gone: nothing more is received.
+    /// Whether the peer has finished or is gone, so that nothing more is received.
     pub(crate) has_ended: bool,
-    /// It is in the list of connections whose output waits for a slice.
+    /// Whether it is in the list of connections whose output waits for a slice.
     pub(crate) is_holding: bool,
-    /// It has held output since its deadline for closing was last checked.
+    /// Whether it has held output since its deadline for closing was last checked.
     pub(crate) is_excused: bool,
     pub(crate) is_dirty: bool,
     pub(crate) has_unreported_input: bool,
-    /// `output` has no memory worth keeping, so it may be given some.
+    /// Whether `output` has no memory worth keeping, so it may be given some.
     pub(crate) is_output_bare: bool,
     pub(crate) reported_turn: u64,
 }
@@ -136,7 +136,7 @@ impl<L> Connection<L> {
         self.care.contains(Care::BROKEN)
     }
 
-    /// Whether nothing of it is on its way out.
+    /// Whether it has nothing left to send.
     pub(crate) fn is_quiet(&self) -> bool {
         let has_output = !self.output.is_empty() || !self.sending.is_empty();
         self.state == State::Open && !self.is_dirty && !self.is_holding && !has_output
@@ -162,7 +162,7 @@ impl<L> Connection<L> {
     pub(crate) fn is_over(&self) -> bool {
         match self.state {
             State::Open | State::Dead => false,
-            // A peer that has gone in its handshake will never hear what there is to say.
+            // A peer that has gone during the handshake will not receive anything.
             State::Flushing => {
                 self.is_broken()
                     || self.has_ended && self.coded.as_ref().is_some_and(|coded| !coded.is_ready())

@@ -30,9 +30,9 @@ use crate::pool::BufferPool;
 /// need the memory that it was lent.
 const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
-/// Its input is not reported.
+/// Care flags of connections whose input is not reported.
 const UNREPORTED: Care = Care::PAUSED.union(Care::DETACHING);
-/// Its input needs special handling.
+/// Care flags of connections whose input needs special handling.
 const UNUSUAL_INPUT: Care = UNREPORTED.union(Care::CODED);
 
 #[derive(Debug)]
@@ -56,17 +56,18 @@ pub(crate) struct Connections<L> {
     /// The last turn's `dirty`, kept for its memory.
     flushing: Vec<u32>,
     resumed: Vec<ConnId>,
-    /// Connections that are being detached and of which something is in the kernel, or was a turn ago.
+    /// Connections that are being detached, and still have something in the kernel, or had a turn ago.
     detaching: Vec<ConnId>,
     /// Deadlines of closing connections, earliest first, because all get the same time.
     closing: VecDeque<(u64, ConnId)>,
     /// Held output may be sent up to this slice.
     released: u64,
-    /// But output that waits for one of these slices is never sent.
+    /// Output that waits for one of these slices is never sent.
     lost: RangeInclusive<u64>,
     /// Connections whose output waits for a slice, with that slice.
     holding: Vec<(u64, ConnId)>,
-    /// The list above has grown in this turn: the server has to know which slices are awaited before the thread sleeps.
+    /// Whether the list above has grown in this turn: the server has to know which slices are awaited before the thread
+    /// sleeps.
     pub(crate) is_held_anew: bool,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
@@ -140,7 +141,7 @@ impl<L> Connections<L> {
         self.occupant_named(id).filter(|connection| connection.state == State::Open)
     }
 
-    /// How many slots there are, occupied or not.
+    /// Number of slots, occupied or not.
     pub(crate) fn slot_count(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -160,7 +161,7 @@ impl<L> Connections<L> {
 
     // A connection goes to another driver.
 
-    /// Stops reporting input, and begins to detach the connection; false if the name does not work.
+    /// Stops reporting input, and begins to detach the connection. False if the name does not work.
     pub(crate) fn begin_detaching(&mut self, id: ConnId) -> bool {
         let Some(connection) = self.open(id) else { return false };
         if !connection.care.contains(Care::DETACHING) {
@@ -170,7 +171,7 @@ impl<L> Connections<L> {
         true
     }
 
-    /// The connection stays after all: input that arrived meanwhile is reported.
+    /// The connection stays: input that arrived meanwhile is reported.
     pub(crate) fn end_detaching(&mut self, id: ConnId) {
         if let Some(connection) = self.open(id)
             && connection.care.contains(Care::DETACHING)
@@ -181,7 +182,7 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Whether a detaching connection can be reported, because nothing of it is on its way; `is_free` says that about
+    /// Whether a detaching connection can be reported, because it has nothing left to send. `is_free` says the same of
     /// its link.
     #[inline]
     pub(crate) fn has_detached(&mut self, is_free: impl Fn(&L) -> bool) -> bool {
@@ -199,7 +200,7 @@ impl<L> Connections<L> {
         })
     }
 
-    /// Reports those connections.
+    /// Reports all such connections.
     pub(crate) fn report_detached(&mut self, is_free: impl Fn(&L) -> bool, events: &mut Vec<Event>) {
         while let Some(index) = self.find_detached(&is_free) {
             events.push(Event::Detached { conn: self.detaching.swap_remove(index) });
@@ -370,7 +371,7 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Begins to close a connection after its output; false if the name does not work.
+    /// Begins to close a connection after its output. False if the name does not work.
     pub(crate) fn begin_close(&mut self, id: ConnId, now_ns: u64) -> bool {
         let Some(connection) = self.open(id) else { return false };
         connection.state = State::Flushing;
@@ -419,7 +420,7 @@ impl<L> Connections<L> {
         self.flushing = dirty;
     }
 
-    /// Notes that the socket took `len` bytes; true if all output has been sent.
+    /// Records that the socket accepted `len` bytes. True if all output has been sent.
     #[inline]
     pub(crate) fn sent(&mut self, slot: u32, len: usize, events: &mut Vec<Event>) -> bool {
         self.send_count += 1;
@@ -436,7 +437,7 @@ impl<L> Connections<L> {
         is_done
     }
 
-    /// Processes output of which nothing could be sent, because it is held or the codec does not accept it yet; true if
+    /// Processes output of which nothing could be sent, because it is held or the codec does not accept it yet. True if
     /// there is something to send now.
     #[cold]
     pub(crate) fn is_freed(&mut self, slot: u32) -> bool {
@@ -477,7 +478,7 @@ impl<L> Connections<L> {
         true
     }
 
-    /// The same for a connection that is paused or closing, or has a codec.
+    /// Does the same for a connection that is paused or closing, or has a codec.
     #[cold]
     fn received_with_care(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
@@ -533,7 +534,7 @@ impl<L> Connections<L> {
         self.mark_dirty(slot);
     }
 
-    /// Whether the codec has failed: then a close waits until its last output is sent.
+    /// Whether the codec has failed. If so, a close waits until its last output is sent.
     pub(crate) fn has_last_words(&mut self, id: ConnId) -> bool {
         self.open(id).is_some_and(|connection| connection.has_failed() && !connection.is_broken())
     }
@@ -548,7 +549,7 @@ impl<L> Connections<L> {
         })
     }
 
-    /// Notes that the peer will send nothing more and reports it once. After an error nothing is sent either.
+    /// Records that the peer will send nothing more, and reports that once. After an error nothing is sent either.
     pub(crate) fn ended(&mut self, slot: u32, error: Option<io::ErrorKind>, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };

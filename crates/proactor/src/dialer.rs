@@ -1,7 +1,7 @@
 //! Makes connections to another machine, or to another one in a simulation.
 //!
-//! The call blocks until somebody answers, so it is for errands and other threads that may wait. In a simulation it
-//! returns at once; what is sent over the connection still takes its time.
+//! The call blocks until the other side answers, so it is for errands and other threads that may wait. In a
+//! simulation it returns at once; what is sent over the connection still takes its time.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};

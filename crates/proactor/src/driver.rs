@@ -1,20 +1,20 @@
 //! One thread's connections, however bytes are moved.
 //!
-//! The interface speaks of connections, not of operations: a turn sends what was queued, waits, and reports what came in.
-//! The server then takes a connection's [`Io`] out, runs its commands and puts it back:
+//! A turn sends what was queued, waits, and reports what arrived. The server then takes out a connection's [`Io`], runs its
+//! commands and puts it back:
 //!
 //! ```text
 //!   loop {
 //!       driver.turn(timeout, &mut events)?;
 //!       for event in events.drain(..) {
 //!           Accepted → driver.adopt(socket)        Data → take_io, parse, run, reply, put_io
-//!           Closed   → driver.close(conn, Now)     Wake → look at the inboxes
+//!           Closed   → driver.close(conn, Now)     Wake → check the inboxes
 //!       }
 //!   }
 //! ```
 //!
-//! Everything queued during one pass of this loop leaves at the start of the next turn, one system call per connection
-//! at most (none with io_uring): that is where most of the throughput of pipelined load comes from.
+//! Everything queued during one pass of this loop is sent at the start of the next turn, with at most one system call per
+//! connection (none with io_uring). Most of the throughput of pipelined load comes from that.
 //!
 //! A driver belongs to one thread. Other threads reach it through [`Inbox`](crate::Inbox) and [`Waker`].
 
@@ -39,25 +39,25 @@ use crate::{Clock, Config, Entropy, Error, IoChoice, Listener, Socket, Waker};
 /// One thread's connections.
 #[derive(Debug)]
 pub enum Driver {
-    /// Completions: the fewest system calls.
+    /// io_uring: completions, with the fewest system calls.
     Uring(Box<UringDriver>),
-    /// Readiness: works everywhere.
+    /// epoll: readiness, works everywhere.
     Epoll(Box<EpollDriver>),
     /// A simulated network; see [`SimNet`].
     Sim(Box<SimDriver>),
 }
 
-/// A connection on its way from one driver to another. Dropped, it closes.
+/// A connection on its way from one driver to another. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Detached {
     connection: Box<Connection<()>>,
     link: Link,
 }
 
-/// What must not happen.
+/// The panic message for mixing real and simulated sockets and drivers.
 const MIXED_UP: &str = "simulated sockets are for simulated drivers and real ones for real";
 
-/// Does the same for each kind of driver.
+/// Evaluates the same expression for each kind of driver.
 macro_rules! each {
     ($driver:expr, $inner:ident => $body:expr) => {
         match $driver {
@@ -84,7 +84,7 @@ impl Driver {
             IoChoice::Uring => uring(),
             IoChoice::Epoll => epoll(),
             IoChoice::Auto => uring().or_else(|reason: Error| {
-                // Once for all threads: the reason is that of each of them.
+                // Only once for all threads, because the reason is the same.
                 static SAID: Once = Once::new();
                 SAID.call_once(|| tracing::info!("falling back to epoll: {reason}"));
                 epoll()
@@ -101,7 +101,7 @@ impl Driver {
         }
     }
 
-    /// Accepts connections on `listener` from now on; returns the number that its events contain.
+    /// Accepts connections on `listener` from now on. Returns the number that its events contain.
     pub fn listen(&mut self, listener: Listener) -> io::Result<usize> {
         each!(self, inner => inner.listen(listener))
     }
@@ -121,7 +121,7 @@ impl Driver {
         }
     }
 
-    /// The same, passing all bytes through `codec`, if there is one. The server sees plain bytes.
+    /// Does the same, and passes all bytes through `codec`, if there is one. The server sees plain bytes.
     pub fn adopt_coded(&mut self, socket: Socket, codec: Option<Box<dyn Codec>>) -> ConnId {
         let conn = self.adopt(socket);
         if let Some(codec) = codec {
@@ -142,8 +142,8 @@ impl Driver {
         each!(self, inner => inner.connections().end_detaching(conn));
     }
 
-    /// Takes out a connection that was reported as detached; its name stops working. `None` if it is gone, or has
-    /// output again: then it is still being detached, but will not be reported again.
+    /// Takes out a connection that was reported as detached. Its name stops working. `None` if it is gone, or has output
+    /// again: then it is still being detached, but will not be reported again.
     pub fn take(&mut self, conn: ConnId) -> Option<Detached> {
         let (connection, link) = match self {
             Driver::Uring(inner) => {
@@ -174,7 +174,7 @@ impl Driver {
         }
     }
 
-    /// How long it has polled instead of sleeping.
+    /// How long this thread has polled instead of sleeping.
     pub fn polled_ns(&mut self) -> u64 {
         each!(self, inner => inner.thread().polled_ns)
     }
@@ -191,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// Takes the connection's input and output out, until [`put_io`](Driver::put_io). None if the name no longer works.
+    /// Takes out the connection's input and output, until [`put_io`](Driver::put_io). `None` if the name no longer works.
     pub fn take_io(&mut self, conn: ConnId) -> Option<Io> {
         each!(self, inner => inner.connections().take_io(conn))
     }
@@ -202,7 +202,7 @@ impl Driver {
         each!(self, inner => inner.connections().put_io(conn, io));
     }
 
-    /// The connection's output, to append to; it is flushed when the next turn begins.
+    /// The connection's output, for appending. It is flushed when the next turn begins.
     pub fn output_mut(&mut self, conn: ConnId) -> Option<&mut Output> {
         each!(self, inner => inner.connections().output_mut(conn))
     }
@@ -231,7 +231,7 @@ impl Driver {
         each!(self, inner => inner.connections().lose(slices));
     }
 
-    /// Ends that: from now on no slice is lost.
+    /// Cancels [`lose`](Driver::lose): from now on no slice is lost.
     pub fn lose_nothing(&mut self) {
         self.lose(RangeInclusive::new(1, 0));
     }
@@ -258,7 +258,7 @@ impl Driver {
         each!(self, inner => inner.connections().send_count)
     }
 
-    /// The sizes of the connection's input and output; nothing while they are taken out.
+    /// The sizes of the connection's input and output; zeros while they are taken out.
     pub fn usage(&mut self, conn: ConnId) -> Usage {
         each!(self, inner => inner.connections().usage(conn))
     }
@@ -282,17 +282,17 @@ impl Driver {
         each!(self, inner => inner.close(conn, mode));
     }
 
-    /// How other threads wake this one.
+    /// The waker by which other threads wake this one.
     pub fn waker(&mut self) -> Arc<Waker> {
         each!(self, inner => inner.thread().waker.clone())
     }
 
-    /// The time.
+    /// This thread's clock.
     pub fn clock(&mut self) -> &Clock {
         each!(self, inner => &inner.thread().clock)
     }
 
-    /// Fresh random numbers.
+    /// A fresh generator of random numbers.
     pub fn entropy(&mut self) -> io::Result<Entropy> {
         match self {
             Driver::Uring(_) | Driver::Epoll(_) => Entropy::from_os(),

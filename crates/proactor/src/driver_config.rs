@@ -21,12 +21,12 @@ pub enum IoChoice {
 pub struct Config {
     /// Which driver to open.
     pub io: IoChoice,
-    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0 sleeps at once. This is an
-    /// upper limit: a thread stops polling when it does not pay.
+    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0: it sleeps at once. This
+    /// is an upper limit: a thread stops polling when that does not pay.
     pub poll_us: u32,
-    /// How many input bytes of a paused connection are kept before reading from its socket stops.
+    /// How many input bytes of a paused connection are kept before its socket is no longer read.
     pub paused_input_bytes_max: usize,
-    /// How long a connection that closes after its output may take to do so.
+    /// How long a connection that closes after its output may take.
     pub close_timeout: Duration,
     /// How many buffers the kernel may fill between two turns (io_uring); a power of two.
     pub receive_buffers: u16,

@@ -1,7 +1,7 @@
 //! The only source of randomness.
 //!
-//! [`Entropy`] is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019), seeded from
-//! the operating system or, in a simulation, from its seed. It is fast and not for secrets; those come from
+//! [`Entropy`] is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019), seeded by
+//! the operating system or, in a simulation, by its seed. It is fast, but not for secrets. Those come from
 //! [`Entropy::secret`], which asks the operating system each time unless the run is simulated.
 
 use std::io;
@@ -16,14 +16,14 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// Seeded by the operating system.
+    /// A generator seeded by the operating system.
     pub fn from_os() -> io::Result<Entropy> {
         let mut seed = [0; 8];
         sys::random_bytes(&mut seed)?;
         Ok(Entropy { is_simulated: false, ..Entropy::from_seed(u64::from_ne_bytes(seed)) })
     }
 
-    /// The same numbers for the same seed; secrets too.
+    /// A generator that yields the same numbers for the same seed, and the same secrets.
     pub fn from_seed(seed: u64) -> Entropy {
         // SplitMix64 spreads the seed over the state, as the authors advise; it never yields four zeros.
         let mut counter = seed;
@@ -57,7 +57,7 @@ impl Entropy {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True once in `n` times.
+    /// True with a probability of 1 in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,15 +1,15 @@
 //! The driver for kernels that refuse io_uring.
 //!
 //! Level-triggered: what is not read or accepted in this turn is reported again in the next, so a turn can be bounded without
-//! bookkeeping. One `recv` per readable connection and turn, into one buffer that stays warm, from which the bytes are
-//! appended to the connection's input. Output is written when a turn begins; only a socket that is full is watched for room.
-//! The eventfd is watched for edges and never read.
+//! bookkeeping. There is one `recv` per readable connection and turn, into one buffer that stays in the processor's cache;
+//! from there the bytes are appended to the connection's input. Output is written when a turn begins, and only a full socket
+//! is watched for room. The eventfd is watched for edges and never read.
 //!
-//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for what is not a
-//! connection: the listeners, by number, and the bell. Stale events of a batch are recognized by their generation.
+//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for everything else: the
+//! listeners, by number, and the bell. Stale events of a batch are recognized by their generation.
 //!
-//! Invariant: what the kernel watches for equals `Socket::interest`. A broken connection is not watched at all, because
-//! EPOLLHUP and EPOLLERR cannot be switched off.
+//! Invariant: what the kernel watches equals `Socket::interest`. A broken connection is not watched at all, because EPOLLHUP
+//! and EPOLLERR cannot be switched off.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -120,7 +120,7 @@ impl EpollDriver {
     pub(crate) fn take(&mut self, id: ConnId) -> Option<(Connection<()>, KernelSocket)> {
         let (connection, link) = self.connections.take(id, Self::is_free)?.relink(());
         if link.interest.is_some() {
-            // It can only fail if it was not watched.
+            // It can only fail if the connection was not watched.
             let _ = control(self.epoll.as_fd(), libc::EPOLL_CTL_DEL, link.kernel.fd.as_raw_fd(), 0, id);
         }
         Some((connection, link.kernel))
@@ -138,14 +138,14 @@ impl EpollDriver {
             CloseMode::AfterFlush => {
                 let now_ns = self.thread.clock.monotonic_ns();
                 if self.connections.begin_close(id, now_ns) {
-                    // What the peer still says is thrown away, but its end has to be noticed.
+                    // What the peer still sends is discarded, but its end has to be noticed.
                     self.watch(id.slot);
                 }
             }
             CloseMode::Now | CloseMode::Reset => {
                 let Some(connection) = self.connections.open(id) else { return };
                 if mode == CloseMode::Reset {
-                    // A socket that is gone already needs no reset.
+                    // A socket that is already gone needs no reset.
                     let _ = sys::reset_on_close(connection.link.kernel.fd.as_fd());
                 }
                 self.connections.free(id.slot);
@@ -184,7 +184,7 @@ impl EpollDriver {
                     connection.link.interest = wanted;
                 }
             }
-            // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever; end it.
+            // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever, so it is ended.
             Err(error) => {
                 tracing::warn!(%error, "cannot watch a connection; it is closed");
                 if let Some(connection) = self.connections.occupant(slot) {
@@ -194,7 +194,7 @@ impl EpollDriver {
         }
     }
 
-    /// Writes until there is nothing left, the socket is full or the turn's share is used up.
+    /// Writes until nothing is left, the socket is full, or the turn's share is used up.
     fn write(&mut self, slot: u32, events: &mut Vec<Event>) {
         let mut written = 0;
         let (is_full, failure) = loop {
@@ -235,7 +235,7 @@ impl EpollDriver {
         self.finish_closing(slot);
     }
 
-    /// Takes a closing connection one step further.
+    /// Takes the next step of closing a connection.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         if connection.state == State::Open {
@@ -244,7 +244,7 @@ impl EpollDriver {
         if connection.owes_goodbye() {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
-            // It may be gone already; then the next read says so.
+            // The socket may be gone already. Then the next read reports it.
             let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), std::net::Shutdown::Write);
             connection.state = State::Draining;
         }
@@ -292,7 +292,7 @@ impl EpollDriver {
     fn cut(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let mut probe = [0];
-        // Nothing is left that anyone waits for, so this tells why: an error, or zero for a proper end.
+        // Nobody waits for more data, so this read tells the reason: an error, or zero for a proper end.
         let error = match sys::receive(connection.link.kernel.fd.as_fd(), &mut probe) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => error.kind(),
             Ok(_) | Err(_) => io::ErrorKind::BrokenPipe,
@@ -397,7 +397,7 @@ impl Backend for EpollDriver {
             let libc::epoll_event { events: ready, u64: token } = self.ready[index];
             let id = ConnId { slot: token as u32, generation: (token >> 32) as u32 };
             if id == BELL {
-                // The notice itself is the message; the edge is spent.
+                // The notice itself is the message. The edge needs no reset.
             } else if id.generation == NOT_A_CONNECTION {
                 self.accept(id.slot as usize, events);
             } else {

@@ -1,5 +1,5 @@
-//! Errands: work beside a server's threads that has to wait for the disk or for other machines. Each has a thread of
-//! its own while it lasts. In a simulation its steps are taken one by one, between those of all others.
+//! Errands: work besides a server's threads that has to wait for the disk or for other machines. Each errand has a
+//! thread of its own. In a simulation, its steps are interleaved with everything else.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum ErrandStep {
     /// It has done something.
     Worked,
-    /// It has nothing to do until others have done something. Only if it may not wait.
+    /// It has nothing to do until others have done something. Only returned if it must not wait.
     Waits,
     /// It has ended.
     Ended,
 }
 
-/// Takes a step. The argument says whether it may wait in it.
+/// Takes a step. The argument says whether the step may wait.
 pub type Work = Box<dyn FnMut(bool) -> ErrandStep + Send>;
 
-/// Runs errands; all clones are the same.
+/// Runs errands. All clones share them.
 #[derive(Clone, Default)]
 pub struct Errands(Option<Arc<Mutex<VecDeque<Work>>>>);
 
 impl Errands {
-    /// The errands of a simulation, which [takes](Self::take) them.
+    /// The errands of a simulation, which [takes](Self::take) and runs them itself.
     pub fn simulated() -> Errands {
         Errands(Some(Arc::default()))
     }
 
-    /// Starts an errand, on a thread of this name.
+    /// Starts an errand, on a thread with this name.
     pub fn start(&self, name: &str, mut work: Work) -> io::Result<()> {
         match &self.0 {
             Some(waiting) => waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(work),
@@ -41,7 +41,7 @@ impl Errands {
         Ok(())
     }
 
-    /// In a simulation: an errand that was started.
+    /// In a simulation: takes an errand that was started.
     pub fn take(&self) -> Option<Work> {
         self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }

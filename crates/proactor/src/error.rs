@@ -12,7 +12,7 @@ pub enum Error {
     /// Another process listens there.
     #[error("cannot listen on {address}: another process uses this port")]
     PortInUse {
-        /// As requested, with the port.
+        /// The address as requested, with the port.
         address: String,
     },
     /// A privileged port, or a directory that cannot be written to.
@@ -21,10 +21,10 @@ pub enum Error {
         /// Address or path.
         address: String,
     },
-    /// Not an address of this machine, or not an address.
+    /// Not an address of this machine, or not a valid address.
     #[error("cannot listen on {address}: this machine has no such address")]
     NoSuchAddress {
-        /// As requested, with the port.
+        /// The address as requested, with the port.
         address: String,
     },
     /// The path is longer than the kernel allows for a Unix socket.
@@ -42,7 +42,7 @@ pub enum Error {
     UnixPathInUse {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// What is in the way.
         why: &'static str,
     },
     /// Any other failure to listen.
@@ -56,13 +56,13 @@ pub enum Error {
     /// io_uring was requested but is not available.
     #[error("io_uring is not available: {why} (use --io=auto or --io=epoll)")]
     NoRing {
-        /// Which step failed.
+        /// The step that failed.
         why: String,
     },
     /// The kernel refused something that every driver needs.
     #[error("cannot set up I/O: {what}: {source}")]
     Setup {
-        /// Which step.
+        /// The step that failed.
         what: &'static str,
         /// The kernel's answer.
         source: io::Error,

@@ -18,7 +18,7 @@ impl ConnId {
         self.slot as usize
     }
 
-    /// Which of the connections that have had this slot it is.
+    /// The generation of the connection among those that have had this slot.
     pub fn generation(self) -> u32 {
         self.generation
     }
@@ -37,8 +37,8 @@ impl ConnId {
 /// What a turn reports.
 #[derive(Debug)]
 pub enum Event {
-    /// Someone connected. The socket belongs to no driver until one, here or on another thread, adopts it; dropped, it
-    /// closes.
+    /// A client connected. The socket belongs to no driver until one, on this or another thread, adopts it. Dropping it
+    /// closes it.
     Accepted {
         /// The new socket.
         socket: Socket,
@@ -51,20 +51,20 @@ pub enum Event {
         conn: ConnId,
     },
     /// The peer will send nothing more: it has finished (no error), or the connection broke. Reported once, after all its
-    /// data; the connection stays, and can still be written to if there was no error, until the server closes it.
+    /// data. The connection stays until the server closes it, and can still be written to if there was no error.
     Closed {
         /// Which connection.
         conn: ConnId,
         /// How it broke.
         error: Option<io::ErrorKind>,
     },
-    /// Nothing of a connection that is being [detached](crate::Driver::detach) is on its way: it can be
+    /// A connection that is being [detached](crate::Driver::detach) has nothing left to send, and can be
     /// [taken](crate::Driver::take).
     Detached {
         /// Which connection.
         conn: ConnId,
     },
-    /// Another thread left a notice: check the inboxes. Or output was sent for which [a report was
+    /// Another thread left a notice: check the inboxes. Or output was sent on a connection for which [a report was
     /// requested](crate::Driver::await_sending).
     Wake,
 }
@@ -72,7 +72,7 @@ pub enum Event {
 /// How to end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
-    /// Send what is queued, say goodbye, and wait for the peer to do so too; all this takes at most
+    /// Send what is queued, say goodbye, and wait for the peer's goodbye. All this takes at most
     /// [`Config::close_timeout`](crate::Config::close_timeout).
     AfterFlush,
     /// Drop what is queued and close.

@@ -73,7 +73,7 @@ impl IdlePolicy {
 mod tests {
     use super::*;
 
-    /// A thread that has just had a busy time.
+    /// The policy of a thread that has just been busy.
     fn busy() -> IdlePolicy {
         let mut policy = IdlePolicy::new(30);
         for _ in 0..100 {

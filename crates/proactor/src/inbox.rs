@@ -1,16 +1,15 @@
 //! Messages from many threads to one.
 //!
-//! An [`Inbox`] is a stack of linked nodes that is only ever pushed to or taken whole, so a node cannot come back while
-//! someone compares against its address (no ABA). The taken stack is reversed: messages of one producer arrive in the order
-//! in which they were sent.
+//! An [`Inbox`] is a stack of linked nodes. Nodes are pushed one by one and only taken all at once, so a node cannot come
+//! back while someone compares against its address (no ABA). The taken stack is reversed, so it keeps each producer's order.
 //!
 //! ```text
 //!   head ──▶ newest ──▶ … ──▶ oldest ──▶ null        push: compare-and-swap of head      take_all: swap with null
 //! ```
 //!
-//! Nodes are boxes that belong to the caller: a request travels as a node, the answer is written into it, and the same
-//! box travels back, so a conversation between two threads allocates nothing. The inbox itself has no bound; a sender
-//! bounds what it has in flight. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
+//! Nodes are boxes that belong to the caller: a request is sent as a node, the answer is written into it, and the same box
+//! is sent back, so a conversation between two threads allocates nothing. The inbox itself has no bound; a sender bounds
+//! what it has in flight. How the receiver learns of a message is up to the [`waker`](crate::Waker).
 //!
 //! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave surplus
 //! boxes in [`Spares`], and take them from there.
@@ -37,7 +36,7 @@ impl<T> Envelope<T> {
     }
 }
 
-/// A stack to which any thread pushes nodes, and which is taken as a whole.
+/// A stack to which any thread pushes nodes, and from which all are taken at once.
 #[derive(Debug)]
 struct Stack<T> {
     head: AtomicPtr<Envelope<T>>,
@@ -65,7 +64,7 @@ impl<T> Stack<T> {
         }
     }
 
-    /// Takes everything, oldest first, and returns the count.
+    /// Takes everything, oldest first. Returns the count as well.
     fn take_all(&self) -> (Mail<T>, usize) {
         if self.is_empty() {
             return (Mail { oldest: std::ptr::null_mut() }, 0);
@@ -107,7 +106,7 @@ impl<T: Send> Inbox<T> {
         Inbox { stack: Stack::new(), waker }
     }
 
-    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring), at once, or once at the
+    /// Leaves a message. True if the receiver sleeps: then the caller must [`ring`](Inbox::ring), at once, or once at the
     /// end of its turn for all messages that it has sent.
     #[must_use = "a sleeping receiver stays asleep until someone rings"]
     pub fn push(&self, node: Box<Envelope<T>>) -> bool {
@@ -175,7 +174,7 @@ impl<T: Send> Spares<T> {
     }
 }
 
-/// The messages taken from an inbox, oldest first. Those that are not taken out are dropped with it.
+/// The messages taken from an inbox, oldest first. Dropping this drops those that are left.
 #[derive(Debug)]
 pub struct Mail<T> {
     oldest: *mut Envelope<T>,

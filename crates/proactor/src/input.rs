@@ -3,7 +3,7 @@
 //! A vector with a start: consuming moves the start, and only an append that lacks space moves bytes. An empty buffer
 //! starts at its beginning again.
 
-/// The most that one read may return.
+/// Most bytes that one read may return.
 const READ_BYTES: usize = 64 * 1024;
 /// Buffers double up to this size. Larger ones grow by a quarter, so that they take little more than what arrived; from
 /// 4 MiB on this copies nothing (`heap`).
@@ -27,7 +27,7 @@ impl InputBuffer {
         &self.bytes[self.start..]
     }
 
-    /// How many bytes have not been consumed.
+    /// Number of bytes that have not been consumed.
     pub fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
@@ -64,14 +64,14 @@ impl InputBuffer {
     }
 
     /// Reserves space for some of the `len` bytes that are announced, in proportion to what has arrived. So the buffer
-    /// need not grow with every read, and takes little more than what the client has sent.
+    /// does not grow with every read, and takes little more memory than the client has sent.
     pub fn expect(&mut self, len: usize) {
         if self.bytes.capacity() - self.bytes.len() < len.min(READ_BYTES) {
             self.make_room(len.min(READ_BYTES), len);
         }
     }
 
-    /// Reserves space for `needed` bytes, and for more if more are `announced`; if none are, for a likely amount.
+    /// Reserves space for `needed` bytes, and for more if more are `announced`. If none are, reserves a likely amount.
     #[inline(never)]
     fn make_room(&mut self, needed: usize, announced: usize) {
         self.bytes.drain(..self.start);
@@ -84,7 +84,7 @@ impl InputBuffer {
         }
     }
 
-    /// How many bytes of memory it holds.
+    /// Bytes of memory that it holds.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

@@ -9,7 +9,7 @@
 //!
 //! A [`Disk`] is not part of the loop: its calls block, and are for threads that may block.
 //!
-//! Not here: the protocol (`resp`), what a connection means (`server`), what files hold.
+//! Not here: the protocol (`resp`), what a connection means (`server`), what files contain.
 
 mod acceptor;
 mod affinity;

@@ -1,9 +1,9 @@
 //! Sockets that wait for connections.
 //!
-//! A listener is bound before it is given to a driver, so that everything that can fail fails while the server starts, with
-//! an [`Error`] that names the address. TCP listeners reuse addresses that linger from an earlier run, and an IPv6
-//! listener takes IPv6 only, so that `0.0.0.0` and `::` can share a port. The file of a Unix socket is replaced if nobody
-//! answers on it, and removed when the listener goes.
+//! A listener is bound before it is given to a driver, so that everything that can fail does so while the server starts,
+//! with an [`Error`] that names the address. TCP listeners reuse addresses that linger from an earlier run, and an IPv6
+//! listener accepts IPv6 only, so that `0.0.0.0` and `::` can share a port. The file of a Unix socket is replaced if nobody
+//! answers on it, and removed with the listener.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, ToSocketAddrs};
@@ -19,7 +19,7 @@ use crate::{Error, Socket, sys};
 /// The size of the kernel's `sun_path`, without the zero at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// How often an address in use is tried again, after pauses of 1, 2, 4 … ms: for a second in total.
+/// How often binding to an address in use is retried, after pauses of 1, 2, 4 … ms: for a second in total.
 const BIND_TRIES_MAX: u32 = 10;
 
 /// A socket that waits for connections.
@@ -43,20 +43,20 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may be gone already; there is nobody to tell.
+        // It may be gone already. There is nobody to report the error to.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Ends a listener that belongs to a driver, from any thread.
+/// Stops a listener that belongs to a driver, from any thread.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 
 impl Stop {
-    /// From now on nobody is accepted, those who wait are refused, and others may listen there at once. The driver
-    /// notices and drops the listener.
+    /// From now on nobody is accepted, waiting clients are refused, and the address is free at once. The driver notices
+    /// that and drops the listener.
     pub fn stop(&self) {
-        // One that was stopped before stays so.
+        // One that was stopped before stays stopped.
         let _ = sys::shutdown(self.0.as_fd(), Shutdown::Both);
     }
 }
@@ -68,7 +68,7 @@ pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Er
     listen_with(address, port, |address| patiently(is_in_use, || bind_tcp(address, backlog)))
 }
 
-/// The same, without waiting for an address that is in use.
+/// Does the same without waiting for an address in use.
 pub fn listen_tcp_at_once(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
     listen_with(address, port, |address| bind_tcp(address, backlog))
 }
@@ -94,8 +94,8 @@ fn listen_with(
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
 }
 
-/// Waits a moment for an address in use: the kernel releases the ring of a process, and with it the sockets on which it
-/// accepts, a little after the process has ended. So a server can be started as soon as the previous one is gone.
+/// Retries for a moment while an address is in use: the kernel releases the ring of a process, and with it the listening
+/// sockets, a little after the process has ended. So a server can be started as soon as the previous one is gone.
 fn patiently<T>(is_in_use: impl Fn(&T) -> bool, attempt: impl Fn() -> T) -> T {
     let mut outcome = attempt();
     for number in 0..BIND_TRIES_MAX {
@@ -124,11 +124,11 @@ pub fn listen_unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Resul
     let local = path.display().to_string();
     let failed = |source| Error::listen(local.clone(), source);
     remove_stale(path)?;
-    // The file never has more permissions than it is to have.
+    // The file never has more permissions than requested.
     let listener = sys::bind_unix(path, permissions).map_err(failed)?;
     let file = SocketFile(path.to_owned());
     if let Some(mode) = permissions {
-        // Those that the umask took.
+        // Adds the permissions that the umask removed.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     }
     sys::listen(listener.as_fd(), backlog).map_err(failed)?;
@@ -166,7 +166,7 @@ impl Listener {
         &self.local
     }
 
-    /// The port; None for a Unix socket.
+    /// The port; `None` for a Unix socket.
     pub fn port(&self) -> Option<u16> {
         match &self.link {
             ListenerLink::Unix(..) => None,

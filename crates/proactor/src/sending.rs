@@ -63,7 +63,7 @@ impl Sending {
         }
     }
 
-    /// What is left to send, as far as one system call takes it; returns the number of slices.
+    /// Fills `into` with what is left to send, as far as one system call takes it. Returns the number of slices.
     pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; SEND_CHUNKS_MAX]) -> usize {
         let mut skip = self.offset;
         let mut count = 0;
@@ -75,7 +75,7 @@ impl Sending {
         count
     }
 
-    /// Notes that the first `len` bytes are sent.
+    /// Records that the first `len` bytes were sent.
     pub(crate) fn advance(&mut self, len: usize, pool: &mut BufferPool) {
         assert!(len <= self.len_bytes, "the kernel sent more than it was given");
         self.len_bytes -= len;
@@ -92,7 +92,7 @@ impl Sending {
         }
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         *self = Sending::default();
     }

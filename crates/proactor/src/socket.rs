@@ -1,7 +1,7 @@
 //! A connected socket that no driver has adopted yet.
 //!
-//! It can be sent to the thread that will serve it. Dropped, it closes. It carries the addresses as text, because the
-//! system calls that get them are made once, here, and everything that shows a client needs them.
+//! It can be sent to the thread that will serve it. Dropping it closes it. It has the addresses as text, because the
+//! system calls for them are made only once, here, and everything that shows a client needs them.
 
 use std::io;
 use std::net::TcpStream;
@@ -26,7 +26,8 @@ pub(crate) enum Link {
     Simulated(Endpoint),
 }
 
-/// A socket of the kernel. Its kind goes with it through all drivers, as asking the kernel would take a system call.
+/// A socket of the kernel. Its kind moves with it through all drivers, because asking the kernel would take a system
+/// call.
 #[derive(Debug)]
 pub(crate) struct KernelSocket {
     pub(crate) fd: OwnedFd,
@@ -48,7 +49,7 @@ impl Socket {
 
     /// A TCP socket that blocks: see `sys::set_blocking`.
     pub(crate) fn tcp(stream: TcpStream) -> Socket {
-        // A peer that has gone already has no address, and is found out by the first read.
+        // A peer that is already gone has no address. The first read notices that.
         let text = |address: io::Result<std::net::SocketAddr>| match address {
             Ok(address) => address.to_string(),
             Err(_) => "?:0".to_owned(),
@@ -59,7 +60,7 @@ impl Socket {
         Socket { link: Link::Kernel(KernelSocket { fd: stream.into(), is_unix: false }), peer, local }
     }
 
-    /// A Unix socket at `path`. Both ends bear the path, as clients have none.
+    /// A Unix socket at `path`. Both ends get the path as address, because clients have none.
     pub(crate) fn unix(fd: OwnedFd, path: &str) -> Socket {
         let link = Link::Kernel(KernelSocket { fd, is_unix: true });
         Socket { link, peer: path.to_owned(), local: path.to_owned() }
@@ -79,7 +80,7 @@ impl Socket {
         &self.local
     }
 
-    /// The descriptor, to be shown; -1 for a simulated socket.
+    /// The descriptor, for display; -1 for a simulated socket.
     pub fn descriptor(&self) -> i32 {
         match &self.link {
             Link::Kernel(socket) => socket.fd.as_raw_fd(),

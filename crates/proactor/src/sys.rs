@@ -1,9 +1,9 @@
-//! The system calls of sockets and of waking, as this crate wants them.
+//! System calls for sockets and for waking threads.
 //!
-//! Everything here is a thin shell, most of it around rustix: a descriptor that lives for the call, buffers with their
-//! lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here rather than by the
-//! standard library because options (address reuse, IPv6 only) have to be set before binding, and because a backlog can
-//! be chosen.
+//! Everything here is a thin wrapper, most of it around rustix: a descriptor that lives for the call, buffers with
+//! their lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here rather than by the
+//! standard library, because options (address reuse, IPv6 only) have to be set before binding, and so that the backlog
+//! can be chosen.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ pub(crate) fn own(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// A TCP socket for addresses of this kind: not blocking, closed on exec.
+/// A TCP socket for this kind of address: non-blocking, close-on-exec.
 pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -61,8 +61,8 @@ pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A socket at the new file `path`, which gets these permissions as far as the umask allows: the kernel uses those of
-/// the socket.
+/// Binds a socket to the new file `path`. The file gets these permissions, as far as the umask allows, because the
+/// kernel copies the socket's.
 pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
@@ -111,7 +111,7 @@ pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     Ok(net::listen(fd, backlog)?)
 }
 
-/// Takes one waiting connection; closed on exec.
+/// Accepts one waiting connection, close-on-exec.
 pub(crate) fn accept(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(net::accept_with(fd, SocketFlags::CLOEXEC)?)
 }
@@ -121,7 +121,7 @@ pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, false)?)
 }
 
-/// Receives what has arrived, or says that it would block.
+/// Receives what has arrived. `WouldBlock` if there is nothing.
 pub(crate) fn receive(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let (len, _) = net::recv(fd, into, RecvFlags::DONTWAIT)?;
     Ok(len)

@@ -4,15 +4,15 @@
 //!   flush what is dirty ─▶ anything to report, or more to do?  yes ─▶ look once, without waiting
 //!                                     │ no
 //!                                     ▼
-//!                          poll for a bounded time, yielding in between (if that has paid lately, see `idle`)
+//!                          poll for a bounded time, yielding in between (if that has paid recently, see `idle`)
 //!                                     │ nothing
 //!                                     ▼
 //!                          announce the sleep ─▶ block ─▶ rise
 //! ```
 //!
 //! Output that turns out to be held ends the turn as well: the server has to know what is waited for before the thread
-//! sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does output of a codec itself, a step of a handshake: it
-//! is sent when the next turn begins.
+//! sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does a codec's own output, such as a step of a
+//! handshake: it is sent when the next turn begins.
 //!
 //! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and if
 //! something is left the next turn does not wait.
@@ -62,7 +62,7 @@ pub(crate) trait Flush {
     /// Accepts again, if the pause is over.
     fn accept_again(&mut self, now_ns: u64);
 
-    /// Whether nothing of a connection but its descriptor is in the kernel.
+    /// Whether the kernel has nothing of a connection but its descriptor.
     fn is_free(link: &Self::Link) -> bool;
 
     /// Whether a detaching connection can be taken out.
@@ -137,7 +137,7 @@ pub(crate) fn run<B: Backend>(
     Ok(())
 }
 
-/// Checks repeatedly until something arrives or `poll_ns` have passed; true if something arrived.
+/// Checks repeatedly until something arrives or `poll_ns` have passed. True if something arrived.
 fn poll<B: Backend>(
     backend: &mut B,
     start_ns: u64,
@@ -178,7 +178,7 @@ fn sleep<B: Backend>(
     }
     let mut now_ns = start_ns;
     let outcome = loop {
-        // Asked again each time: accepting may just have been put off.
+        // Computed again each time, because accepting may just have been paused.
         let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);

@@ -1,5 +1,5 @@
-//! What is particular to a connection whose bytes pass a codec. That it otherwise behaves like any other, `driver.rs` checks:
-//! its scenarios run through a codec as well.
+//! Tests what is particular to connections whose bytes pass through a codec. The scenarios of `driver.rs`, which also run
+//! through a codec, test the rest.
 
 mod world;
 
@@ -40,7 +40,7 @@ fn a_step_of_a_handshake_is_answered_although_there_is_nothing_to_report() {
                 client.receive(usize::MAX);
                 let speaks = client.codec.as_ref().is_some_and(Codec::has_words);
                 if client.flush() && speaks && !client.is_ready() {
-                    // A turn that waited for more to come would use up all patience.
+                    // A turn that waited for more data would exceed the test's patience.
                     world.turn(PATIENCE);
                 }
                 client.is_ready()

@@ -1,4 +1,4 @@
-//! What every driver does, checked by the same scenarios over each.
+//! The behaviour of every driver, tested by the same scenarios.
 
 mod world;
 

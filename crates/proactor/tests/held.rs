@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use proactor::{CloseMode, Config, ConnId};
 use world::{Client, Ending, World, over_all_drivers, over_all_drivers_with};
 
-/// A test that fails takes that long.
+/// How long a failing test takes.
 const LONG: Duration = Duration::from_secs(10);
 
 impl World {
@@ -19,7 +19,7 @@ impl World {
         output.hold_from(mark, slice);
     }
 
-    /// Turns, and would sleep for long each time.
+    /// Runs turns, each of which could sleep for long, until output is held for `slice`.
     fn turn_until_held_for(&mut self, slice: u64) {
         let start = Instant::now();
         let mut events = Vec::new();
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// Turns a few times, and receives.
+    /// Runs a few turns, and receives what has arrived.
     fn look(&mut self, client: &mut Client) -> Vec<u8> {
         for _ in 0..10 {
             self.pump();
@@ -90,7 +90,8 @@ fn what_is_lost_never_goes_whenever_it_came() {
     });
 }
 
-/// Whoever says what may go has to hear of it before the thread sleeps: at first, and when a part has gone.
+/// Held output must be reported before the thread sleeps: when there is some at first, and after a part was
+/// sent.
 #[test]
 fn a_turn_that_finds_held_output_does_not_sleep() {
     over_all_drivers(|world| {
@@ -164,7 +165,7 @@ fn what_is_held_is_never_sent_by_a_close_that_does_not_wait() {
     });
 }
 
-/// A client, what it is to get, and with each byte the slice that has to be released first.
+/// A client, what it has to receive, and for each byte the slice that has to be released first.
 struct Account {
     client: Client,
     conn: ConnId,
@@ -175,7 +176,7 @@ struct Account {
 }
 
 impl Account {
-    /// How much may have been sent by now.
+    /// Number of bytes that may have been sent by now.
     fn free_bytes(&self, released: u64) -> usize {
         let mut free = 0;
         for &(end, slice) in &self.marks {

@@ -1,8 +1,8 @@
 //! The inbox, the waker and the spares under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p proactor --test loom_inbox --release`.
 //!
-//! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock. Tried by hand:
-//! without the fence in `Waker::notify`, without the fence in `Waker::take_notice`, with the compare-and-swap of
-//! `Waker::try_sleep` as a plain store, and with Relaxed in `Inbox::push` or `Inbox::take_all`, a test here fails.
+//! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock. Mutation-tested by hand: a
+//! test here fails without the fence in `Waker::notify`, without the fence in `Waker::take_notice`, with a plain store in
+//! `Waker::try_sleep`, and with Relaxed in `Inbox::push` or `Inbox::take_all`.
 #![cfg(loom)]
 
 use std::sync::Arc as StdArc;
@@ -53,7 +53,7 @@ fn produce(shared: &Shared, values: &[u32]) {
     }
 }
 
-/// The loop of a proactor: take the notice, look, sleep only if there was none.
+/// The loop of a proactor: takes the notice, checks the inbox, and sleeps only if there was no notice.
 fn consume(shared: &Shared, count: usize) -> Vec<u32> {
     let mut seen = Vec::new();
     while seen.len() < count {

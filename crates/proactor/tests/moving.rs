@@ -1,17 +1,17 @@
-//! A connection is taken out of a driver and goes on in one, over all of them.
+//! Takes connections out of a driver and attaches them again, over all drivers.
 
 mod world;
 
 use proactor::{CloseMode, Config, ConnId};
 use world::{World, over_all_drivers, over_all_drivers_coded};
 
-/// Over all drivers, with and without a codec.
+/// Runs a scenario over all drivers, with and without a codec.
 fn over_all(scenario: impl Fn(&mut World)) {
     over_all_drivers(&scenario);
     over_all_drivers_coded(&Config::default(), scenario);
 }
 
-/// Has the connection leave and come back: its new name.
+/// Detaches the connection and attaches it again. Returns its new name.
 fn take_around(world: &mut World, conn: ConnId) -> ConnId {
     world.driver.detach(conn);
     world.until("it to be detached", |world| world.detached.contains(&conn));
@@ -56,7 +56,7 @@ fn who_does_not_read_stays_until_it_has_read() {
         (0..50).for_each(|_| world.pump());
         assert_eq!(world.detached, []);
         assert!(world.driver.take(conn).is_none());
-        // It stays after all, and is heard again.
+        // It stays after all, and its input is reported again.
         world.driver.stop_detaching(conn);
         world.send(&mut client, b"still here");
         world.until("input", |world| world.input(conn) == b"still here");

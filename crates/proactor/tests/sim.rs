@@ -159,7 +159,7 @@ fn time_passes_only_when_it_is_moved_and_timeouts_are_kept() {
     assert_eq!(net.step(), SimStep::Thread(0));
 }
 
-/// A machine connects to another one; what is parted holds everything back, and gives it out in order.
+/// A machine connects to another one. A partition holds everything back, and then delivers it in order.
 #[test]
 fn machines_reach_each_other_unless_they_are_parted() {
     let net = SimNet::new(5, SimConfig::default());

@@ -1,4 +1,4 @@
-//! What a script costs beside its commands: a host that answers at once, one thread.
+//! Measures the overhead of scripts without that of their commands: one thread, and a host that answers at once.
 //!
 //! `cargo bench -p script`. Prints nanoseconds per run and per call; compare runs on the same machine only.
 
@@ -53,7 +53,7 @@ fn measure(name: &str, call_count: u32, source: &str) {
     let started = Instant::now();
     while started.elapsed() < DURATION {
         let lap = Instant::now();
-        // Laps shorter than a time slice: the best one was not interrupted.
+        // Laps are shorter than a time slice, so the best one was not interrupted.
         let run_count = if best_ns.is_finite() { (LAP_NS / best_ns) as u32 + 1 } else { 1 };
         for _ in 0..run_count {
             out.clear();

@@ -1,6 +1,6 @@
-//! What Lua's string functions cost on short strings, ours or Lua's own, for `valgrind --tool=callgrind`.
+//! Runs Lua's string functions on short strings, ours or Lua's own, for `valgrind --tool=callgrind`.
 //!
-//! `patterns ours|lua CASE COUNT`: runs the case so often. The difference of two counts is the cost of the calls.
+//! `patterns ours|lua CASE COUNT` runs the case COUNT times. The difference of two counts is the calls' cost.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! What a script returns, as a reply: Lua values in, RESP out.
+//! Converts what a script returns to a reply: Lua values in, RESP out.
 //!
 //! | Lua | reply |
 //! |---|---|
 //! | string | bulk string |
-//! | number | integer, cut towards zero |
+//! | number | integer, truncated towards zero |
 //! | boolean | 1 or null; after `redis.setresp(3)` a boolean |
 //! | `{err = text}`, `{ok = text}` | error, status |
 //! | `{double =}`, `{big_number =}`, `{verbatim_string = {format =, string =}}` | as named |
@@ -11,8 +11,8 @@
 //! | any other table | array of its items up to the first nil |
 //! | anything else | null |
 //!
-//! Tables can nest as deep as Lua's stack allows and contain themselves, so the conversion keeps its own
-//! stack of open aggregates instead of recursing, and the reply has a limit.
+//! Tables can contain themselves and nest as deep as Lua's stack allows. So the conversion keeps its own stack
+//! of open aggregates instead of recursing, and the size of the reply is limited.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ use smallvec::SmallVec;
 use crate::error::until_zero;
 use crate::raw::{Failure, LuaKind, Stack, integer_of};
 
-/// The largest reply. A small table that contains itself twice would otherwise make an endless one.
+/// The largest reply. Without a limit, a small table that contains itself twice would never end.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Slots that one level of nesting needs.
+/// Stack slots needed for one level of nesting.
 const LEVEL_SLOTS: i32 = 5;
-/// The field of an error table that says that the error was counted when a command failed.
+/// The field of an error table which says that the error was counted when its command failed.
 pub(crate) const COUNTED: &str = "ignore_error_stats_update";
 
-/// An aggregate that is being written; its table is at `table`.
+/// An aggregate that is being written. `table` is the stack index of its table.
 struct Level {
     table: i32,
     mark: Mark,
@@ -41,7 +41,7 @@ struct Level {
 enum Shape {
     Array,
     Set,
-    /// A key is to be written next; else the value kept below it.
+    /// `at_key`: the next value to write is a key. Otherwise it is the value below the key on the stack.
     Map {
         at_key: bool,
     },
@@ -50,9 +50,9 @@ enum Shape {
 /// The errors in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
-    /// How many there are.
+    /// Number of errors.
     pub count: u64,
-    /// The code words of those that were not counted when a command failed, and how often each is there.
+    /// Error codes that were not counted when a command failed, each with its number of occurrences.
     pub uncounted: BTreeMap<Box<[u8]>, u64>,
 }
 
@@ -66,7 +66,7 @@ impl Errors {
     }
 }
 
-/// Writes the value on top of the stack and leaves it there; the errors that it is or contains.
+/// Writes the value on top of the stack and leaves it there. Returns the errors in it.
 pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Errors {
     let mut errors = Errors::default();
     if stack.kind(-1) != LuaKind::Table && write_value(stack, reply, &mut errors).is_ok() {
@@ -90,7 +90,7 @@ pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Errors {
     errors
 }
 
-/// The text of the error on top, with which a script ends that took too long.
+/// The text of the error on top, raised because the script took too long.
 fn interrupt_text(stack: &mut Stack<'_>) -> Vec<u8> {
     let is_known = stack.kind(-1) == LuaKind::Table && stack.get_field(-1, "err").is_ok();
     let text = if is_known { stack.bytes(-1) } else { None };
@@ -116,14 +116,14 @@ fn write_all(
         } else {
             stack.pop(1);
         }
-        // Bring the next element to the top, closing what is complete.
+        // Push the next element, and close aggregates that are complete.
         loop {
             let Some(level) = levels.last_mut() else { return Ok(()) };
             if advance(stack, level)? {
                 break;
             }
             close(reply, level);
-            // The table; for maps and sets also the table around it.
+            // Pop the table, or for maps and sets the key and the table.
             let slots = if level.shape == Shape::Array { 1 } else { 2 };
             stack.pop(slots);
             levels.pop();
@@ -131,7 +131,7 @@ fn write_all(
     }
 }
 
-/// Pushes the next element of `level`; false at its end.
+/// Pushes the next element of `level`. False at its end.
 fn advance(stack: &mut Stack<'_>, level: &mut Level) -> Result<bool, Failure> {
     match level.shape {
         Shape::Array => {
@@ -155,7 +155,7 @@ fn advance(stack: &mut Stack<'_>, level: &mut Level) -> Result<bool, Failure> {
             Ok(true)
         }
         Shape::Map { at_key: true } => {
-            // On top: the last key. Afterwards: this key, its value, the key once more.
+            // On top: the last key. Afterwards: the next key, its value, and the key again.
             if !stack.next(level.table)? {
                 return Ok(false);
             }
@@ -165,7 +165,7 @@ fn advance(stack: &mut Stack<'_>, level: &mut Level) -> Result<bool, Failure> {
             Ok(true)
         }
         Shape::Map { at_key: false } => {
-            // On top: the key's value, which is written from where it is.
+            // On top: the key's value. It is written from where it is.
             level.shape = Shape::Map { at_key: true };
             Ok(true)
         }
@@ -180,8 +180,8 @@ fn close(reply: &mut Reply<'_>, level: &Level) {
     }
 }
 
-/// Writes the value on top, or opens it when it is an aggregate. Then its table stays on top, for maps and
-/// sets with a nil above it, where the iteration begins.
+/// Writes the value on top. If it is an aggregate, opens it instead and returns its level: the table stays on
+/// the stack, for maps and sets below a nil, from which the iteration starts.
 fn write_value(
     stack: &mut Stack<'_>,
     reply: &mut Reply<'_>,
@@ -266,7 +266,7 @@ fn write_table(
     Ok(Some(array(stack, reply)))
 }
 
-/// Writes the verbatim string described by the table on top, if it is one.
+/// Writes the table on top as a verbatim string. False if it does not describe one.
 fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<bool, Failure> {
     stack.get_field(-1, "format")?;
     stack.get_field(-2, "string")?;
@@ -275,7 +275,7 @@ fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<bool, 
         match reply.proto() {
             Proto::Resp2 => reply.bulk(text),
             Proto::Resp3 => {
-                // The format is cut or padded to three bytes, whatever they are.
+                // The format is truncated or padded to three bytes, whatever they are.
                 let mut bytes = *b"   :";
                 bytes[..3].iter_mut().zip(until_zero(format)).for_each(|(to, from)| *to = *from);
                 let out = reply.out();
@@ -301,7 +301,8 @@ fn write_big_number(reply: &mut Reply<'_>, digits: &[u8]) {
     }
 }
 
-/// Writes a status or an error: a C string, newlines replaced, those at an error's end dropped.
+/// Writes a status or an error. The text is a C string: it ends at a zero byte. Newlines become spaces, except
+/// that those at the end of an error are dropped.
 pub(crate) fn write_line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
     let mut text = until_zero(text);
     while kind == b'-'

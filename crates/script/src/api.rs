@@ -1,4 +1,4 @@
-//! The table `redis` (without the calls of commands, see `raw::command`), and `math.random`.
+//! The table `redis` without `redis.call` and `pcall` (see `raw::command`), and `math.random`.
 
 use crate::error::raise;
 use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
@@ -7,13 +7,13 @@ use crate::{error, register};
 
 /// The version that scripts see.
 const VERSION: &str = "7.2.5";
-/// The same as a number, one byte per part.
+/// The version as a number, one byte per part.
 const VERSION_NUMBER: u32 = 0x0007_0205;
-/// So many bytes are hashed in one step.
+/// Bytes that are hashed per step of the script's budget.
 const SHA1_STEP_BYTES: usize = 8;
 /// The most severe level of `redis.log`.
 const LOG_LEVEL_MAX: i64 = 3;
-/// `REPL_AOF` and `REPL_REPLICA` together.
+/// `REPL_AOF | REPL_REPLICA`.
 const REPL_ALL: i64 = 3;
 
 const LOG_LEVELS: [(&str, u32); 4] =
@@ -31,18 +31,18 @@ const FUNCTIONS: [(&str, Native); 6] = [
     ("set_repl", set_repl),
 ];
 
-/// What scripts have and functions do not.
+/// Functions of `redis` that scripts have and library functions do not.
 const SCRIPT_FUNCTIONS: [(&str, Native); 3] = [
     ("replicate_commands", |stack| stack.push_boolean(true).map(|()| 1)),
     ("breakpoint", |stack| stack.push_boolean(false).map(|()| 1)),
     ("debug", |_| Ok(0)),
 ];
 
-/// What a library has while it is loaded.
+/// The functions of `redis` while a library is loaded.
 const LOAD_FUNCTIONS: [(&str, Native); 2] =
     [("register_function", register::register_function), ("log", log)];
 
-/// Stores `redis` in the globals on top, and our functions in `math`.
+/// Adds `redis` to the globals on top, and replaces the random functions of `math`.
 pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, 32)?;
     stack.set_functions(&FUNCTIONS)?;
@@ -56,7 +56,7 @@ pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds what only scripts have to `redis` in the globals on top.
+/// Adds the functions that only scripts have to `redis` in the globals on top.
 pub(crate) fn install_for_scripts(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.get_field(-1, "redis")?;
     stack.set_functions(&SCRIPT_FUNCTIONS)?;
@@ -64,7 +64,7 @@ pub(crate) fn install_for_scripts(stack: &mut Stack<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Stores the `redis` of libraries that are loaded in the table on top.
+/// Stores the `redis` that a library sees while it is loaded in the table on top.
 pub(crate) fn install_for_loading(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, 8)?;
     stack.set_functions(&LOAD_FUNCTIONS)?;
@@ -88,7 +88,7 @@ fn set_version(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.set_field(-2, "REDIS_VERSION_NUM")
 }
 
-/// Whether the only argument is a string; otherwise pushes the error table that is returned instead.
+/// Whether the only argument is a string. If not, pushes the error table to return.
 fn check_one_string(stack: &mut Stack<'_>) -> Result<bool, Failure> {
     let is_valid = stack.arg_count() == 1 && stack.kind(1) == LuaKind::String;
     if !is_valid {
@@ -118,7 +118,7 @@ fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(raise(stack, b"ERR wrong number of arguments"));
     }
-    // A value that has no text counts as an empty one.
+    // A value that cannot be converted to a string is treated as an empty one.
     let text = stack.arg_bytes(1).unwrap_or_default();
     stack.take_steps(text.len() / SHA1_STEP_BYTES)?;
     let hex = sha1_hex(text);
@@ -141,7 +141,7 @@ fn log(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     for position in 2..=stack.arg_count() {
         texts.extend(stack.arg_bytes(position).ok());
     }
-    // One string can be many arguments.
+    // The same string may be passed as many arguments.
     stack.claim_memory(texts.iter().map(|text| text.len() + 1).sum())?;
     let line = texts.join(&b' ');
     stack.ask_host(|host| host.log(level, &line));
@@ -160,7 +160,8 @@ fn setresp(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// Journal and replicas are told the same: all, or with `REPL_NONE` nothing.
+/// Effects cannot go to the journal without the replicas or the reverse: `REPL_NONE` turns them off, any other
+/// flags on.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(raise(stack, b"ERR redis.set_repl() requires two arguments."));

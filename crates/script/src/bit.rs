@@ -29,7 +29,7 @@ pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.set_field(-2, "bit")
 }
 
-/// The low 32 bits of a number's nearest integer.
+/// The argument rounded to an integer, modulo 2^32.
 fn arg(stack: &Stack<'_>, position: i32) -> Result<u32, Failure> {
     stack.arg_number(position).map(|number| (number + ROUNDING).to_bits() as u32)
 }
@@ -41,7 +41,8 @@ fn answer(stack: &mut Stack<'_>, bits: u32) -> Result<i32, Failure> {
 
 fn fold(stack: &mut Stack<'_>, operation: fn(u32, u32) -> u32) -> Result<i32, Failure> {
     let mut bits = arg(stack, 1)?;
-    // From the last, as the original does: it decides which of two bad arguments is reported.
+    // From the last to the second, as in the original: the order decides which of two bad arguments is
+    // reported.
     for position in (2..=stack.arg_count()).rev() {
         bits = operation(bits, arg(stack, position)?);
     }
@@ -54,7 +55,7 @@ fn shift(stack: &mut Stack<'_>, operation: fn(u32, u32) -> u32) -> Result<i32, F
     answer(stack, operation(bits, count))
 }
 
-/// `bit.tohex(x [, n])`: the last `|n|` digits, in capitals for a negative `n`.
+/// `bit.tohex(x [, n])`: the last `|n|` digits, in upper case if `n` is negative.
 fn tohex(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let bits = arg(stack, 1)?;
     let digits = if stack.arg_count() < 2 { HEX_DIGITS as i32 } else { arg(stack, 2)?.cast_signed() };

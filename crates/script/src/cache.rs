@@ -1,12 +1,12 @@
-//! The scripts that the server knows, for all threads.
+//! The scripts that the server knows. All threads share them.
 //!
-//! Scripts that came with `SCRIPT LOAD` stay until the cache is flushed, as clients rely on it. Those that
-//! came with `EVAL` are kept because clients may go on with `EVALSHA`; some clients send ever new sources, so
-//! only the last 500 that are in use stay, as in Redis 7.4. "In use" is one bit per script, set when it runs
-//! and looked at when another must go (the clock algorithm): running a script writes nothing that is shared.
+//! Scripts loaded with `SCRIPT LOAD` stay until the cache is flushed, because clients rely on that. Scripts
+//! from `EVAL` are kept because clients may continue with `EVALSHA`. Some clients send an endless stream of new
+//! sources, so only the last 500 that are in use are kept, as in Redis 7.4. "In use" is one bit per script (the
+//! clock algorithm): it is set when the script runs and checked when a script has to be evicted, so running a
+//! script writes to no shared memory once that bit is set.
 //!
-//! A script that leaves the cache is marked, and every [`crate::Engine`] stops running it, without being
-//! told.
+//! A script that leaves the cache is marked as gone, and every [`crate::Engine`] then refuses to run it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use hashbrown::HashMap;
 
 use crate::script::{Script, Sha1Hex};
 
-/// How many scripts that came with `EVAL` are kept.
+/// Number of `EVAL` scripts that are kept.
 pub const EVAL_SCRIPT_COUNT_MAX: usize = 500;
 
-/// How a script came in.
+/// How a script was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// With `EVAL`.
@@ -31,7 +31,7 @@ pub enum Origin {
 #[derive(Debug, Default)]
 pub struct ScriptCache {
     scripts: HashMap<Sha1Hex, (Arc<Script>, Origin), foldhash::fast::FixedState>,
-    /// The names of the `EVAL` ones, the next candidate to leave in front.
+    /// Names of the `EVAL` scripts. The next candidate for eviction is in front.
     eval_order: VecDeque<Sha1Hex>,
     source_bytes: usize,
 }
@@ -49,8 +49,8 @@ impl ScriptCache {
         self.scripts.get(sha).map(|(script, _)| Arc::clone(script))
     }
 
-    /// Keeps a script that an engine has compiled, and returns it, or the equal one that was here already.
-    /// Once loaded, a script stays loaded.
+    /// Adds a script that an engine has compiled. Returns it, or the equal script that was already present. A
+    /// script from `EVAL` becomes a loaded one if it is loaded, never the reverse.
     pub fn insert(&mut self, script: Arc<Script>, origin: Origin) -> Arc<Script> {
         let sha = *script.sha();
         if let Some((present, present_origin)) = self.scripts.get_mut(&sha) {
@@ -60,7 +60,7 @@ impl ScriptCache {
             }
             return Arc::clone(present);
         }
-        // The caller had it from here, and meanwhile the cache was flushed.
+        // The caller got it from the cache, which has been flushed since.
         let script = if script.is_gone() { Arc::new(script.anew()) } else { script };
         if origin == Origin::Eval {
             if self.eval_order.len() == EVAL_SCRIPT_COUNT_MAX {
@@ -73,12 +73,12 @@ impl ScriptCache {
         script
     }
 
-    /// Lets go of an `EVAL` script that has not run for the longest time, more or less.
+    /// Evicts an `EVAL` script that has not run for a long time.
     fn evict_one(&mut self) {
         while let Some(sha) = self.eval_order.pop_front() {
             let Some((script, _)) = self.scripts.get(&sha) else { continue };
-            // Every bit that is found set is cleared, so this ends within two rounds if no thread runs
-            // scripts meanwhile, and soon even if some do.
+            // Each set bit is cleared, so this ends within two rounds if no thread runs scripts meanwhile, and
+            // soon even if some do.
             if script.take_used() {
                 self.eval_order.push_back(sha);
                 continue;
@@ -90,7 +90,7 @@ impl ScriptCache {
         }
     }
 
-    /// Lets go of everything.
+    /// Removes all scripts, and marks them as gone.
     pub fn flush(&mut self) {
         for (script, _) in self.scripts.values() {
             script.set_gone();
@@ -98,19 +98,19 @@ impl ScriptCache {
         *self = ScriptCache::default();
     }
 
-    /// How many scripts there are.
+    /// Number of scripts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.scripts.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no scripts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.scripts.is_empty()
     }
 
-    /// Memory held by the sources and their table, roughly.
+    /// Approximate memory used by the sources and the table.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let entry_bytes = size_of::<(Sha1Hex, (Arc<Script>, Origin))>() + size_of::<Script>();
@@ -154,7 +154,7 @@ mod tests {
         cache.flush();
         assert!(cache.is_empty() && first.is_gone());
         assert_eq!(cache.memory_bytes(), 0);
-        // Whoever had it before the flush brings it back.
+        // A thread that still has the script brings it back.
         let again = cache.insert(first, Origin::Load);
         assert!(!again.is_gone() && Arc::ptr_eq(&again, &cache.get(again.sha()).unwrap()));
     }

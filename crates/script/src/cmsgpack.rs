@@ -1,18 +1,18 @@
-//! The library `cmsgpack`: MessagePack as Redis' lua_cmsgpack 0.4.0 writes and reads it.
+//! The library `cmsgpack`: MessagePack as written and read by Redis' lua_cmsgpack 0.4.0.
 //!
-//! Written are integers in their shortest form, other numbers as floats where that loses nothing and else as
-//! doubles, tables with the keys 1 to n as arrays and others as maps, anything else as nil; so is a table
-//! nested 16 deep. Read are all formats but binary data and extensions. Both keep their own stack of open
-//! tables: depth is bounded by Lua's stack, not by ours.
+//! Integers are written in their shortest form; other numbers as floats if that is exact, else as doubles.
+//! Tables with the keys 1 to n become arrays, other tables maps. Everything else is written as nil, and so is a
+//! table nested 16 deep. All formats are read except binary data and extensions. Reading does not recurse: it
+//! keeps its own stack of open tables, at most 4000; writing recurses at most 16 deep.
 
 use smallvec::SmallVec;
 
 use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
-/// A table this deep is written as nil.
+/// Tables nested this deep are written as nil.
 const NESTING_MAX: usize = 16;
-/// A table this deep is not read: where the original has used up its stack.
+/// Tables nested this deep are refused. The original's stack overflows there.
 const READ_NESTING_MAX: usize = 4000;
 
 const FUNCTIONS: [(&str, Native); 4] =
@@ -25,7 +25,7 @@ const TEXTS: [(&str, &str); 4] = [
     ("_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
 
-/// Stores `cmsgpack` in the globals on top.
+/// Adds `cmsgpack` to the globals on top.
 pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, FUNCTIONS.len() + TEXTS.len())?;
     stack.set_functions(&FUNCTIONS)?;
@@ -50,7 +50,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(1)
 }
 
-/// Writes the value on top. Recurses at most [`NESTING_MAX`] deep.
+/// Appends the value on top of the stack. Recurses at most [`NESTING_MAX`] deep.
 fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Failure> {
     let before_bytes = out.len();
     match stack.kind(-1) {
@@ -65,7 +65,7 @@ fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), F
         | LuaKind::Function
         | LuaKind::Other => out.push(0xc0),
     }
-    // A small table that contains others many times over makes endless text.
+    // A small table that contains others many times would otherwise make endless text.
     stack.claim_memory(out.len())?;
     stack.take_steps(1 + (out.len() - before_bytes) / STEP_BYTES)
 }
@@ -100,8 +100,8 @@ fn write_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&bytes[8 - size..]);
 }
 
-/// Writes a length: in the low bits of `fixed` where it is less than `fixed_end`, else behind one of the
-/// markers for 1, 2 and 4 bytes.
+/// Writes a length: in the low bits of `fixed` if it is less than `fixed_end`, else after the first marker
+/// whose field (of 1, 2 or 4 bytes) it fits.
 fn write_length(out: &mut Vec<u8>, length: usize, fixed: u8, fixed_end: usize, markers: [Option<u8>; 3]) {
     let bytes = (length as u32).to_be_bytes();
     if length < fixed_end {
@@ -148,7 +148,7 @@ fn write_table(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result
     Ok(())
 }
 
-/// The number of entries, and whether their keys are 1 to that number.
+/// The number of entries of a table, and whether their keys are exactly 1 to that number.
 fn measure(stack: &mut Stack<'_>, table: i32) -> Result<(usize, bool), Failure> {
     let (mut count, mut key_max, mut is_array) = (0_usize, 0, true);
     stack.push_nil()?;
@@ -166,7 +166,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     unpack_part(stack, None, 0)
 }
 
-/// An argument as a C `int`, or 0.
+/// An argument as a C `int`; 0 if it is missing or nil.
 fn int_or_zero(stack: &Stack<'_>, position: i32) -> Result<i32, Failure> {
     if stack.arg_count() < position || stack.kind(position) == LuaKind::Nil {
         return Ok(0);
@@ -185,10 +185,11 @@ fn unpack_limit(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     unpack_part(stack, Some(limit), offset)
 }
 
-/// Pushes up to `limit` values; with a limit, before them the offset of what is left, or -1.
+/// Pushes up to `limit` values. If there is a limit, pushes below them the offset of the rest, or -1 at the
+/// end.
 fn unpack_part(stack: &mut Stack<'_>, limit: Option<i32>, offset: i32) -> Result<i32, Failure> {
     let input = stack.arg_bytes(1)?;
-    // A limit of none from the start on means all of it.
+    // As in the original, limit 0 with offset 0 means no limit.
     let limit = limit.filter(|limit| *limit != 0 || offset != 0);
     let Ok(start) = usize::try_from(offset) else { return Err(refuse_request(offset, input)) };
     if limit.is_some_and(|limit| limit < 0) {
@@ -236,28 +237,28 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// An unsigned integer of `size` bytes.
+    /// Reads an unsigned big-endian integer of `size` bytes.
     fn unsigned(&mut self, size: usize) -> Result<u64, Failure> {
         Ok(self.take(size)?.iter().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
     }
 
-    /// A signed integer of `size` bytes.
+    /// Reads a signed big-endian integer of `size` bytes.
     fn signed(&mut self, size: usize) -> Result<i64, Failure> {
         let unused_bits = 64 - 8 * size as u32;
         Ok((self.unsigned(size)? << unused_bits).cast_signed() >> unused_bits)
     }
 }
 
-/// A table being read, at a known place on the stack.
+/// A table that is being read. It is on Lua's stack.
 struct Open {
     is_map: bool,
-    /// Values still to come, two per entry of a map.
+    /// Values still to be read, two per entry of a map.
     left: u64,
-    /// Position of the next item of an array.
+    /// Number of array items stored so far.
     position: i32,
 }
 
-/// Pushes one value.
+/// Reads one value and pushes it.
 fn read(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<(), Failure> {
     let mut levels: SmallVec<[Open; NESTING_MAX]> = SmallVec::new();
     loop {
@@ -281,7 +282,7 @@ fn read(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Puts the value on top into the table that is open, or leaves it as the key of the value to come.
+/// Stores the value on top in the open table, or leaves it there as the key of the next value.
 fn store(stack: &mut Stack<'_>, levels: &mut [Open]) -> Result<(), Failure> {
     let Some(open) = levels.last_mut() else { return Ok(()) };
     open.left -= 1;
@@ -289,11 +290,11 @@ fn store(stack: &mut Stack<'_>, levels: &mut [Open]) -> Result<(), Failure> {
         open.position += 1;
         return stack.set_item(-2, open.position);
     }
-    // An even number of values left: this was one, and its key is below it.
+    // If the number of values left is even, this was a value, and its key is below it.
     if open.left % 2 == 0 { stack.set(-3) } else { Ok(()) }
 }
 
-/// Pushes a scalar, or an empty table and what is to come into it.
+/// Pushes a scalar and returns `None`, or pushes an empty table and returns what is to be read into it.
 fn read_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<Option<Open>, Failure> {
     stack.take_steps(1)?;
     let marker = reader.take(1)?[0];

@@ -1,4 +1,4 @@
-//! What a thread runs scripts with: a Lua state and the scripts compiled in it.
+//! A thread's Lua state for scripts, and the scripts compiled in it.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use crate::raw::{Ending, Failure, Function, LuaKind, Stack, State};
 use crate::script::{Script, ScriptError, Sha1Hex};
 use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 
-/// The memory that one Lua state may use, unless said otherwise.
+/// Default memory limit of one Lua state.
 pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
-/// The largest limit that means anything: Lua's own tables end there.
+/// Largest memory limit that makes sense: the sizes of Lua's tables end there.
 pub const MEMORY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
-/// How many compiled scripts a state keeps. The sources are in the cache, so more only cost being compiled
-/// again.
+/// Compiled scripts that a state keeps. The sources are in the cache, so a script that was dropped only has to
+/// be compiled again.
 const COMPILED_COUNT_MAX: usize = 2000;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The script returned, and its value is the reply. The value may be an error, or contain some.
+    /// The script returned, and the reply is its value. That may be an error, or contain errors.
     Returned(Errors),
     /// The reply is an error that the script raised.
     Raised(Errors),
-    /// The host wants the script run again; there is no reply.
+    /// The host wants the script to run again. There is no reply.
     Retry,
-    /// The script is not compiled here; there is no reply.
+    /// The script is not compiled in this engine. There is no reply.
     Missing,
 }
 
@@ -39,11 +39,11 @@ struct Compiled {
     function: Function,
 }
 
-/// A Lua state and what is compiled in it. Belongs to one thread.
+/// A Lua state and the scripts compiled in it. Belongs to one thread.
 pub struct Engine {
     state: State,
     compiled: HashMap<Sha1Hex, Compiled, foldhash::fast::FixedState>,
-    /// What ran last, as it is among `compiled`.
+    /// The entry of `compiled` that ran last.
     recent: Option<Compiled>,
 }
 
@@ -59,13 +59,12 @@ impl Engine {
         Engine { state, compiled: HashMap::default(), recent: None }
     }
 
-    /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh
-    /// redis-server draws.
+    /// Seeds `math.random`. Without a seed, every engine draws the same numbers as a fresh redis-server.
     pub fn seed_random(&mut self, seed: i32) {
         self.state.seed_random(seed);
     }
 
-    /// Compiles a script, unless that was done before, maybe for another one of the same source.
+    /// Compiles a script, unless one with the same source is compiled already.
     ///
     /// # Errors
     /// The compiler's message.
@@ -86,7 +85,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The flags of a script that is compiled here and still in the cache.
+    /// The flags of a script. `None` if it is not compiled here or has left the cache.
     #[must_use]
     pub fn flags(&mut self, sha: &Sha1Hex) -> Option<Flags> {
         let compiled = self.compiled.get(sha)?;
@@ -100,13 +99,14 @@ impl Engine {
         None
     }
 
-    /// A script that is compiled here and still in the cache.
+    /// A script. `None` if it is not compiled here or has left the cache.
     #[must_use]
     pub fn script(&self, sha: &Sha1Hex) -> Option<&Arc<Script>> {
         self.compiled.get(sha).map(|compiled| &compiled.script).filter(|script| !script.is_gone())
     }
 
-    /// Runs a compiled script and writes its reply; also one that has left the cache since the caller looked.
+    /// Runs a compiled script and writes its reply, even if the script has left the cache since the caller
+    /// checked.
     pub fn eval(
         &mut self,
         sha: &Sha1Hex,
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Lets go of all compiled scripts and collects the garbage.
+    /// Removes all compiled scripts and collects the garbage.
     pub fn flush(&mut self) {
         self.forget(|_| true);
         self.state.collect_garbage();
@@ -146,23 +146,23 @@ impl Engine {
         self.state.memory_bytes()
     }
 
-    /// How many scripts are compiled here.
+    /// Number of scripts compiled here.
     #[must_use]
     pub fn compiled_count(&self) -> usize {
         self.compiled.len()
     }
 }
 
-/// Stores what scripts and functions have in common in the table on top.
+/// Adds the libraries that scripts and functions have in common to the table on top.
 pub(crate) fn install_libraries(stack: &mut Stack<'_>) {
     for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install] {
         install(stack).expect("the libraries fit into an empty state");
     }
 }
 
-/// Writes the error on top of the stack, with the name of the script or function and the line where it is known.
+/// Writes the error on top of the stack, with the name of the script or function, and the line if it is known.
 pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<'_>) -> Outcome {
-    // Without a table the error handler did not run: memory or stack was used up.
+    // If the error is not a table, the error handler did not run: memory or stack was exhausted.
     let (text, is_counted) = if stack.kind(-1) == LuaKind::Table {
         describe(stack, name).unwrap_or_else(|_| (b"ERR unknown error".to_vec(), false))
     } else {
@@ -176,7 +176,7 @@ pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<
     Outcome::Raised(errors)
 }
 
-/// The text of the error table on top, and whether statistics have it.
+/// The text of the error table on top, and whether the statistics have counted it.
 fn describe(stack: &mut Stack<'_>, script: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     let table = stack.top();
     let mut text_of = |name| {

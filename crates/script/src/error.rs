@@ -1,4 +1,4 @@
-//! Error values of scripts: tables with the text in `err`, as Redis 7 makes them.
+//! Error values of scripts: tables with the text in `err`, as in Redis 7.
 
 use crate::raw::{Failure, Stack};
 
@@ -9,7 +9,7 @@ pub(crate) fn push(stack: &mut Stack<'_>, text: &[u8]) -> Result<(), Failure> {
     stack.set_field(-2, "err")
 }
 
-/// Pushes an error table and raises it.
+/// Pushes an error table. The failure that is returned raises it.
 pub(crate) fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
     match push(stack, text) {
         Ok(()) => Failure::Raise,
@@ -17,8 +17,8 @@ pub(crate) fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
     }
 }
 
-/// The text of an error reply without its `-`: the code, a space, the message. A single word is a message
-/// without a code.
+/// Normalizes the text of an error reply without its `-`: the code, a space, the message. A single word is a
+/// message, and its code is `ERR`. Newlines around the message are removed.
 pub(crate) fn normalize(text: &[u8]) -> Vec<u8> {
     let (code, message) = match text.iter().position(|byte| *byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),
@@ -30,7 +30,7 @@ pub(crate) fn normalize(text: &[u8]) -> Vec<u8> {
     [code, b" ", &message[start..end]].concat()
 }
 
-/// What C makes of these bytes: a string that ends at the first zero.
+/// The bytes up to the first zero, which is where C would end the string.
 pub(crate) fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -1,24 +1,24 @@
-//! What a script or function says about itself.
+//! What a script or function declares about itself.
 
-/// What a script says about itself. It is for the host to act on.
+/// Flags of a script or function. The host has to act on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// There is a `#!lua` line. Without it a script is judged command by command, as before Redis 7.
+    /// There is a `#!lua` line. Otherwise each command is checked separately, as before Redis 7.
     pub is_declared: bool,
-    /// It does not write.
+    /// The script does not write.
     pub no_writes: bool,
-    /// It may run when memory is short.
+    /// The script may run when memory is short.
     pub allow_oom: bool,
-    /// It may run on a replica that lost its primary.
+    /// The script may run on a replica that has lost its primary.
     pub allow_stale: bool,
-    /// It must not run in a cluster.
+    /// The script must not run in a cluster.
     pub no_cluster: bool,
-    /// Its keys may be in several slots.
+    /// The script's keys may be in several slots.
     pub allow_cross_slot_keys: bool,
 }
 
 impl Flags {
-    /// The names of those that are set, in the order in which Redis lists them.
+    /// The names of the flags that are set, in Redis' order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let all = [
             ("no-writes", self.no_writes),

@@ -1,8 +1,8 @@
-//! What a thread runs functions with: a Lua state of its own, apart from that of scripts, and the libraries loaded in it.
+//! A thread's Lua state for functions, separate from that of scripts, and the libraries loaded in it.
 //!
-//! The code of a library runs once when it is loaded, with nothing to call but `redis.register_function` and `redis.log`.
-//! Its functions see the globals of scripts, but for `KEYS` and `ARGV`, which they get as arguments. What its local
-//! variables hold stays, on each thread by itself, until the library is replaced or deleted.
+//! The code of a library runs once, when it is loaded, and can only call `redis.register_function` and `redis.log`. Its
+//! functions see the same globals as scripts except `KEYS` and `ARGV`, which they get as arguments. A library's local
+//! variables keep their values, separately on each thread, until the library is replaced or deleted.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::registry::Registered;
 use crate::script::{ReachSeen, ScriptError};
 use crate::{answer, api};
 
-/// A library as this thread has it.
+/// A library as it is loaded in this engine.
 struct Loaded {
     library: Arc<Library>,
     /// In the order of the library's functions.
@@ -28,7 +28,7 @@ struct Loaded {
 /// A Lua state and the libraries that are loaded in it. Belongs to one thread.
 pub struct FunctionEngine {
     state: State,
-    /// By address: see the head of `library`.
+    /// Keyed by address: see the head of `library`.
     loaded: HashMap<*const Library, Loaded, foldhash::fast::FixedState>,
 }
 
@@ -44,7 +44,7 @@ impl FunctionEngine {
         FunctionEngine { state, loaded: HashMap::default() }
     }
 
-    /// Loads a library for the first time. `host` says when that takes too long.
+    /// Loads a new library. `host` can interrupt it if it takes too long.
     pub(crate) fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Result<Arc<Library>, ScriptError> {
         let head = Head::parse(code)?;
         let (functions, callbacks) = self
@@ -60,16 +60,15 @@ impl FunctionEngine {
         Ok(library)
     }
 
-    /// Loads a library that another engine has loaded before, unless that was done here, too.
+    /// Loads a library that another engine has already loaded, unless it is loaded here, too.
     ///
-    /// # Errors
-    /// When there is no memory for it, or `host` ends it.
+    /// # Errors If there is not enough memory for it, or `host` interrupts it.
     pub fn load_again(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<(), ScriptError> {
         if self.loaded.contains_key(&Arc::as_ptr(library)) {
             return Ok(());
         }
         let registered = self.register(Head::parse(library.code())?.body, host)?;
-        // It is the same code, and nothing that it can do then depends on chance or time.
+        // The code is the same, and while loading it has no access to randomness or time.
         let is_same =
             registered.iter().map(|function| &function.name).eq(library.functions().iter().map(|f| &f.name));
         assert!(is_same, "a library registers the same functions whenever it is loaded");
@@ -85,7 +84,7 @@ impl FunctionEngine {
         })
     }
 
-    /// Runs a function of a library that is loaded here, and writes its reply.
+    /// Runs a function of a library and writes its reply. [`Outcome::Missing`] if the library is not loaded here.
     pub fn call(
         &mut self,
         library: &Arc<Library>,
@@ -104,7 +103,7 @@ impl FunctionEngine {
         self.state.run(&loaded.callbacks[index], keys, args, host, finish).unwrap_or(Outcome::Retry)
     }
 
-    /// Lets go of all libraries that are not in `set`.
+    /// Unloads all libraries that are not in `set`.
     pub fn keep_only(&mut self, set: &LibrarySet) {
         let gone: Vec<Loaded> = self
             .loaded
@@ -126,7 +125,7 @@ impl FunctionEngine {
         self.state.memory_bytes()
     }
 
-    /// How many libraries are loaded here.
+    /// Number of libraries loaded here.
     #[must_use]
     pub fn loaded_count(&self) -> usize {
         self.loaded.len()

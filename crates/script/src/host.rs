@@ -1,44 +1,43 @@
-//! What a running script asks of the server.
+//! What a running script needs from the server.
 
-/// Why a script must end before its time. A script can catch none of them.
+/// Why a script has to end early. A script cannot catch any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// A client asked for its end; the caller of the script gets an error.
+    /// A client killed it. The caller of the script gets an error.
     Killed,
-    /// Its time is over.
+    /// It exceeded its time limit.
     TimeOver,
     /// The host wants to run the script again, with more shards entered. No reply is written.
     Retry,
 }
 
-/// The server as a script sees it. Implemented by whoever runs scripts.
+/// The server as a script sees it.
 pub trait Host {
-    /// Runs the command `args` (its name first) and appends its reply to `out`: in RESP3 when `is_resp3`, in
-    /// RESP2 otherwise. A command that fails replies with an error; refusals (unknown command, arity, writes
-    /// where none are allowed) are error replies as well.
+    /// Runs the command `args` (the first argument is its name) and appends its reply to `out`, in RESP3 if
+    /// `is_resp3`, else in RESP2. A command that fails or is refused (unknown command, arity, a write that is
+    /// not allowed) replies with an error.
     ///
-    /// # Errors
+    /// # Errors If the script must end.
     /// When the script must end.
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut resp::Output) -> Result<(), Interrupt>;
 
-    /// Called again and again while a script computes, every [`crate::TICK_INSTRUCTION_COUNT`] instructions,
-    /// and never inside `call`.
+    /// Called regularly while a script computes, every [`crate::TICK_INSTRUCTION_COUNT`] instructions, and
+    /// never inside `call`.
     ///
-    /// # Errors
-    /// When the script must end.
+    /// # Errors If the script must end.
     fn tick(&mut self) -> Result<(), Interrupt>;
 
-    /// Writes a line that the script logs. Levels are Redis': 0 debug, 1 verbose, 2 notice, 3 warning.
+    /// Logs a line for the script. Levels are Redis': 0 debug, 1 verbose, 2 notice, 3 warning.
     fn log(&mut self, level: i64, text: &[u8]);
 
-    /// Says whether what the following calls change is to be stated to a journal and replicas; it is at first.
+    /// Sets whether changes of the following calls are stated to journal and replicas. Initially they are.
     fn set_stated(&mut self, is_stated: bool);
 
-    /// Whether the script's user may run this command, or `None` for a command that does not exist.
+    /// Whether the script's user may run this command; `None` if the command does not exist.
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool>;
 }
 
-/// No server: for scripts that only compute. A command does nothing and has no reply.
+/// No server, for scripts that only compute. Commands do nothing and have no reply.
 impl Host for () {
     fn call(&mut self, _: &[&[u8]], _: bool, _: &mut resp::Output) -> Result<(), Interrupt> {
         Ok(())

@@ -1,7 +1,7 @@
 //! Lua scripts and libraries of functions as Redis 7.2 runs them.
 //!
-//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread has an
-//! [`Engine`], one Lua 5.1 state, that compiles scripts and runs them. A script reaches the server through a [`Host`].
+//! A script is a [`Script`] (source, name, flags). All threads share the scripts in a [`ScriptCache`]. Each thread has an
+//! [`Engine`], a Lua 5.1 state that compiles and runs scripts. A script accesses the server through a [`Host`].
 //!
 //! ```text
 //! EVALSHA: engine.flags(sha) ── known ──> checks of the caller ──> engine.eval(sha, keys, args, host, reply)
@@ -11,15 +11,15 @@
 //! ```
 //!
 //! Invariants:
-//! - no script makes this crate panic or the process crash, and its memory has a limit;
+//! - no script can make this crate panic or the process crash, and its memory is limited;
 //! - a script leaves nothing behind for the next one (except settings of `cjson` and the state of `math.random`, as in Redis);
-//! - an [`Interrupt`] ends a script whatever it tries.
+//! - an [`Interrupt`] ends a script whatever the script tries.
 //!
-//! Functions are the same with a state of their own: a [`Library`] is code, kept for all threads in a [`LibrarySet`], and every
+//! Functions work the same way with a state of their own: a [`Library`] is code, all threads share a [`LibrarySet`], and each
 //! thread has a [`FunctionEngine`] that loads libraries and runs their functions.
 //!
-//! Not here: which commands a script may use, time limits, replication, the debugger. Calls of native functions that can take
-//! long count what they do (`steps`) and are interrupted like loops; the compiler is not.
+//! Not here: which commands a script may use, time limits, replication, the debugger. Native functions that can take long count
+//! their work (`steps`) and can be interrupted like loops. The compiler cannot.
 
 mod answer;
 mod api;
@@ -52,5 +52,5 @@ pub use host::{Host, Interrupt};
 pub use library::{Library, LibraryFunction, LibrarySet};
 pub use script::{Reach, ReachSeen, Script, ScriptError, Sha1Hex};
 
-/// How many Lua instructions run between two calls of [`Host::tick`]: some ten microseconds' worth.
+/// Lua instructions between two calls of [`Host::tick`]: about ten microseconds.
 pub const TICK_INSTRUCTION_COUNT: i32 = 4096;

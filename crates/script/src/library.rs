@@ -1,13 +1,13 @@
-//! Libraries of functions: what all threads know of them.
+//! Libraries of functions: what all threads share of them.
 //!
 //! ```text
 //! #!lua name=counting
 //! redis.register_function('count', function(keys, args) return redis.call('INCR', keys[1]) end)
 //! ```
 //!
-//! A [`Library`] never changes, nor does a [`LibrarySet`] that threads share: whoever loads or deletes one makes a new
-//! set. Every thread loads the code for itself ([`crate::FunctionEngine`]), which is why code is all that is kept.
-//! Libraries are told apart by where they lie, so that one that was replaced by an equal one is loaded again.
+//! A [`Library`] never changes, and neither does a shared [`LibrarySet`]: loading or deleting a library makes a new
+//! set. Each thread loads the code itself ([`crate::FunctionEngine`]), so only the code is kept. Libraries are
+//! identified by address, so a library that was replaced by an equal one is loaded again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub struct Library {
 /// A function of a library.
 #[derive(Debug)]
 pub struct LibraryFunction {
-    /// Letters, digits and `_`; clients call it in any case.
+    /// Letters, digits and `_`. Calls ignore case.
     pub name: Vec<u8>,
-    /// For readers.
+    /// For human readers.
     pub description: Option<Vec<u8>>,
-    /// What it says about itself.
+    /// What it declares about itself.
     pub flags: Flags,
-    /// What keys it was seen to touch.
+    /// Which keys it has been seen to touch.
     pub reach: ReachSeen,
 }
 
@@ -47,19 +47,19 @@ impl Library {
         Library { name, code: code.into(), functions }
     }
 
-    /// Its name; case matters.
+    /// Its name, which is case-sensitive.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// All of it, with the first line.
+    /// The whole code, with the first line.
     #[must_use]
     pub fn code(&self) -> &[u8] {
         &self.code
     }
 
-    /// Its functions in the order in which they were registered.
+    /// The functions in the order in which they were registered.
     #[must_use]
     pub fn functions(&self) -> &[LibraryFunction] {
         &self.functions
@@ -75,10 +75,10 @@ impl Library {
     }
 }
 
-/// What the first line of a library says.
+/// The parsed first line of a library.
 pub(crate) struct Head<'a> {
     pub(crate) name: Vec<u8>,
-    /// The part that is Lua. It begins with the first line's newline, so that lines keep their numbers.
+    /// The Lua part. It starts with the newline that ends the first line, so line numbers stay right.
     pub(crate) body: &'a [u8],
 }
 
@@ -114,62 +114,61 @@ impl Head<'_> {
     }
 }
 
-/// Libraries by name, no two with a function of the same name.
+/// Libraries by name. No two have a function of the same name.
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySet {
     libraries: BTreeMap<Vec<u8>, Arc<Library>>,
-    /// By name in lower case: the library, and which of its functions.
+    /// By name in lower case: the library, and the function's index in it.
     functions: HashMap<Vec<u8>, (Arc<Library>, usize), foldhash::fast::FixedState>,
     memory_bytes: usize,
 }
 
 impl LibrarySet {
-    /// The libraries in order of their names.
+    /// The libraries, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
         self.libraries.values()
     }
 
-    /// How many libraries there are.
+    /// Number of libraries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.libraries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no libraries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.libraries.is_empty()
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     #[must_use]
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
 
-    /// Memory held by the codes and what is known of the functions, roughly.
+    /// Approximate memory used by the code and the descriptions of the functions.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// Whether this very library is here.
+    /// Whether the set has this library, not just one of the same name.
     #[must_use]
     pub fn holds(&self, library: &Arc<Library>) -> bool {
         self.libraries.get(library.name()).is_some_and(|held| Arc::ptr_eq(held, library))
     }
 
-    /// The function that clients call so: its library, and which of its functions it is.
+    /// Finds the function with this name, in any case: its library, and its index there.
     #[must_use]
     pub fn function(&self, name: &[u8]) -> Option<(&Arc<Library>, usize)> {
         let (library, index) = self.functions.get(&name.to_ascii_lowercase())?;
         Some((library, *index))
     }
 
-    /// Loads a library and adds it, in the place of one of the same name if it `replaces` that.
+    /// Loads a library and adds it. If `replaces`, it may replace one of the same name.
     ///
-    /// # Errors
-    /// Whatever is wrong with it, in the order in which Redis looks; the set is as it was.
+    /// # Errors Whatever is wrong with the library, checked in Redis' order. The set is unchanged then.
     pub fn load(
         &mut self,
         code: &[u8],
@@ -198,7 +197,7 @@ impl LibrarySet {
         }
     }
 
-    /// Takes a library out.
+    /// Removes a library.
     pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.libraries.remove(name)?;
         for function in &library.functions {
@@ -208,11 +207,9 @@ impl LibrarySet {
         Some(library)
     }
 
-    /// This set and all of `other`, whose libraries may stand in the place of those of the same name if they `replace`
-    /// them.
+    /// This set with all libraries of `other`. If `replace`, these replace libraries of the same name.
     ///
-    /// # Errors
-    /// When a name is taken.
+    /// # Errors If the name of a library (without `replace`) or of a function is taken.
     pub fn join(&self, other: &LibrarySet, replace: bool) -> Result<LibrarySet, ScriptError> {
         let mut joined = self.clone();
         for library in other.iter() {
@@ -227,7 +224,7 @@ impl LibrarySet {
         Ok(joined)
     }
 
-    /// Whether no other library has a function of the same name.
+    /// Fails if another library has a function of the same name.
     fn check_functions(&self, library: &Library) -> Result<(), ScriptError> {
         let taken = library.functions.iter().find(|function| self.function(&function.name).is_some());
         taken.map_or(Ok(()), |function| {

@@ -1,18 +1,18 @@
-//! `math.random` as Redis has it: the 48-bit linear congruential generator of POSIX `lrand48`.
+//! `math.random` as in Redis: the 48-bit linear congruential generator of POSIX `lrand48`.
 //!
-//! The sequence goes on from script to script, and starts where C's does without a seed. Every engine has its
-//! own, so a server with several gives them different seeds.
+//! The sequence continues from script to script, and starts like C's without a seed. Each engine has its own
+//! generator, so a server with several engines seeds them differently.
 
 use std::cell::Cell;
 
-/// The generator's range, in which Redis scales.
+/// The generator's range, by which Redis scales numbers.
 const RANGE: i64 = i32::MAX as i64;
 const MULTIPLIER: u64 = 0x0005_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
-/// The state before any seed.
+/// The state without a seed.
 const STATE_FIRST: u64 = 0x1234_ABCD_330E;
 const STATE_MASK: u64 = (1 << 48) - 1;
-/// What POSIX puts below the 32 bits of a seed.
+/// The 16 bits that POSIX puts below the 32 bits of a seed.
 const SEED_LOW: u64 = 0x330E;
 
 /// The generator's state.

@@ -1,4 +1,4 @@
-//! `redis.register_function`: how a library says what its functions are, while it is loaded.
+//! `redis.register_function`: how a library registers its functions while it is loaded.
 //!
 //! ```text
 //! redis.register_function('name', callback)
@@ -12,7 +12,7 @@ use crate::registry::{Registered, is_valid_name};
 
 const BAD_NAME: &[u8] = b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
-/// What the arguments say; the callback is on top of the stack.
+/// The arguments. The callback is on top of the stack.
 #[derive(Default)]
 struct Wanted {
     name: Vec<u8>,
@@ -59,7 +59,7 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
         return Err(raise(stack, text));
     }
     let (mut wanted, mut name) = (Wanted::default(), None);
-    // Where the callback will be: below the keys and values that come and go.
+    // A slot for the callback, below the keys and values of the iteration.
     stack.push_nil()?;
     let callback = stack.top();
     stack.push_nil()?;
@@ -119,7 +119,7 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
     Ok(Wanted { name, ..wanted })
 }
 
-/// The flags in the table on top; `None` if one is unknown.
+/// Parses the flags in the table on top; `None` if one is unknown.
 fn read_flags(stack: &mut Stack<'_>) -> Result<Option<Flags>, Failure> {
     let (table, mut flags) = (stack.top(), Flags::default());
     for position in 1.. {

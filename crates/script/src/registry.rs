@@ -1,22 +1,22 @@
-//! The functions that a library has registered so far, while it is loaded, and what they may be called.
+//! The functions that a library has registered so far while it is loaded, and the rules for names.
 //!
-//! Not here: what `redis.register_function` takes and refuses (`register.rs`).
+//! Not here: the arguments and errors of `redis.register_function` (`register.rs`).
 
 use hashbrown::HashSet;
 
 use crate::flags::Flags;
 use crate::raw::Function;
 
-/// Roughly what a registered function takes beside its texts.
+/// Approximate memory of a registered function without its texts.
 const FUNCTION_BYTES: usize = 200;
 
 /// The functions that a library has registered so far.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) functions: Vec<Registered>,
-    /// In lower case, because they are called in any.
+    /// In lower case, because calls ignore case.
     names: HashSet<Vec<u8>, foldhash::fast::FixedState>,
-    /// All of it, which counts as the library's memory while that is loaded.
+    /// Memory of all functions, which counts as the library's while it is loaded.
     bytes: usize,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Registered {
 }
 
 impl Registry {
-    /// Counts what a function of this name takes; returns what all of them take, in bytes.
+    /// Adds the memory of a function. Returns the sum for all functions, in bytes.
     pub(crate) fn add_bytes_of(&mut self, name: &[u8], description: Option<&[u8]>) -> usize {
         self.bytes += FUNCTION_BYTES + 2 * name.len() + description.map_or(0, <[u8]>::len);
         self.bytes
     }
 
-    /// Takes a name; false if a function has it.
+    /// Claims a name. False if another function has it.
     pub(crate) fn take_name(&mut self, name: &[u8]) -> bool {
         self.names.insert(name.to_ascii_lowercase())
     }

@@ -1,4 +1,4 @@
-//! A script's source: its SHA-1, which is its name, and the flags of its first line.
+//! The source of a script: its name, which is the SHA-1, and the flags in its first line.
 //!
 //! ```text
 //! #!lua flags=no-writes,allow-stale
@@ -25,12 +25,12 @@ impl Sha1Hex {
         Sha1Hex(sha1_hex(source))
     }
 
-    /// A name as a client sent it, in either case; `None` when no script can have it.
+    /// Parses a name that a client sent, in either case; `None` if it cannot be a script's name.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Sha1Hex> {
         let mut digits: [u8; 40] = text.try_into().ok()?;
         digits.make_ascii_lowercase();
-        // Without an early end the processor looks at many digits at once.
+        // Without an early exit, the loop is vectorized.
         let are_digits = digits.iter().fold(true, |are_digits, digit| are_digits & digit.is_ascii_hexdigit());
         are_digits.then_some(Sha1Hex(digits))
     }
@@ -42,7 +42,7 @@ impl Sha1Hex {
         &self.0
     }
 
-    /// The digits as text.
+    /// The digits as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
@@ -61,7 +61,7 @@ impl fmt::Display for Sha1Hex {
     }
 }
 
-/// Why a source is no script.
+/// Why a source cannot be a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", String::from_utf8_lossy(.text))]
 pub struct ScriptError {
@@ -73,34 +73,34 @@ impl ScriptError {
         ScriptError { text: parts.concat() }
     }
 
-    /// An error of the compiler.
+    /// An error of Lua's compiler.
     pub(crate) fn compiling(message: &[u8]) -> ScriptError {
         ScriptError::new(&[b"ERR Error compiling script (new function): ", error::until_zero(message)])
     }
 
-    /// The error's code and text, as Redis replies it.
+    /// The error's code and text, as in Redis' reply.
     #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Writes the error.
+    /// Writes the error as a reply.
     pub fn write(&self, reply: &mut Reply<'_>) {
         answer::write_line(reply, b'-', &self.text);
     }
 }
 
-/// A script was run since the cache last looked.
+/// The script has run since the cache last checked.
 const USED: u8 = 1;
-/// A script is no longer in the cache.
+/// The script has left the cache.
 const GONE: u8 = 2;
 
-/// A script's source. Shared by all threads; each compiles it for itself.
+/// The source of a script. All threads share it, and each compiles it separately.
 #[derive(Debug)]
 pub struct Script {
     sha: Sha1Hex,
     source: Box<[u8]>,
-    /// Where Lua begins.
+    /// Where the Lua part starts.
     body_start: usize,
     flags: Flags,
     state: AtomicU8,
@@ -110,30 +110,30 @@ pub struct Script {
 /// Which keys a run of a script or function touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Only keys that must lie where its declared keys lie.
+    /// Only keys that must be in the shards of its declared keys.
     Declared,
-    /// Others too.
+    /// Also other keys.
     Roaming,
 }
 
-/// It was seen to roam.
+/// A run has roamed.
 const ROAMS: u32 = u32::MAX;
 
-/// What was seen of a script or function over all its runs on all threads: how many kept to the declared keys, or that one
+/// What is known of a script or function from all its runs on all threads: how many kept to the declared keys, or that one
 /// did not.
 #[derive(Debug, Default)]
 pub struct ReachSeen(AtomicU32);
 
 impl ReachSeen {
-    /// Whether it may touch keys that it does not declare: it did, or was not seen to keep to them `trusted_after` times.
+    /// Whether it may touch undeclared keys: a run did, or fewer than `trusted_after` runs kept to the declared ones.
     #[must_use]
     pub fn may_roam(&self, trusted_after: u32) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         seen == ROAMS || seen < trusted_after
     }
 
-    /// Notes what keys a run touched; true if it is the first that roams. What roamed once is never trusted again; what is
-    /// trusted is not counted any more.
+    /// Records which keys a run touched. True if it is the first run that roams. A script that has roamed is never trusted
+    /// again; runs of a trusted one are no longer counted.
     pub fn note(&self, reach: Reach, trusted_after: u32) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         match reach {
@@ -142,7 +142,7 @@ impl ReachSeen {
                 return true;
             }
             Reach::Declared if seen < trusted_after => {
-                // If another thread notes something at this moment, a run more or less makes no difference.
+                // If another thread records a run at the same time, one run more or less makes no difference.
                 let _ = self.0.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
             }
             Reach::Roaming | Reach::Declared => {}
@@ -152,32 +152,30 @@ impl ReachSeen {
 }
 
 impl Script {
-    /// Reads the first line of `source`. Whether the rest is Lua is for the engine to say.
+    /// Parses the first line of `source`. Whether the rest is valid Lua is checked by the engine.
     ///
-    /// # Errors
-    /// When the first line is a `#!` line with unknown contents.
+    /// # Errors If the first line is a `#!` line with unknown contents.
     pub fn new(source: &[u8]) -> Result<Script, ScriptError> {
         Script::of_name(Sha1Hex::of(source), source)
     }
 
-    /// The same where the name of the script with this source is known.
+    /// Does the same if the name for this source is known already.
     ///
-    /// # Errors
-    /// As above.
+    /// # Errors As for [`Script::new`].
     pub fn of_name(sha: Sha1Hex, source: &[u8]) -> Result<Script, ScriptError> {
         let (flags, body_start) = parse_shebang(source)?;
         let source = source.into();
         Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: ReachSeen::default() })
     }
 
-    /// The same script, as if it had just come.
+    /// The same script, as if it were new to the cache.
     pub(crate) fn anew(&self) -> Script {
         let (source, reach) =
             (self.source.clone(), ReachSeen(AtomicU32::new(self.reach.0.load(Ordering::Relaxed))));
         Script { source, reach, state: AtomicU8::new(0), ..*self }
     }
 
-    /// What keys it was seen to touch.
+    /// Which keys it has been seen to touch.
     #[must_use]
     pub fn reach(&self) -> &ReachSeen {
         &self.reach
@@ -189,24 +187,24 @@ impl Script {
         &self.sha
     }
 
-    /// All of it.
+    /// The whole source.
     #[must_use]
     pub fn source(&self) -> &[u8] {
         &self.source
     }
 
-    /// The part that is Lua. It begins with the first line's newline, so that lines keep their numbers.
+    /// The Lua part. It starts with the newline that ends the first line, so line numbers stay right.
     pub(crate) fn body(&self) -> &[u8] {
         &self.source[self.body_start..]
     }
 
-    /// What its first line says.
+    /// The flags in its first line.
     #[must_use]
     pub fn flags(&self) -> Flags {
         self.flags
     }
 
-    /// Whether the cache has let go of it. Then no engine runs it any more.
+    /// Whether it has left the cache. Engines no longer find it then.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.state.load(Ordering::Relaxed) & GONE != 0
@@ -216,14 +214,14 @@ impl Script {
         self.state.fetch_or(GONE, Ordering::Relaxed);
     }
 
-    /// Notes a run. Reads first: the line is shared by all threads, and written once per round of the cache.
+    /// Records a run. Reads first, because all threads share the cache line; it is written once per round of the cache.
     pub(crate) fn set_used(&self) {
         if self.state.load(Ordering::Relaxed) & USED == 0 {
             self.state.fetch_or(USED, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was run since the last time that this was asked.
+    /// Whether it has run since the last call.
     pub(crate) fn take_used(&self) -> bool {
         self.state.fetch_and(!USED, Ordering::Relaxed) & USED != 0
     }
@@ -239,7 +237,7 @@ pub(crate) fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
     hex
 }
 
-/// The flags of the first line and its length.
+/// The flags in the first line, and the length of that line.
 fn parse_shebang(source: &[u8]) -> Result<(Flags, usize), ScriptError> {
     let mut flags = Flags::default();
     if !source.starts_with(b"#!") {
@@ -258,7 +256,7 @@ fn parse_shebang(source: &[u8]) -> Result<(Flags, usize), ScriptError> {
         let Some(list) = option.strip_prefix(b"flags=") else {
             return Err(ScriptError::new(&[b"ERR Unknown lua shebang option: ", option]));
         };
-        // Nothing at all is a list of no flags, while a comma always stands between two.
+        // `flags=` with nothing behind it means no flags. Otherwise the names are separated by commas.
         for name in list.split(|byte| *byte == b',').filter(|_| !list.is_empty()) {
             let flag = flags.named(name);
             *flag.ok_or_else(|| ScriptError::new(&[b"ERR Unexpected flag in script shebang: ", name]))? =

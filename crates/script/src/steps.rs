@@ -1,24 +1,24 @@
-//! The work of native functions, counted in steps, so that a long call does not keep its thread from what else it has to do.
+//! Counts the work of native functions in steps, so that a long call does not keep its thread from its other work.
 //!
-//! Lua's hook counts instructions of scripts, and a call of a native function is one instruction however long it takes. So functions
-//! whose work can be long count it themselves, one step being about a nanosecond's to ten nanoseconds' worth, and after so many of
-//! them the host is asked what the hook asks it. What is left is kept from call to call: a thousand short calls count as a long one.
+//! Lua's hook counts the instructions of scripts, and a call of a native function is one instruction, however long it takes. So
+//! functions that may take long count their own work. A step is about one to ten nanoseconds. Every [`STEP_COUNT`] steps the host is
+//! asked what the hook asks it. Remaining steps are carried over to the next call: a thousand short calls count like a long one.
 
 use std::cell::Cell;
 
-/// So many steps are made between two questions whether the script may go on: some ten microseconds' worth.
+/// Steps between two questions whether the script may continue: about ten microseconds.
 pub(crate) const STEP_COUNT: i64 = 10_000;
-/// So many bytes are copied or compared in one step.
+/// Bytes that are copied or compared in one step.
 pub(crate) const STEP_BYTES: usize = 64;
 
-/// So many steps a look through a table counts for: one that was large and is empty now has many places that hold nothing.
+/// Steps that traversing a table counts as, because a table that was large and is now empty still has many free slots.
 pub(crate) const TABLE_STEP_COUNT: usize = 100;
 
 /// The script must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// Counts steps.
+/// Counts steps of one call.
 #[derive(Clone, Copy)]
 pub(crate) struct Steps<'a> {
     left: &'a Cell<i64>,
@@ -26,16 +26,15 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Steps that are taken from `left`. Once there are none, `may_go_on` is asked and there are [`STEP_COUNT`] again.
+    /// Takes steps from `left`. When they run out, asks `may_go_on` and refills them to [`STEP_COUNT`].
     #[inline]
     pub(crate) fn new(left: &'a Cell<i64>, may_go_on: &'a dyn Fn() -> bool) -> Steps<'a> {
         Steps { left, may_go_on }
     }
 
-    /// Counts so many steps.
+    /// Counts `count` steps.
     ///
-    /// # Errors
-    /// When the script must end.
+    /// # Errors If the script must end.
     #[inline]
     pub(crate) fn take(&self, count: usize) -> Result<(), Over> {
         let left = self.left.get() - count as i64;
@@ -43,7 +42,7 @@ impl<'a> Steps<'a> {
         if left < 0 { self.ask() } else { Ok(()) }
     }
 
-    /// The same for so many bytes that are copied or compared.
+    /// Counts the steps for copying or comparing `count` bytes.
     #[inline]
     pub(crate) fn take_bytes(&self, count: usize) -> Result<(), Over> {
         self.take(count / STEP_BYTES)

@@ -1,4 +1,4 @@
-//! The library `struct`: numbers and strings to and from binary layouts, after Roberto Ierusalimschy's
+//! The library `struct`: converts numbers and strings to and from binary layouts. After Roberto Ierusalimschy's
 //! library.
 //!
 //! | format | value | format | value |
@@ -11,30 +11,30 @@
 
 use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 
-/// The widest integer.
+/// Width of the widest integer.
 const INTEGER_BYTES_MAX: i32 = 32;
-/// Width of `i` and `I` without a number.
+/// Width of `i` and `I` if none is given.
 const INT_BYTES: i32 = 4;
-/// Alignment of `!` without a number.
+/// Alignment of `!` if none is given.
 const ALIGNMENT_DEFAULT: i32 = 8;
 
 const FUNCTIONS: [(&str, Native); 3] = [("pack", pack), ("unpack", unpack), ("size", size)];
 
-/// Stores `struct` in the globals on top.
+/// Adds `struct` to the globals on top.
 pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, FUNCTIONS.len())?;
     stack.set_functions(&FUNCTIONS)?;
     stack.set_field(-2, "struct")
 }
 
-/// What is left of a format, and the options in force.
+/// The rest of a format, and the current options.
 struct Format<'a> {
     rest: &'a [u8],
     is_big_endian: bool,
     alignment: usize,
 }
 
-/// One element of a format: its letter, the bytes it takes (where known), the padding before it.
+/// One element of a format: its letter, its size in bytes (if known), and the padding before it.
 struct Item {
     letter: u8,
     size: usize,
@@ -50,7 +50,7 @@ impl<'a> Format<'a> {
         }
     }
 
-    /// The decimal number that comes next.
+    /// Parses a decimal number; `default` if there is none.
     fn number(&mut self, default: i32) -> Result<i32, Failure> {
         let mut number = None;
         while let Some((digit @ b'0'..=b'9', rest)) = self.rest.split_first() {
@@ -62,7 +62,7 @@ impl<'a> Format<'a> {
         Ok(number.unwrap_or(default))
     }
 
-    /// The next element, at `position` in the data.
+    /// The next element; its data starts at `position`, before padding.
     fn next(&mut self, position: usize) -> Result<Option<Item>, Failure> {
         let Some((&letter, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
@@ -86,14 +86,14 @@ impl<'a> Format<'a> {
         let padding = if size == 0 || letter == b'c' {
             0
         } else {
-            // Sizes that are no power of two give what the original's mask gives.
+            // For sizes that are not powers of two, this gives the same result as the original's mask.
             let unit = size.min(self.alignment);
             unit.wrapping_sub(position & (unit - 1)) & (unit - 1)
         };
         Ok(Some(Item { letter, size, padding }))
     }
 
-    /// Takes an option that stands for no data.
+    /// Applies an option that has no data.
     fn control(&mut self, letter: u8) -> Result<(), Failure> {
         match letter {
             b' ' => {}
@@ -114,7 +114,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// Bytes in the order in force from little-endian ones, or the other way round.
+    /// Converts bytes between little-endian and the current order.
     fn order(&self, bytes: &mut [u8]) {
         if self.is_big_endian {
             bytes.reverse();
@@ -122,7 +122,7 @@ impl<'a> Format<'a> {
     }
 }
 
-/// The integer that C on this machine makes of a number for an unsigned type.
+/// Converts a number to an unsigned integer as C does on this machine.
 fn unsigned_of(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number < HALF || number.is_nan() {
@@ -132,7 +132,7 @@ fn unsigned_of(number: f64) -> u64 {
     }
 }
 
-/// The next argument of `pack` as a number; a missing one counts as nil, as the original leaves one behind
+/// An argument of `pack` as a number. A missing one is reported as nil, because the original pushes a nil after
 /// its arguments.
 fn number_arg(stack: &Stack<'_>, position: i32) -> Result<f64, Failure> {
     if position > stack.arg_count() {
@@ -141,7 +141,7 @@ fn number_arg(stack: &Stack<'_>, position: i32) -> Result<f64, Failure> {
     stack.arg_number(position)
 }
 
-/// The same for a string.
+/// An argument of `pack` as a string.
 fn text_arg<'a>(stack: &Stack<'a>, position: i32) -> Result<&'a [u8], Failure> {
     if position > stack.arg_count() {
         return Err(Failure::argument(position, "string expected, got nil"));
@@ -183,7 +183,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
                 let text = text_arg(stack, arg)?;
                 arg += 1;
                 let size = if item.size == 0 { text.len() } else { item.size };
-                // The original reports the argument behind the string.
+                // The original reports the argument after the string.
                 let text = text.get(..size).ok_or_else(|| Failure::argument(arg, "string too short"))?;
                 stack.claim_memory(packed.len() + text.len())?;
                 packed.extend_from_slice(text);
@@ -198,7 +198,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(1)
 }
 
-/// The integer in `bytes`; of more than eight, the lowest count.
+/// The integer in `bytes`. If there are more than eight, only the lowest eight count.
 fn integer(bytes: &[u8], is_big_endian: bool, is_signed: bool) -> f64 {
     let join = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);
     let value = if is_big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) };

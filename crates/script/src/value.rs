@@ -1,4 +1,4 @@
-//! Replies of commands as Lua values: RESP in, one value pushed.
+//! Converts replies of commands to Lua values: RESP in, one value pushed.
 //!
 //! | reply | Lua |
 //! |---|---|
@@ -12,13 +12,13 @@
 //! | `=` verbatim | `{verbatim_string = {format =, string =}}` |
 //! | `%` map, `~` set | `{map = {key = value}}`, `{set = {member = true}}` |
 //!
-//! The bytes come from our own encoder; what does not parse is a fault of ours, reported to the script and
-//! not a panic.
+//! The bytes come from our own encoder. If they cannot be parsed, that is a defect of ours, which is reported
+//! to the script and does not panic.
 
 use crate::error;
 use crate::raw::{Failure, LuaKind, Stack};
 
-/// Commands nest their replies a few levels deep.
+/// Deepest nesting. Replies of commands have only a few levels.
 const NESTING_MAX: usize = 64;
 
 /// Whether the reply in `bytes` is an error.
@@ -27,7 +27,7 @@ pub(crate) fn is_error(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'-')
 }
 
-/// Pushes the reply in `bytes`, in a function with the words for a status ([`Stack::push_status`]).
+/// Pushes the reply in `bytes`. Only in functions that have the words for a status ([`Stack::push_status`]).
 pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<(), Failure> {
     let mut reader = Reader { rest: bytes };
     push_value(stack, &mut reader, 0)
@@ -42,7 +42,7 @@ fn malformed() -> Failure {
 }
 
 impl<'a> Reader<'a> {
-    /// The text up to CR LF.
+    /// Reads a line, up to CR LF.
     #[inline]
     fn line(&mut self) -> Result<&'a [u8], Failure> {
         let end = self.rest.iter().position(|byte| *byte == b'\r').ok_or_else(malformed)?;
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
         resp::parse_integer(self.line()?).ok_or_else(malformed)
     }
 
-    /// A count of elements; `None` for -1.
+    /// Reads a count of elements; `None` for -1.
     fn count(&mut self) -> Result<Option<usize>, Failure> {
         Ok(usize::try_from(self.integer()?).ok())
     }
 
-    /// `length` bytes and the CR LF behind them.
+    /// Reads `length` bytes and the CR LF after them.
     #[inline]
     fn block(&mut self, length: usize) -> Result<&'a [u8], Failure> {
         let end = length.checked_add(2).filter(|end| *end <= self.rest.len()).ok_or_else(malformed)?;
@@ -138,7 +138,7 @@ fn push_aggregate(
     let Some(count) = reader.count()? else {
         return stack.push_boolean(false);
     };
-    // No element is shorter than three bytes, so a count never makes a table larger than the reply.
+    // Each element takes at least three bytes, so this check bounds the table by the size of the reply.
     if count > reader.rest.len() {
         return Err(malformed());
     }
@@ -159,7 +159,7 @@ fn push_aggregate(
             stack.set_field(-2, "set")
         }
         b'|' => {
-            // Attributes say something about the value behind them, which is all that scripts get.
+            // Attributes describe the value that follows. Scripts get only the value.
             push_pairs(stack, reader, count, depth)?;
             stack.pop(1);
             push_value(stack, reader, depth + 1)
@@ -190,7 +190,7 @@ fn push_pairs(
     Ok(())
 }
 
-/// Stores the key and value on top in the table below them; a key that Lua does not allow is dropped.
+/// Stores the key and value on top in the table below them. A nil key is dropped.
 fn store(stack: &mut Stack<'_>) -> Result<(), Failure> {
     if stack.kind(-2) == LuaKind::Nil {
         stack.pop(2);

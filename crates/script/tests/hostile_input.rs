@@ -1,4 +1,4 @@
-//! Random and damaged input for `cjson`, `cmsgpack` and `struct`. The fuzz targets look further.
+//! Random and damaged input for `cjson`, `cmsgpack` and `struct`. The fuzz targets cover more.
 
 mod checks;
 

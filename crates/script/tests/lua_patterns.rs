@@ -1,13 +1,13 @@
-//! Our pattern functions against those of Lua 5.1.5. The fuzz target `lua_patterns` looks further.
+//! Compares our pattern functions with those of Lua 5.1.5. The fuzz target `lua_patterns` covers more.
 
 mod checks;
 
 use checks::patterns::check_pattern;
 use proptest::prelude::*;
 
-/// Text of a few letters, so that patterns find something in it.
+/// Text of few distinct letters, so that patterns match something.
 const SUBJECTS: &str = "[ab1 .%(){}\\x00-]{0,20}";
-/// What patterns are made of, right and wrong.
+/// Parts of patterns, valid and invalid.
 const ITEM: &str = "[ab.]|%[abdwszAW%.1-]|\\[[\\^]?[\\]a1%-]{1,3}\\]|%b\\(\\)|%f\\[[a%1\\^]{1,2}\\]|[()]|\\(\\)|[$\\^]|[%\\[\\]]|\\x00";
 const REPEAT: &str = "[*+?-]?";
 

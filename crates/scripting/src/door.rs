@@ -1,67 +1,67 @@
-//! What scripts and their commands need of the thread that runs them.
+//! What scripts and their commands need from the thread that runs them.
 
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use resp::{Output, Proto, Reply};
 
 use crate::states::States;
 
-/// What the settings say about scripts.
+/// The settings that concern scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// For how long a script runs before it is slow, in milliseconds (`busy-reply-threshold`); the greatest number: it never is.
+    /// Time in milliseconds after which a running script is slow (`busy-reply-threshold`). `u64::MAX`: never.
     pub slow_after_ms: u64,
-    /// For how long one that has written nothing may run, in milliseconds (`script-time-max`); the greatest number: for ever.
+    /// Time in milliseconds after which a script that has written nothing is ended (`script-time-max`). `u64::MAX`: never.
     pub time_max_ms: u64,
-    /// After how many runs within its declared keys a script is trusted to keep to them.
+    /// A script is trusted to keep to its declared keys after this many runs that did.
     pub trusted_after: u32,
 }
 
-/// What a replica does not do for scripts of its clients.
+/// What a replica refuses to do for the scripts of its clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// Why it does not write.
+    /// The error for writes, if they are refused.
     pub read_only: Option<CommandError>,
-    /// Why it does not show what it has, which is old.
+    /// The error for commands that would show stale data, if they are refused.
     pub stale: Option<CommandError>,
 }
 
-/// An answer to a client that waits for it.
+/// Writes the reply to a client that is waiting for it.
 pub type Answer = Box<dyn FnOnce(&mut Reply<'_>) -> CommandResult + Send>;
 
-/// A thread on which scripts run, for its clients.
+/// A thread that runs scripts for its clients.
 pub trait Door {
     /// The thread's Lua states.
     fn states(&mut self) -> &mut States;
 
-    /// The settings as they are now.
+    /// The current settings.
     fn settings(&self) -> Settings;
 
-    /// Whether there was no room when the command of `client` came.
+    /// Whether memory was short when the command of `client` arrived.
     fn lacked_room(&self, client: &Client) -> bool;
 
-    /// A script begins. Its commands come from `client`, which may do what the client that called the script may do.
+    /// A script begins. Its commands come from `client`, which has the rights of the client that called the script.
     fn enter_script(&mut self, client: &Client);
 
-    /// It has ended; its caller's commands run again.
+    /// The script has ended. From now on, commands are its caller's again.
     fn leave_script(&mut self, was_slow: bool);
 
-    /// Whether the script that runs may run the command; the error is what it gets if not, and that is told.
+    /// Whether the running script may run the command. If not, returns the error for the script and logs the refusal.
     fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult;
 
-    /// Whether the script that runs may run the command. Nobody is told if not.
+    /// Whether the running script may run the command. A refusal is not logged.
     fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool;
 
-    /// Why no data may be changed now, if it is so.
+    /// The error for all writes, if data must not be changed now.
     fn refuses_writes(&self) -> Option<CommandError>;
 
-    /// Whether this is a replica; if not, nothing is said by [`standing`](Self::standing).
+    /// Whether this is a replica. If not, [`standing`](Self::standing) is empty.
     fn is_replica(&self) -> bool;
 
-    /// What is not to be done here because this is a replica.
+    /// What this server refuses because it is a replica.
     fn standing(&self) -> Standing;
 
-    /// Runs a command of the script that runs, and writes the reply in `proto`. Its shards are entered; unless the outcome is that it wants others, all is
-    /// counted and monitored.
+    /// Runs a command of the running script and writes the reply in `proto`. The command's shards are entered. Unless the outcome is that
+    /// it needs other shards, the command is counted and shown to monitors.
     fn run<'t>(
         &mut self,
         tx: &mut Tx<'t>,
@@ -71,21 +71,21 @@ pub trait Door {
         out: &mut Output,
     ) -> Outcome;
 
-    /// A command of the script that runs was refused; it is known, or not.
+    /// A command of the running script was refused. `None`: the command is unknown.
     fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError);
 
-    /// Counts a script that has ended with errors, which it was called by `command`.
+    /// Counts the errors of a script that was called by `command` and has ended.
     fn note_errors(&mut self, command: &Command, errors: &script::Errors);
 
-    /// The script has lent so many shards.
+    /// The script has lent this many shards.
     fn note_lent(&mut self, count: usize);
 
-    /// The script that runs comes by: whether it has to end, because the server ends.
+    /// Called regularly by the running script. Whether it has to end because the server is shutting down.
     fn has_to_end(&mut self, has_written: bool) -> bool;
 
-    /// Looks after other clients, while a script is slow.
+    /// Serves other clients while a script is slow.
     fn serve_others(&mut self, tx: &mut Tx<'_>);
 
-    /// The current client gets its answer when what runs now on all threads has ended, or is slow.
+    /// Answers the current client when every script that runs now, on any thread, has ended or is slow.
     fn answer_once_scripts_passed(&mut self, answer: Answer);
 }

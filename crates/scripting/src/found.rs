@@ -1,4 +1,4 @@
-//! What stands in files beside keys: libraries of functions, and which scripts roamed.
+//! What files contain besides keys: libraries of functions, and the names of scripts that have roamed.
 
 use command::Command;
 use persistence::Extras;
@@ -10,25 +10,25 @@ use crate::libraries::Loading;
 use crate::roamed::ROAMED_AUX;
 use crate::scripts::Scripts;
 
-/// The libraries that were found so far.
+/// The libraries found so far.
 pub struct Found<'a> {
     clock: &'a Clock,
     scripts: &'a Scripts,
-    /// What libraries may use while they are loaded.
+    /// Memory limit for libraries while they are loaded.
     memory_bytes_max: usize,
-    /// The libraries themselves.
+    /// The libraries.
     pub libraries: LibrarySet,
-    /// Loads libraries, which every thread then loads for itself.
+    /// Loads libraries. Each thread then loads them again in its own engine.
     functions: Option<FunctionEngine>,
 }
 
 impl<'a> Found<'a> {
-    /// None yet. While one is loaded it may use so many bytes.
+    /// Starts without libraries. They may use this much memory while they are loaded.
     pub fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
         Found { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
     }
 
-    /// Has `change` change the libraries. They may take as long as they want: they were loaded before.
+    /// Lets `change` change the libraries. Loading has no time limit, because they have been loaded before.
     fn change<R>(
         &mut self,
         change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> R,

@@ -1,17 +1,17 @@
-//! EVAL, SCRIPT, FCALL and FUNCTION: scripts and libraries that all threads know, and how a thread runs them.
+//! EVAL, SCRIPT, FCALL and FUNCTION: scripts and libraries that all threads share, and how a thread runs them.
 //!
 //! ```text
-//!   all threads   Scripts (scripts.rs): the cache, what roamed, the libraries (libraries.rs), what runs slowly (slow.rs)
+//!   all threads   Scripts (scripts.rs): the cache, what roamed, the libraries (libraries.rs), what is slow (slow.rs)
 //!                    ▲
 //!   each thread   States (states.rs): its Lua states, what they have compiled and loaded
 //!                    ▲
-//!   each run      running.rs: the shards that a script touches (roaming.rs), for how long it may run
+//!   each run      running.rs: the shards that a script touches (roaming.rs), its time limits
 //!                    │
 //!                    ▼
-//!                 Door (door.rs): its commands' rights and room, what happens meanwhile
+//!                 Door (door.rs): rights and memory of its commands, what happens meanwhile
 //! ```
 //!
-//! The server has one [`Scripts`], and a [`States`] for each thread. The commands ([`ENTRIES`]) run on a thread by its [`Door`].
+//! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) use their thread's [`Door`].
 //!
 //! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow (`server`).
 

@@ -1,8 +1,8 @@
-//! Libraries of functions that all threads know.
+//! The libraries of functions that all threads share.
 //!
-//! The set of libraries never changes: `FUNCTION LOAD` and its like, with all shards entered, put another one in its place and
-//! count its version on. A thread that is to run a function compares versions, which is one read; only if there is a new
-//! one it takes the lock. So all threads see a library from the same moment on: whoever holds a shard sees one set.
+//! A set of libraries never changes. `FUNCTION LOAD` and similar commands enter all shards, replace the set and increment its
+//! version. A thread that is about to run a function compares versions, which is one read, and takes the lock only if there is
+//! a new one. So all threads see a change at the same moment: the holder of a shard sees one set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::scripts::Scripts;
 /// How long a library may take to register its functions.
 const LOAD_MS_MAX: u64 = 500;
 
-/// The libraries, and which version of them it is.
+/// The current libraries and their version.
 #[derive(Debug, Default)]
 pub struct Libraries {
     current: Mutex<Arc<LibrarySet>>,
@@ -36,7 +36,7 @@ impl Libraries {
         (self.version(), current.clone())
     }
 
-    /// Puts other libraries in the place of all.
+    /// Replaces all libraries.
     pub fn set(&self, set: LibrarySet) {
         let mut current = self.lock();
         *current = Arc::new(set);
@@ -48,7 +48,7 @@ impl Libraries {
     }
 }
 
-/// The server as a library sees it while it is loaded: there is a log, and a time limit.
+/// The server as a library sees it while it is loaded: it can log, and has a time limit.
 pub struct Loading<'a> {
     clock: &'a Clock,
     scripts: &'a Scripts,
@@ -56,19 +56,19 @@ pub struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
-    /// For libraries that a client sends.
+    /// For libraries that a client sends: with a time limit.
     pub fn limited(clock: &'a Clock, scripts: &'a Scripts) -> Self {
         let mut loading = Loading::unlimited(clock, scripts);
         loading.begin_next();
         loading
     }
 
-    /// For libraries that were loaded before.
+    /// For libraries that have been loaded before: without a time limit.
     pub fn unlimited(clock: &'a Clock, scripts: &'a Scripts) -> Self {
         Loading { clock, scripts, deadline_ms: u64::MAX }
     }
 
-    /// The next library may take as long as the one before.
+    /// Restarts the time limit, for the next library.
     pub fn begin_next(&mut self) {
         self.deadline_ms = self.clock.monotonic_ms() + LOAD_MS_MAX;
     }

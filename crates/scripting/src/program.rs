@@ -1,4 +1,4 @@
-//! What can be run, and why it cannot.
+//! What a client can run, and why it cannot be run.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use script::{Flags, Library, ReachSeen, Script, ScriptError};
 
 use crate::slow::{SlowCall, SlowKind};
 
-/// What can be run.
+/// Something that can be run.
 pub enum Program {
     /// A script, compiled on this thread.
     Script(Arc<Script>),
-    /// A function of a library, by its number there.
+    /// A function of a library, by its index there.
     Function(Arc<Library>, usize),
 }
 
 impl Program {
-    /// What it says about itself.
+    /// What it declares about itself.
     pub fn flags(&self) -> Flags {
         match self {
             Program::Script(script) => script.flags(),
@@ -24,7 +24,7 @@ impl Program {
         }
     }
 
-    /// What it is known by: the SHA-1 of a script, the name of a function.
+    /// Its name: the SHA-1 of a script, or the name of a function.
     pub(crate) fn name(&self) -> &[u8] {
         match self {
             Program::Script(script) => script.sha().as_str().as_bytes(),
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// How others are told of a call when it is slow.
+    /// Describes a slow call of it for other threads.
     pub(crate) fn slow_call(&self, request: &[&[u8]], started_ms: u64) -> SlowCall {
         let (kind, name) = match self {
             Program::Script(_) => (SlowKind::Script, Vec::new()),
@@ -52,16 +52,17 @@ impl Program {
     }
 }
 
-/// What a client wants to be run.
+/// The script that a client wants to run.
 pub(crate) enum Wanted<'a> {
-    /// This source.
+    /// The script with this source.
     Source(&'a [u8]),
-    /// The script of this name.
+    /// The script with this name.
     Named(&'a [u8]),
 }
 
 impl Wanted<'_> {
-    /// Whether it is this script, which is still in the cache; false also if its name is in capital letters.
+    /// Whether it is this script, and the script is still in the cache. Also false if the name is in upper
+    /// case.
     #[inline]
     pub(crate) fn is(&self, script: &Script) -> bool {
         let is_it = match self {
@@ -74,7 +75,7 @@ impl Wanted<'_> {
 
 /// Why a script cannot be run.
 pub enum Failure {
-    /// The source is no script.
+    /// The source is not a valid script.
     Source(ScriptError),
     /// Anything else.
     Command(CommandError),

@@ -1,21 +1,21 @@
-//! The names of scripts and functions that were seen to touch keys that they do not declare: kept when the script cache is
-//! flushed and libraries are replaced, and, in snapshots, over restarts. So what roams once in many runs is not trusted again.
+//! The names of scripts and functions that have touched undeclared keys. Flushing the script cache and replacing libraries
+//! do not remove them, and snapshots keep them across restarts. So what roams only once in many runs is not trusted again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The field of a snapshot that has the names, with a space between two. Redis ignores it.
+/// The field of a snapshot that has the names, separated by spaces. Redis ignores it.
 pub const ROAMED_AUX: &str = "darter-roamed";
-/// Names that are kept; some clients send ever new scripts.
+/// Most names that are kept, because some clients send an endless stream of new scripts.
 const NAMES_MAX: usize = 1_000;
 
-/// Names of scripts (their SHA-1) and functions, the latest at the end. One lock, taken when something roams for the first
-/// time, comes for the first time, or is saved.
+/// Names of scripts (their SHA-1) and functions, the latest at the end. The lock is taken when something roams or runs for the
+/// first time, and for saving.
 #[derive(Debug, Default)]
 pub struct Roamed(Mutex<VecDeque<Box<[u8]>>>);
 
 impl Roamed {
-    /// Remembers `name`.
+    /// Adds `name`, unless it is known.
     pub fn add(&self, name: &[u8]) {
         let mut names = self.lock();
         if names.iter().any(|known| **known == *name) {
@@ -27,19 +27,19 @@ impl Roamed {
         names.push_back(name.into());
     }
 
-    /// Whether `name` roamed.
+    /// Whether `name` has roamed.
     pub fn has(&self, name: &[u8]) -> bool {
         self.lock().iter().any(|known| **known == *name)
     }
 
-    /// All names, as a snapshot has them; `None` if there are none.
+    /// All names in the form for snapshots; `None` if there are none.
     pub fn saved(&self) -> Option<Vec<u8>> {
         let names = self.lock();
         let names: Vec<&[u8]> = names.iter().map(|name| &**name).collect();
         (!names.is_empty()).then(|| names.join(&b' '))
     }
 
-    /// Takes the names that a snapshot has.
+    /// Adds the names from a snapshot.
     pub fn restore(&self, saved: &[u8]) {
         saved.split(|byte| *byte == b' ').filter(|name| !name.is_empty()).for_each(|name| self.add(name));
     }

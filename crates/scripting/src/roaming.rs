@@ -1,12 +1,12 @@
-//! How a script that has written comes to a shard that it did not declare and that is taken.
+//! How a script that has written waits for an undeclared shard that is taken.
 //!
-//! It cannot run again, so it waits for as long as it takes, and holds what it has (`shard/hold.rs` says why nobody waits in
-//! a circle). A script that holds the roaming shard only asks for what it wants. One that does not, because it was trusted
-//! to keep to its declared keys, asks for the roaming shard first; until it has that, it lends its shards to the script that
-//! does, and takes them back behind it: the task that asks for one back is the first in its backlog.
+//! The script cannot run again, so it waits as long as it must, and keeps its shards (`shard/hold.rs` explains why there is
+//! no circular wait). If it holds the roaming shard, it just asks for the shard it wants. If not, because it was trusted to
+//! keep to its declared keys, it asks for the roaming shard first. Meanwhile it lends its shards to the script that holds
+//! the roaming shard, and gets them back after it: the task that asks for a shard's return is first in its backlog.
 //!
-//! Invariant: whoever lends is between two commands, so its shards are whole; keys that are ready there are told of when it
-//! is complete, so it keeps them meanwhile.
+//! Invariant: a script that lends is between two commands, so its shards are consistent. Ready keys are announced only when
+//! the script is complete, so it keeps them meanwhile.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use shard::{Answer, Asked, Delegated, Hold, Ready, ShardId};
 
 type Held<'t> = Hold<'t, Task, Waiter>;
 
-/// Looks before the thread sleeps between them: some 10 µs, in which most commands end.
+/// Checks before the thread sleeps between them: about 10 µs, in which most commands end.
 const LOOKS_AWAKE: u32 = 200;
-/// How long it sleeps between two looks: others may need the core to leave the shard.
+/// Sleep between two checks: other threads may need the core to leave the shard.
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// A shard that was lent.
+/// A shard that this script has lent.
 struct Lent {
     id: ShardId,
     asked: Asked,
-    /// The script had entered it.
+    /// Whether the script had entered it.
     was_entered: bool,
-    /// The thread keeps it beside the script.
+    /// Whether the thread keeps it beside the script.
     was_kept: bool,
-    /// Keys that came to be, of which nobody was told yet.
+    /// Keys that became ready and have not been announced.
     ready: Vec<Ready>,
 }
 
@@ -37,23 +37,23 @@ struct Lent {
 pub(crate) struct Waiting {
     id: ShardId,
     asked: Asked,
-    /// It holds the shard.
+    /// Whether it holds the shard.
     has_come: bool,
-    /// It waits for the roaming shard.
+    /// Whether it lends its shards meanwhile: it waits for the roaming shard.
     lends: bool,
     lent: Vec<Lent>,
     looks: u32,
 }
 
 impl Waiting {
-    /// Asks for `id`; `None`: it was free, and is entered.
+    /// Asks for `id`. `None` if the shard was free and is now entered.
     pub(crate) fn begin(hold: &mut Held<'_>, id: ShardId) -> Option<Waiting> {
         let asked = ask(hold, id)?;
         let lends = id == hold.shards().roaming();
         Some(Waiting { id, asked, has_come: false, lends, lent: Vec::new(), looks: 0 })
     }
 
-    /// Looks whether the shard has come, and back what was lent meanwhile: then the answer is true.
+    /// Checks for the shard, and for the return of shards lent meanwhile. True if the shard and all lent ones have come.
     pub(crate) fn look(&mut self, hold: &mut Held<'_>) -> bool {
         if !self.has_come {
             match self.asked.answer() {
@@ -75,12 +75,12 @@ impl Waiting {
         self.has_come && self.lent.is_empty()
     }
 
-    /// How many shards are lent just now.
+    /// Number of shards that are lent now.
     pub(crate) fn lent_count(&self) -> usize {
         self.lent.len()
     }
 
-    /// Gives away, for a while, each shard that is asked for.
+    /// Lends each shard that someone asks for.
     fn lend(&mut self, hold: &mut Held<'_>) {
         for id in [hold.entered(), hold.kept()].concat() {
             if !hold.has(id) && !hold.kept().contains(&id) {
@@ -99,7 +99,7 @@ impl Waiting {
         }
     }
 
-    /// Lets others go on before the next look.
+    /// Lets other threads run before the next check.
     pub(crate) fn pause(&mut self) {
         shard::pause();
         self.looks += 1;
@@ -112,7 +112,7 @@ impl Waiting {
 }
 
 impl Lent {
-    /// Whether the shard is back; then this thread holds it as it did.
+    /// Whether the shard is back. If so, this thread holds it as before.
     fn has_returned(&mut self, hold: &mut Held<'_>) -> bool {
         match self.asked.answer() {
             Answer::Waiting => return false,
@@ -142,7 +142,7 @@ fn request(id: ShardId) -> (Asked, Box<Delegated<Task>>) {
     (asked, Delegated::new(Task::new(Work::HandOver(hand_over), id, client, OwnedArgs::default())))
 }
 
-/// Asks for `id`; `None`: it was free, and is entered.
+/// Asks for `id`. `None` if the shard was free and is now entered.
 fn ask(hold: &mut Held<'_>, id: ShardId) -> Option<Asked> {
     let (asked, node) = request(id);
     match hold.enter_or_delegate(id, node) {

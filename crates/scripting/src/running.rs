@@ -1,13 +1,13 @@
-//! Scripts and functions on one thread: what a running script may do, and for how long.
+//! Runs scripts and functions on a thread: what they may do, and for how long.
 //!
-//! The shards of a script's keys are entered before it runs. If it touches others, they are entered as it touches
-//! them: out of order, so only by trying. A shard that is taken makes the script run again with it among those
-//! entered in order, as long as nothing was written. Once it has written it waits (`roaming.rs`). A script that may roam
-//! ([`ReachSeen`](script::ReachSeen)) also enters the *roaming* shard, so that it is the only one of its kind.
+//! The shards of a script's declared keys are entered before it runs. Other shards are entered as the script touches them: out of order,
+//! so only by trying. If one is taken and the script has not written, the script runs again with that shard among those entered in
+//! order. If it has written, it waits (`roaming.rs`). A script that may roam ([`ReachSeen`](script::ReachSeen)) also enters the
+//! *roaming* shard, so only one such script runs at a time.
 //!
-//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
-//! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
-//! function `FUNCTION KILL`, ends it. One that has written nothing when `script-time-max` is over ends by itself.
+//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, other threads
+//! answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function `FUNCTION KILL`) ends it. A script that has written
+//! nothing when `script-time-max` is over is ended.
 
 use command::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
 use resp::{Output, Proto, Reply};
@@ -25,13 +25,13 @@ use crate::states::Running;
 /// A call of a script or function.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// What is called.
+    /// The script or function.
     pub(crate) program: &'a Program,
-    /// The whole request: the keys begin at argument 3.
+    /// The whole request. The keys start at argument 3.
     pub(crate) request: &'a [&'a [u8]],
-    /// How many of its arguments are keys.
+    /// Number of keys among the arguments.
     pub(crate) key_count: usize,
-    /// It must not write.
+    /// Whether it must not write.
     pub(crate) is_read_only: bool,
 }
 
@@ -89,26 +89,26 @@ struct Run<'a, 't> {
     tx: &'a mut Tx<'t>,
     door: &'a mut dyn Door,
     scripts: &'static Scripts,
-    /// The number of the thread.
+    /// The thread's number.
     thread: usize,
-    /// The libraries that a function is of.
+    /// The version of the libraries that the function belongs to.
     libraries_version: u64,
     call: Call<'a>,
-    /// There is no room; what needs some is refused, until it has written.
+    /// Memory is short: commands that need memory are refused until the script has written.
     lacks_room: bool,
     started_ms: u64,
-    /// The setting, as it was when the script came by last.
+    /// `script-time-max`, as of the last tick.
     time_max_ms: u64,
     is_slow: bool,
     reach: Reach,
-    /// With which shards it is to run again, when it is.
+    /// If the script runs again: the shards that it needs then.
     wanted: SmallVec<[ShardId; 8]>,
-    /// It is not trusted yet: which keys it touches is looked at.
+    /// The script is not trusted yet, so the keys that it touches are checked.
     is_watched: bool,
 }
 
 impl Run<'_, '_> {
-    /// Runs the program in the state that has it.
+    /// Runs the program in its Lua state.
     fn run(&mut self, running: &mut Running, reply: &mut Reply) -> script::Outcome {
         let Call { program, request, key_count, .. } = self.call;
         let (keys, args) = request[3..].split_at(key_count);
@@ -135,7 +135,7 @@ impl script::Host for Run<'_, '_> {
             self.reach = Reach::Roaming;
         }
         let located = self.enter_for(command, args)?;
-        // This may be a replica by now.
+        // The server may have become a replica meanwhile.
         if held_nothing && let Err(error) = self.admit(args) {
             return self.refuse(args, &error, proto, out);
         }
@@ -172,7 +172,7 @@ impl script::Host for Run<'_, '_> {
             slow.note_write();
         }
         self.door.serve_others(self.tx);
-        // A server that stops waits for no slow script, whatever it wrote.
+        // A server that shuts down does not wait for slow scripts, even if they have written.
         let is_over = slow.get() == Slow::Killed || self.scripts.is_stopping();
         if is_over { Err(Interrupt::Killed) } else { Ok(()) }
     }
@@ -191,15 +191,15 @@ impl script::Host for Run<'_, '_> {
     }
 }
 
-/// The client of the commands that a script of `client` calls. What the script pops is its own: nothing of it is put back,
-/// whoever is gone.
+/// The client on whose behalf a script of `client` calls commands. What the script pops belongs to the script: it is never put back,
+/// even if the client is gone.
 fn as_in_script(client: Client) -> Client {
     Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
 }
 
 impl<'t> Run<'_, 't> {
-    /// Ends the script if it has written nothing and its time is over. One that has written goes on: half of what it does must not
-    /// be there without the other half.
+    /// Ends the script if it has written nothing and exceeds `script-time-max`. A script that has written continues, because its changes
+    /// must not be applied by half.
     #[inline]
     fn check_time(&mut self) -> Result<(), Interrupt> {
         if self.time_max_ms == u64::MAX || self.tx.wrote {
@@ -222,7 +222,7 @@ impl<'t> Run<'_, 't> {
         Ok(())
     }
 
-    /// The command that a script calls, if it may.
+    /// The command that a script calls, if it is allowed.
     fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
         let command = table.resolve(args).map_err(|_| match table.named(args) {
@@ -241,7 +241,7 @@ impl<'t> Run<'_, 't> {
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
-        // One that has written is not ended half way by what may change at any moment.
+        // A script that has written is not stopped half-way by conditions that may change at any moment.
         let may_be_refused = command.is_write() && !self.tx.wrote;
         if may_be_refused && let Some(error) = standing.read_only {
             return Err(error);
@@ -256,8 +256,8 @@ impl<'t> Run<'_, 't> {
         Ok(command)
     }
 
-    /// Whether a call touches a key that is neither declared nor always lies where one does that is, by its hash tag or a colocation
-    /// rule: then it is by chance that it lies there.
+    /// Whether a call touches a key that is neither declared nor always in the shard of a declared one, because of its hash tag or a
+    /// colocation rule. Such a key may be in an entered shard only by accident.
     fn builds_names(&self, command: &Command, args: &[&[u8]]) -> bool {
         let declared = &self.call.request[3..3 + self.call.key_count];
         let placement = self.tx.hold.shards().placement();
@@ -268,7 +268,7 @@ impl<'t> Run<'_, 't> {
         command.keys(args).is_some_and(|keys| keys.iter().any(|key| !is_declared(args[key.index])))
     }
 
-    /// Enters the shards of a call; where its only key lies, if there is just one.
+    /// Enters the shards of a call. If the call has exactly one key, returns where that key is.
     #[inline]
     fn enter_for(&mut self, command: &Command, args: &[&[u8]]) -> Result<Located, Interrupt> {
         let placement = self.tx.hold.shards().placement();
@@ -281,7 +281,7 @@ impl<'t> Run<'_, 't> {
         Ok(located)
     }
 
-    /// Enters the shards of a call that were not entered yet.
+    /// Enters those shards of a call that are not entered yet.
     fn enter(&mut self, needs: &Needs) -> Result<(), Interrupt> {
         let all: SmallVec<[ShardId; 8]>;
         let ids: &[ShardId] = match needs {
@@ -302,20 +302,20 @@ impl<'t> Run<'_, 't> {
                 }
             }
         }
-        // It held nothing, and meanwhile there are other libraries: what it reads now comes after them.
+        // The script held nothing, and the libraries have been replaced. What it would read now is newer than its own code.
         if self.is_outdated() && !self.tx.wrote {
             return Err(self.again(ids));
         }
         Ok(())
     }
 
-    /// Whether this is a function of libraries that were changed since.
+    /// Whether this is a function and its libraries have been replaced.
     fn is_outdated(&self) -> bool {
         matches!(self.call.program, Program::Function(..))
             && self.scripts.libraries.version() != self.libraries_version
     }
 
-    /// The script runs again with these shards beside those that it holds.
+    /// Makes the script run again with these shards, besides those that it holds and the roaming one.
     fn again(&mut self, ids: &[ShardId]) -> Interrupt {
         self.wanted = self.tx.hold.entered().into();
         self.wanted.extend_from_slice(ids);
@@ -323,7 +323,7 @@ impl<'t> Run<'_, 't> {
         Interrupt::Retry
     }
 
-    /// A shard that the script did not declare is taken.
+    /// Enters an undeclared shard that is taken: by running again or, if the script has written, by waiting.
     fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<(), Interrupt> {
         if !self.tx.wrote {
             return Err(self.again(ids));
@@ -338,15 +338,15 @@ impl<'t> Run<'_, 't> {
         Ok(())
     }
 
-    /// Waits for a shard for as long as it takes: what the script has written cannot be undone, so it must go on.
+    /// Waits for a shard as long as it takes: what the script has written cannot be undone, so it must continue.
     fn wait_for(&mut self, id: ShardId) {
         let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
         let mut written = 0;
         if id == self.tx.hold.shards().roaming() {
-            // It lends what it has changed, so what it did so far has to come before what the borrower does. This is the one place where
-            // a script is more than one unit, and a crash may keep only the first. Its next run enters the roaming shard at once.
+            // The script lends shards that it has changed, so its changes so far must be committed before the borrower's. Only here is a
+            // script more than one unit, so a crash may keep only the first. Its next run enters the roaming shard at once.
             self.tx.commit();
-            // Something may be served meanwhile, and what was committed is its client's.
+            // Other clients may be served meanwhile, but this slice belongs to the script's client.
             written = std::mem::take(&mut self.tx.written);
         }
         self.tx.hold.shards().note_asker(true);
@@ -354,14 +354,14 @@ impl<'t> Run<'_, 't> {
         while !waiting.look(&mut self.tx.hold) {
             lent_count = lent_count.max(waiting.lent_count());
             waiting.pause();
-            // When it has become slow, its thread's other clients are served. It cannot be ended here, not even by the
-            // end of the server: the shard comes when those who hold it have ended.
+            // Once the script is slow, its thread's other clients are served. It cannot be ended here, not even by a shutdown: the shard
+            // comes when its holder is done.
             let _ = script::Host::tick(self);
         }
         self.tx.hold.shards().note_asker(false);
         self.door.note_lent(lent_count);
         if written > 0 {
-            // Looked at when the shards are left, also if nothing is recorded any more.
+            // Checked when the shards are left, even if nothing more is recorded.
             self.tx.written = written;
             self.tx.hold.note_unpublished(true);
         }

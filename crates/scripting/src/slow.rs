@@ -1,61 +1,61 @@
-//! What a thread's script is doing, for the other threads: whether any runs, and, once it is slow, whether it can be killed.
+//! The state of a thread's script, for other threads: whether one runs and, if it is slow, whether it can be killed.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a thread's script or function is doing, as far as `SCRIPT KILL` and `FUNCTION KILL` care.
+/// The state of a thread's script or function, as far as `SCRIPT KILL` and `FUNCTION KILL` are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Slow {
-    /// None runs, or not for long.
+    /// Nothing runs, or not for long.
     No,
-    /// It runs for longer than `busy-reply-threshold` and has changed nothing.
+    /// It has been running for longer than `busy-reply-threshold`, and has changed nothing.
     Killable,
-    /// It runs for longer and has changed data.
+    /// It has been running for longer than `busy-reply-threshold`, and has changed data.
     Wrote,
     /// It was told to end.
     Killed,
 }
 
-/// What is slow.
+/// What is slow: a script or a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowKind {
-    /// A script of `EVAL` and its like.
+    /// A script, called by `EVAL` and similar commands.
     Script,
     /// A function.
     Function,
 }
 
-/// A slow script or function: how it was called, and when, on the monotonic clock.
+/// A slow call of a script or function.
 #[derive(Clone, Debug)]
 pub struct SlowCall {
     /// What it is.
     pub kind: SlowKind,
-    /// Of a function.
+    /// The function's name; empty for a script.
     pub name: Vec<u8>,
     /// The command that called it.
     pub request: Vec<Box<[u8]>>,
-    /// When that was.
+    /// When it was called, on the monotonic clock.
     pub started_ms: u64,
 }
 
-/// The state of a thread's script, for the other threads.
-// Written by every script: on lines of its own.
+/// The state of a thread's script, for other threads.
+// Every script writes it, so it has its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SlowScript {
     state: AtomicU8,
-    /// Whether any runs, slow or not.
+    /// Whether a script runs, slow or not.
     is_running: AtomicBool,
-    /// What it is, as long as it is slow.
+    /// The call, while it is slow.
     call: Mutex<Option<SlowCall>>,
-    /// What the thread's Lua states take: that of scripts, that of functions.
+    /// Memory of the thread's Lua states: for scripts, and for functions.
     pub(crate) script_bytes: AtomicU64,
     pub(crate) function_bytes: AtomicU64,
 }
 
 impl SlowScript {
-    /// How slow it is.
+    /// The script's state.
     pub(crate) fn get(&self) -> Slow {
         match self.state.load(Ordering::Acquire) {
             0 => Slow::No,
@@ -75,7 +75,7 @@ impl SlowScript {
         self.is_running.load(Ordering::Relaxed)
     }
 
-    /// The script has turned slow; `wrote`: after it changed data.
+    /// The script has become slow. `wrote`: it has already changed data.
     pub(crate) fn begin(&self, call: SlowCall, wrote: bool) {
         *self.lock_call() = Some(call);
         let state = if wrote { Slow::Wrote } else { Slow::Killable };
@@ -88,12 +88,12 @@ impl SlowScript {
         *self.lock_call() = None;
     }
 
-    /// What is slow, if something is.
+    /// The slow call, if there is one.
     pub(crate) fn call(&self) -> Option<SlowCall> {
         self.lock_call().clone()
     }
 
-    /// What kind of thing is slow, if something is.
+    /// The kind of the slow call, if there is one.
     pub(crate) fn kind(&self) -> Option<SlowKind> {
         self.lock_call().as_ref().map(|call| call.kind)
     }
@@ -102,14 +102,14 @@ impl SlowScript {
         self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slow script has changed data: it cannot be killed any more.
+    /// The slow script has changed data, so it can no longer be killed.
     pub(crate) fn note_write(&self) {
         let (from, to) = (Slow::Killable as u8, Slow::Wrote as u8);
-        // Failure means that it was told to end before, or is known to have written.
+        // Failure means that it was told to end earlier, or has written before.
         let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Tells the script to end, if it is slow and has changed nothing.
+    /// Tells the script to end. False if it is not slow, or has changed data.
     pub(crate) fn kill(&self) -> bool {
         let (from, to) = (Slow::Killable as u8, Slow::Killed as u8);
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -1,6 +1,6 @@
-//! A thread's Lua states, and what they have compiled and loaded of what all threads know.
+//! A thread's Lua states: which of the shared scripts and libraries they have compiled and loaded.
 //!
-//! Not here: running it (`running.rs`).
+//! Not here: running them (`running.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,18 +17,18 @@ use crate::scripts::Scripts;
 /// The Lua states of a thread.
 pub struct States {
     pub(crate) scripts: &'static Scripts,
-    /// The number of the thread.
+    /// The thread's number.
     pub(crate) thread: usize,
     pub(crate) clock: Clock,
     memory_bytes_max: usize,
-    /// Made when the first script comes; out while one runs.
+    /// The state for scripts. Created for the first script, and lent while one runs.
     engine: Option<Box<Engine>>,
-    /// The same for functions.
+    /// The state for functions. Created and lent in the same way.
     functions: Option<Box<FunctionEngine>>,
-    /// The libraries of this version, as far as this thread knows.
+    /// The libraries of `libraries_version`, which may have been replaced since.
     libraries: Arc<LibrarySet>,
     libraries_version: u64,
-    /// What was asked for last, and is compiled or was found here: one request asks several times, and the next one often for the same.
+    /// The last script or function that was asked for. One request asks several times, and the next request often asks for the same.
     recent: Option<Program>,
     is_running: bool,
 }
@@ -37,12 +37,12 @@ pub struct States {
 pub(crate) struct Running {
     pub(crate) engine: Option<Box<Engine>>,
     pub(crate) functions: Option<Box<FunctionEngine>>,
-    /// The libraries that the functions know.
+    /// The version of the libraries that the functions belong to.
     pub(crate) libraries_version: u64,
 }
 
 impl States {
-    /// None yet, of the thread of this number. Each may use so much memory.
+    /// Without states yet, for the thread with this number. Each state may use this much memory.
     pub fn new(scripts: &'static Scripts, thread: usize, clock: Clock, memory_bytes_max: usize) -> States {
         States {
             scripts,
@@ -68,7 +68,7 @@ impl States {
         self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max)))
     }
 
-    /// The script that a client wants, compiled on this thread; a source is hashed at most once.
+    /// The script that a client wants, compiled on this thread. A source is hashed at most once.
     pub(crate) fn script(&mut self, wanted: &Wanted) -> Result<&Arc<Script>, Failure> {
         if !self.recent_script().is_some_and(|script| wanted.is(script)) {
             self.recent = Some(Program::Script(self.find_script(wanted)?));
@@ -102,7 +102,7 @@ impl States {
                 if self.scripts.roamed.has(sha.as_str().as_bytes()) {
                     script.reach().note(Reach::Roaming, 0);
                 }
-                // Another thread may have been first: its one is the script, so that all forget the same.
+                // If another thread was faster, its script is the right one, so that all forget the same one.
                 self.scripts.cache().insert(script, Origin::Eval)
             }
         };
@@ -110,7 +110,7 @@ impl States {
         Ok(script)
     }
 
-    /// The function of this name, as of when the libraries were renewed.
+    /// The function with this name, in the libraries as of their last renewal.
     fn function(&mut self, name: &[u8]) -> Option<&Program> {
         let is_recent = match &self.recent {
             Some(Program::Function(library, index)) => library.functions()[*index].name == name,
@@ -123,24 +123,24 @@ impl States {
         self.recent.as_ref()
     }
 
-    /// Takes out what a call runs, which is to be [kept](Self::keep) behind it.
+    /// Takes out the script for a call. The caller gives it back after the call by [`keep`](Self::keep).
     pub(crate) fn take(&mut self, wanted: &Wanted) -> Result<Program, Failure> {
         self.script(wanted)?;
         Ok(self.recent.take().expect("it is what was asked for last"))
     }
 
-    /// The same for the function of this name.
+    /// Takes out the function with this name. The caller gives it back, as for [`take`](Self::take).
     pub(crate) fn take_function(&mut self, name: &[u8]) -> Option<Program> {
         self.function(name)?;
         self.recent.take()
     }
 
-    /// Keeps what a call has run for the next one.
+    /// Gives back what [`take`](Self::take) took, for the next call.
     pub(crate) fn keep(&mut self, program: Program) {
         self.recent = Some(program);
     }
 
-    /// Takes the libraries as they are now.
+    /// Renews the libraries if they have been replaced, unless a script is running.
     #[inline]
     pub fn renew_libraries(&mut self) {
         let is_new = self.scripts.libraries.version() != self.libraries_version;
@@ -149,7 +149,7 @@ impl States {
         }
     }
 
-    /// The same, and lets go of all others that are loaded on this thread.
+    /// Renews the libraries and unloads the old ones on this thread.
     #[cold]
     fn keep_libraries(&mut self) {
         (self.libraries_version, self.libraries) = self.scripts.libraries.get();
@@ -164,14 +164,14 @@ impl States {
         self.note_bytes();
     }
 
-    /// Loads the library of a function on this thread, if it is not.
+    /// Loads a function's library on this thread, unless it is loaded already.
     pub(crate) fn load_library_of(&mut self, program: &Program) -> Result<(), ScriptError> {
         let Program::Function(library, _) = program else { return Ok(()) };
         let (clock, scripts) = (self.clock.clone(), self.scripts);
         self.functions().load_again(library, &mut Loading::unlimited(&clock, scripts))
     }
 
-    /// Makes `change` the libraries of all threads, which it may load here; all shards are entered.
+    /// Changes the libraries of all threads by `change`, which may load some here. All shards have to be entered.
     pub(crate) fn change_libraries<R>(
         &mut self,
         change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<R, Failure>,
@@ -189,11 +189,11 @@ impl States {
         result
     }
 
-    /// What a call of a script or function runs; none if it will be refused.
+    /// The script or function that a call runs; `None` if the call will be refused.
     pub fn called(&mut self, args: &[&[u8]], callee: Callee) -> Option<&Program> {
         let &what = args.get(1)?;
         if self.is_running {
-            // The engine is out.
+            // The engine is lent.
             return None;
         }
         let wanted = match callee {
@@ -208,15 +208,16 @@ impl States {
         self.recent.as_ref()
     }
 
-    /// The shards that a call needs beside those of its keys: the roaming one, unless it was seen to keep to its keys
-    /// `trusted_after` times. Once is enough for one whose keys lie together because their names say so: those that it builds do, too.
+    /// The shards that a call needs besides those of its keys: the roaming shard, unless the script has kept to its keys
+    /// `trusted_after` times. Once is enough if the names of its declared keys colocate them, because that also applies to the names
+    /// that it builds.
     pub fn needs(&mut self, args: &[&[u8]], callee: Callee, trusted_after: u32, shards: &Shards) -> Needs {
         let (may_roam, may_roam_if_colocated) = match self.called(args, callee) {
             Some(program) => {
                 let reach = program.reach();
                 (reach.may_roam(trusted_after), reach.may_roam(trusted_after.min(1)))
             }
-            // One that is unknown may be known when its turn comes.
+            // A script that is unknown now may be known when its turn comes.
             None => (true, true),
         };
         let is_trusted = !may_roam || !may_roam_if_colocated && are_colocated(args, shards.placement());
@@ -231,7 +232,7 @@ impl States {
         Running { engine, functions, libraries_version: self.libraries_version }
     }
 
-    /// Takes them back.
+    /// Takes the states back.
     pub(crate) fn end(&mut self, running: Running) {
         self.is_running = false;
         self.scripts.thread(self.thread).note_running(false);
@@ -239,7 +240,7 @@ impl States {
         self.note_bytes();
     }
 
-    /// Lets others see how much memory the states take.
+    /// Publishes how much memory the states use.
     fn note_bytes(&self) {
         let script_bytes = self.engine.as_ref().map_or(0, |engine| engine.memory_bytes());
         let function_bytes = self.functions.as_ref().map_or(0, |functions| functions.memory_bytes());
@@ -249,7 +250,7 @@ impl States {
     }
 }
 
-/// Whether all keys that a call declares have the same hash tag, or the same part by a colocation rule.
+/// Whether all declared keys of a call have the same hash tag, or the same part by a colocation rule.
 fn are_colocated(args: &[&[u8]], placement: &Placement) -> bool {
     let key_count = args.get(2).and_then(|count| parse_i64(count).ok()).unwrap_or(0) as usize;
     let Some((&first, others)) = args.get(3..).and_then(|keys| keys.get(..key_count)?.split_first()) else {

@@ -1,4 +1,4 @@
-//! The commands on a store of one thread, which sees what is asked of it by its door.
+//! The commands on a single-threaded store whose door records what is asked of it.
 
 use command::{
     Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,
@@ -12,19 +12,19 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
 const DRAW: &[u8] =
     b"#!lua name=b\nredis.register_function('draw', function(keys) return redis.call('SPOP', keys[1]) end)";
 
-/// The thread, whose only client may do everything but EXISTS.
+/// The thread. Its only client may run every command except EXISTS.
 struct Thread {
     states: States,
     scripts: &'static Scripts,
     slow_after_ms: u64,
     time_max_ms: u64,
     standing: Standing,
-    /// After so many commands of scripts nothing may be written any more.
+    /// After this many commands of scripts, nothing may be written any more.
     commands_left: Option<u32>,
-    /// Who the script's commands come from.
+    /// The client that the script's commands come from.
     client: Option<Client>,
     refused: Vec<String>,
-    /// What became of the order to end the script, which other clients give while it is slow.
+    /// The result of killing the script, which another client does while it is slow.
     killed: Option<Result<(), CommandError>>,
 }
 
@@ -118,7 +118,7 @@ impl Host for Thread {
     }
 }
 
-/// What runs one of the commands.
+/// The function of a command.
 fn function(command: &Command) -> Function {
     let mut names = command.full_name.split('|');
     let mut entries = scripting::ENTRIES;
@@ -132,7 +132,7 @@ fn function(command: &Command) -> Function {
     }
 }
 
-/// A store that records, and its thread.
+/// A store that records effects, and its thread.
 struct Server {
     local: Local,
     thread: Thread,
@@ -163,13 +163,13 @@ impl Server {
 
     fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut out = Output::new();
-        // It does not wait for what runs on other threads: there are none.
+        // Does not wait for scripts of other threads, because there are none.
         let client = Client { deny_blocking: true, ..Client::internal(0, Proto::Resp2) };
         self.local.run(client, args, &mut self.thread, &mut out);
         out.to_vec()
     }
 
-    /// Runs `args`, whose reply begins with `reply`: what of it another store would have to run is `expected`.
+    /// Runs `args`. The reply must start with `reply`, and the effects must be `expected`.
     #[track_caller]
     fn check(&mut self, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
         let text = String::from_utf8_lossy(&self.run(args)).into_owned();
@@ -352,10 +352,10 @@ fn a_script_that_has_written_nothing_ends_when_its_time_is_over() {
     let over = "-ERR Script killed by script-time-max";
     server.check(&[b"EVAL", b"while true do end", b"0"], over, &[]);
     server.check(&[b"EVAL", b"while true do pcall(function() while true do end end) end", b"0"], over, &[]);
-    // One that does little but call commands is not asked between them by Lua.
+    // A script that does little but call commands gives Lua no chance to ask between them.
     server.check(&[b"EVAL", b"return redis.call('SET', KEYS[1], 1)", b"1", b"a"], over, &[]);
     assert_eq!(server.thread.killed, None);
-    // What has written goes on, as with SCRIPT KILL.
+    // A script that has written continues, as with SCRIPT KILL.
     server.thread.time_max_ms = 60_000;
     server.check(&[b"EVAL", b"return redis.call('GET', KEYS[1])", b"1", b"a"], "$-1", &[]);
 }

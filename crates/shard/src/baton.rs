@@ -30,8 +30,8 @@ pub struct Delegated<T> {
     pub task: T,
 }
 
-// SAFETY: the link is written by the sender before the node is published and read by the one taker after;
-// a node is otherwise an owned box.
+// SAFETY: the sender writes the link before it publishes the node, and the one taker reads it afterwards; apart
+// from that a node is an owned box.
 unsafe impl<T: Send> Send for Delegated<T> {}
 
 impl<T> Delegated<T> {
@@ -58,12 +58,12 @@ impl<T> Baton<T> {
     /// Takes the baton if it is free.
     #[inline]
     pub fn try_enter(&self) -> bool {
-        // A failed exchange would take the line away from the holder, who needs it to leave.
+        // A failed exchange would take the cache line away from the holder, who needs it to leave.
         !self.is_held()
             && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether somebody holds it right now: only a hint, which may be outdated.
+    /// Whether somebody holds it right now. Only a hint, which may be outdated.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) != FREE
@@ -102,7 +102,7 @@ impl<T> Baton<T> {
         self.word.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes everything out of the mailbox, oldest first. Only the holder may call it; the baton stays held.
+    /// Takes everything out of the mailbox, oldest first. Only the holder may call this. The baton stays held.
     pub fn take(&self) -> Fifo<T> {
         let word = self.word.swap(HELD, Ordering::Acquire);
         debug_assert!(word != FREE, "only the holder may empty the mailbox");
@@ -141,7 +141,7 @@ impl<T> Iterator for Fifo<T> {
         if self.head.is_null() {
             return None;
         }
-        // SAFETY: the chain is owned by this iterator, each node once a box.
+        // SAFETY: this iterator owns the chain, and each node was a box.
         let node = unsafe { Box::from_raw(self.head) };
         self.head = node.next;
         Some(node)

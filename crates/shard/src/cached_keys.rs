@@ -15,14 +15,14 @@ use hashbrown::HashMap;
 use crate::figures::Figures;
 use crate::subscribers::Subscriber;
 
-/// A client that is to be told.
+/// A client to be told about changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tracker {
     /// `CLIENT ID`.
     pub client: u64,
     /// Its connection.
     pub subscriber: Subscriber,
-    /// It is not told of its own changes.
+    /// Whether the client is not told about its own changes.
     pub no_loop: bool,
 }
 

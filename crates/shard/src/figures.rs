@@ -26,7 +26,7 @@ pub struct Figures {
     pub expired_fields: Figure,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: Figure,
-    /// Jobs of Sidekiq's that joined their queues when they were due.
+    /// Sidekiq jobs that were moved to their queues when they were due.
     pub promoted_jobs: Figure,
     /// Records of waiting clients, one for each key that a client waits for.
     pub waiters: Figure,

@@ -41,7 +41,7 @@ use crate::sync::{AtomicBool, Ordering};
 
 /// How often a thread looks at a taken baton before it leaves everything: about 2 µs, the time of a few commands.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 48 };
-/// The same with the token: about 0.2 ms. Counted, not timed, because nothing here reads a clock.
+/// The same with the patience token: about 0.2 ms. Counted rather than timed, because nothing here reads a clock.
 const PATIENT_SPINS_MAX: u32 = if cfg!(loom) { 2 } else { 100 * SPINS_MAX };
 /// Failed attempts of a transaction on several shards after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
@@ -76,7 +76,7 @@ pub struct Hold<'s, T, W> {
     /// The entered shard that is checked first.
     focus: Option<ShardId>,
     kept: SmallVec<[ShardId; 4]>,
-    /// A change in held shards was recorded, and the record is not published yet.
+    /// Whether a change in held shards was recorded, and the record is not published yet.
     has_unpublished: bool,
 }
 
@@ -118,7 +118,8 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.has_unpublished = has_unpublished;
     }
 
-    /// Whoever enters a shard next can see all changes made there, so all of them must have their place in the stream.
+    /// The next thread that enters a shard sees all changes made there, so they must have their place in the stream
+    /// before.
     #[inline]
     fn check_published(&self) {
         debug_assert!(!self.has_unpublished, "a shard is left before what was changed there is published");
@@ -130,7 +131,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.focus == Some(id) || self.entered.binary_search(&id).is_ok()
     }
 
-    /// The same for a shard that will be asked for repeatedly.
+    /// Whether the running transaction entered `id`, for a shard that will be asked for repeatedly: makes it the focus.
     #[inline]
     pub fn focus(&mut self, id: ShardId) -> bool {
         let has = self.has(id);
@@ -167,8 +168,8 @@ impl<'s, T, W> Hold<'s, T, W> {
         Some(node)
     }
 
-    /// Enters all of `ids`, which ascend. The error is the shard that stayed taken: those before it are entered, and
-    /// the caller has to leave them.
+    /// Enters all of `ids`, which must ascend. The error is the first shard that stayed taken: those before it are
+    /// entered, and the caller has to leave them.
     pub fn try_enter_all(&mut self, ids: &[ShardId], patient: bool) -> Result<(), ShardId> {
         debug_assert!(ids.is_sorted(), "shards are entered in ascending order");
         for &id in ids {
@@ -230,7 +231,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Changes the tracked prefixes, which all shards share. All shards must be entered.
     pub fn change_prefixes(&mut self, change: impl FnOnce(&mut Prefixes)) {
-        // Taken out of all shards they are no longer shared, and are not copied to be changed.
+        // Once taken out of all shards, they are not shared, so changing them does not copy them.
         let mut taken = None;
         self.for_each_entered(|shard| taken = shard.tracking.take_prefixes().or(taken.take()));
         let mut prefixes = taken.unwrap_or_default();
@@ -294,7 +295,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.backlog(id).push_front(node);
     }
 
-    /// The next delegated task of `id`, which this thread holds; `None`: there was none, and the shard was left.
+    /// The next delegated task of `id`, which this thread holds. `None` if there was none and the shard was left.
     pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
         loop {
@@ -443,7 +444,7 @@ mod tests {
         lender.accept(id, false);
         assert_eq!(lender.next_task_or_leave(id).expect("it waits").task.0, "plain");
         assert!(lender.next_task_or_leave(id).is_none());
-        // Who asks of a thread that has ended is told.
+        // A thread that asks a thread that has ended is told so.
         assert!(lender.try_enter(id));
         let (asked, node) = request("late");
         assert!(other.enter_or_delegate(id, node).is_none());

@@ -19,7 +19,8 @@ pub fn interrupt() {
     }
 }
 
-/// The same where this thread waits for another one and can do nothing else: the simulation always lets others run.
+/// Like [`interrupt`], where this thread waits for another one and can do nothing else: the simulation always runs
+/// others.
 #[inline(always)]
 pub fn pause() {
     #[cfg(feature = "simulation")]
@@ -28,7 +29,7 @@ pub fn pause() {
     }
 }
 
-/// Calls `hook` at every such point that this thread reaches from now on; the argument says whether the thread waits
+/// Calls `hook` at every such point that this thread reaches from now on. The argument says whether the thread waits
 /// there.
 #[cfg(feature = "simulation")]
 pub fn on_interrupt(hook: fn(bool)) {

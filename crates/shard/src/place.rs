@@ -15,7 +15,7 @@ pub(crate) struct Place {
     pub(crate) key: Box<[u8]>,
 }
 
-/// The same, borrowed, for look-ups.
+/// A borrowed [`Place`], for look-ups.
 pub(crate) struct PlaceRef<'a> {
     pub(crate) db: u32,
     pub(crate) key: &'a [u8],

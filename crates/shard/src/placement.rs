@@ -58,7 +58,7 @@ impl Placement {
         Placement { seed, shard_count, colocation: Colocation::default(), round_robin }
     }
 
-    /// The same, with keys placed together as these rules say.
+    /// The same placement with the rules of `colocation`.
     pub fn with_colocation(self, colocation: Colocation) -> Self {
         Placement { colocation, ..self }
     }

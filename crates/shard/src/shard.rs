@@ -22,9 +22,9 @@ pub struct Ready {
     pub db: u32,
     /// The key. Names of queues are short.
     pub key: SmallVec<[u8; 32]>,
-    /// It was deleted, which some clients wait for.
+    /// Whether the key was deleted, which some clients wait for.
     pub was_lost: bool,
-    /// Some may find more beside it than its value shows.
+    /// Whether a waiter may find more beside the key than its value shows.
     pub has_more: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Shard<W> {
     pub tracking: Tracking,
     /// Channels placed here.
     pub subscribers: Subscribers,
-    /// Figures, which anybody may read.
+    /// Figures, which any thread may read.
     pub stats: Arc<Figures>,
     /// The last cas number given out.
     pub last_cas: u64,
@@ -53,7 +53,7 @@ pub struct Shard<W> {
     /// The slice of the last committed record with a change of this shard: what is read here is durable when that slice
     /// is.
     pub last_slice: u64,
-    /// A change of this shard is recorded but not committed yet.
+    /// Whether a change of this shard is recorded but not committed yet.
     pub is_written: bool,
     /// Random numbers for `SPOP`, `RANDOMKEY` and similar commands.
     pub random: Random,

@@ -92,14 +92,14 @@ impl<T, W> Shards<T, W> {
         usize::from(self.placement.shard_count())
     }
 
-    /// The number after the last shard, on which there are no keys. A script that touches shards beyond those of its
-    /// keys enters it, in order like any other. So there is one such script at a time, and it may wait for a shard out
-    /// of order for as long as that takes (`hold.rs`).
+    /// The shard after the last one, which has no keys. A script that may touch shards beyond those of its declared
+    /// keys enters it, in order like any other. So only one such script runs at a time, and it may wait for a shard out
+    /// of order as long as that takes (`hold.rs`).
     pub fn roaming(&self) -> ShardId {
         ShardId(self.placement.shard_count())
     }
 
-    /// Never: a store has at least one shard.
+    /// Always false: a store has at least one shard.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -142,14 +142,14 @@ impl<T, W> Shards<T, W> {
         &self.queues
     }
 
-    /// A random shard, with a probability proportional to its keys of a database; `None` if there are none. It is not
-    /// entered.
+    /// A random shard, with a probability proportional to its keys in a database; `None` if there are no keys. It is
+    /// not entered.
     pub fn any_with_keys(&self, db: u32) -> Option<ShardId> {
         let key_count: u64 = self.tallies(db).map(|tally| tally.keys.get()).sum();
         let number = self.chances.fetch_add(1, Ordering::Relaxed);
         let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut index = random.below(key_count.max(1));
-        // They may become fewer as we look; then it is the last one that has some.
+        // If keys are deleted meanwhile, the result is the last shard that has some.
         let mut last = None;
         for (id, tally) in self.ids().zip(self.tallies(db)) {
             let here = tally.keys.get();
@@ -173,16 +173,18 @@ impl<T, W> Shards<T, W> {
     /// go.
     #[inline]
     pub fn hides_due(&self) -> bool {
-        // Relaxed: who changes it holds the shard that is held now.
+        // Relaxed: the thread that changes it holds all shards.
         self.hides_due.load(Ordering::Relaxed)
     }
 
-    /// Sets that. To be called while all shards are held, so that it changes between transactions.
+    /// Sets [`hides_due`](Self::hides_due). To be called while all shards are held, so that it changes between
+    /// transactions.
     pub fn set_hides_due(&self, hides_due: bool) {
         self.hides_due.store(hides_due, Ordering::Relaxed);
     }
 
-    /// Whether a script that has written waits for a shard: a thread that holds several and may leave them does.
+    /// Whether a script that has written waits for a shard. A thread that holds several shards and may leave them
+    /// should do so.
     pub fn is_asked_for(&self) -> bool {
         self.asker_count.load(Ordering::Relaxed) > 0
     }

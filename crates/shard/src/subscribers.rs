@@ -44,7 +44,7 @@ impl Subscribers {
         Subscribers { by_channel: [map(), map()], figures: figures.clone() }
     }
 
-    /// Subscribes; false if it was subscribed already.
+    /// Subscribes. False if the subscriber was subscribed already.
     pub fn add(&mut self, scope: Scope, channel: &[u8], subscriber: Subscriber) -> bool {
         let all = self.by_channel[scope as usize].entry(channel.into()).or_default();
         let new = !all.contains(&subscriber);

@@ -16,7 +16,7 @@ use crate::figures::Figures;
 use crate::interrupt::interrupt;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
-/// At least this many queues may be empty, however few others there are.
+/// Empty queues that may be kept, however few others there are.
 const IDLE_QUEUES_MIN: usize = 16;
 /// An empty queue is dropped if its key is longer, or if it has room for more records.
 const IDLE_KEY_BYTES_MAX: usize = 64;
@@ -37,7 +37,7 @@ impl Claim {
         self.0.compare_exchange(WAITING, SERVED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the wait from the waiter's side; false if it is being served: its reply is on the way.
+    /// Ends the wait from the waiter's side. False if it is being served: then its reply is on the way.
     pub fn end(&self) -> bool {
         interrupt();
         self.0.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -56,7 +56,7 @@ pub struct Waiter<W> {
     pub claim: Claim,
     /// What is needed to serve it.
     pub wait: W,
-    /// It is also told when a key is deleted.
+    /// Whether it is also told when a key is deleted.
     pub heeds_loss: bool,
 }
 
@@ -93,7 +93,7 @@ impl<W> Queue<W> {
 pub struct Waiters<W> {
     /// Queues of keys with waiters, and some that are empty.
     by_key: PlaceMap<Queue<W>>,
-    /// How many of them are not empty.
+    /// Number of queues that are not empty.
     awaited: usize,
     next_ticket: u64,
     figures: Arc<Figures>,
@@ -112,8 +112,8 @@ impl<W> Waiters<W> {
         self.awaited == 0
     }
 
-    /// Appends a waiter to the FIFO of `key`; the ticket removes it again. `figures` finds the figures of the queue
-    /// that the key is, if it is one.
+    /// Appends a waiter to the FIFO of `key`. The ticket that is returned removes it again. `figures` finds the figures
+    /// of the key's queue, if the key is one.
     pub fn add(
         &mut self,
         db: u32,
@@ -148,8 +148,9 @@ impl<W> Waiters<W> {
         ticket
     }
 
-    /// Databases were emptied, swapped or loaded, or patterns have changed, so keys may be other queues than before:
-    /// reports to each queue how many clients wait for it. `figures` finds the figures of the queue that a key is.
+    /// To be called when databases were emptied, swapped or loaded, or patterns have changed, so that keys may be other
+    /// queues than before: updates the number of waiting clients of each queue. `figures` finds the figures of a key's
+    /// queue.
     pub fn find_queues(&mut self, mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<ds::queue::Figures>>) {
         if self.awaited == 0 {
             return;
@@ -160,7 +161,7 @@ impl<W> Waiters<W> {
                 old.waiters.store(0, Ordering::Relaxed);
             }
         }
-        // After all of those, since a queue may be under the key of another now.
+        // In a second pass, because a queue may now be under a key that another queue had.
         for (place, queue) in self.by_key.iter_mut().filter(|(_, queue)| !queue.records.is_empty()) {
             if queue.awaited.is_none() {
                 queue.awaited = figures(place.db, &place.key);
@@ -169,7 +170,7 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// Removes the record `ticket` from the FIFO of `key`; false if it was gone.
+    /// Removes the record `ticket` from the FIFO of `key`. False if it was gone.
     pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
         let place = PlaceRef { db, key };
         let Some(queue) = self.by_key.get_mut(&place) else { return false };
@@ -234,7 +235,7 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// The record of `key` that was kept.
+    /// Takes the record of `key` that was kept.
     #[inline]
     pub fn take_emptied(&mut self, db: u32, key: &[u8]) -> Option<Record> {
         if self.by_key.is_empty() {

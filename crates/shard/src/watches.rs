@@ -77,14 +77,14 @@ impl Watches {
         }
     }
 
-    /// Whether `key` had already expired when the session of `flag` began to watch it, and has not changed since.
+    /// Whether `key` had expired when the session of `flag` began to watch it, and has not changed since.
     pub fn was_gone(&self, db: u32, key: &[u8], flag: &WatchFlag) -> bool {
         let watches = self.by_key.get(&PlaceRef { db, key });
         watches
             .is_some_and(|watches| watches.iter().any(|watch| watch.is_of_gone && watch.flag.is_same(flag)))
     }
 
-    /// Raises the flags of all sessions that watch `key` of `db`, which has changed and now `exists`, or does not.
+    /// `key` of `db` has changed and now exists or not: raises the flags of all sessions that watch it.
     pub fn touch(&mut self, db: u32, key: &[u8], exists: bool) {
         let Some(watches) = self.by_key.get_mut(&PlaceRef { db, key }) else { return };
         for watch in watches {
@@ -95,7 +95,8 @@ impl Watches {
         }
     }
 
-    /// Raises the flags of all watched keys of `db` for which `changed` holds (flush and swap of databases).
+    /// Raises the flags of all watched keys of `db` for which `changed` holds (when databases are flushed or
+    /// swapped).
     pub fn touch_all(&self, db: u32, mut changed: impl FnMut(&[u8]) -> bool) {
         for (place, watches) in &self.by_key {
             if place.db == db && changed(&place.key) {

@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p shard --test loom --release`
 //!
-//! Tried by hand with mutants, all of which it finds: enter, push, take and leave, each made relaxed.
+//! Mutation-tested by hand: it detects a relaxed ordering in each of enter, push, take and leave.
 #![cfg(loom)]
 
 use ds::hashing::Seed;
@@ -12,29 +12,30 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use shard::{Answer, Asked, Baton, Delegated, HandOver, Hold, Placement, ShardId, Shards};
 
-/// A command's argument in plain memory that the checker watches: written by the sender, read by whoever runs it.
+/// A command's argument in plain memory that the checker watches. The sender writes it, and the thread that runs it reads
+/// it.
 struct Command(UnsafeCell<usize>);
 
-// SAFETY: a command has one owner at a time; that handing it over is ordered is what the test checks.
+// SAFETY: a command has one owner at a time; the test checks that handing it over is ordered.
 unsafe impl Send for Command {}
 
 impl Command {
     fn new(number: usize) -> Command {
         let command = Command(UnsafeCell::new(0));
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other thread knows it yet.
         command.0.with_mut(|argument| unsafe { *argument = number });
         command
     }
 }
 
-/// Plain memory guarded by a baton; the checker sees unordered accesses.
+/// Plain memory guarded by a baton. The checker detects unordered accesses.
 struct Guarded {
     baton: Baton<Command>,
     sum: UnsafeCell<usize>,
     ran: AtomicUsize,
 }
 
-// SAFETY: `sum` is touched only while holding the baton; that this is enough is what the test checks.
+// SAFETY: `sum` is touched only while holding the baton; the test checks that this is enough.
 unsafe impl Sync for Guarded {}
 // SAFETY: as above.
 unsafe impl Send for Guarded {}
@@ -48,7 +49,7 @@ impl Guarded {
         self.ran.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One command: run here, or left with the holder, who runs it before it leaves.
+    /// Runs one command, or leaves it with the holder, who runs it before it leaves.
     fn command(&self, number: usize) {
         let Some(node) = self.baton.enter_or_delegate(Delegated::new(Command::new(number))) else { return };
         self.run(&node.task);
@@ -88,7 +89,7 @@ fn three_threads_run_each_command_once() {
     model.check(|| check_commands(2, 3));
 }
 
-/// A task of the wide-entry model: tell its origin that the shard came free.
+/// A task of the model of wide entry: tells its origin that the shard has come free.
 struct Notice(Arc<AtomicUsize>);
 
 fn leave(hold: &mut Hold<'_, Notice, ()>) {
@@ -99,7 +100,7 @@ fn leave(hold: &mut Hold<'_, Notice, ()>) {
     }
 }
 
-/// Enters all of `ids` the way the server does: let go and queue at the one that is taken.
+/// Enters all of `ids` like the server: if one is taken, leaves all and queues there.
 fn enter_all(hold: &mut Hold<'_, Notice, ()>, ids: &[ShardId], patient: bool) {
     loop {
         match hold.try_enter_all(ids, patient) {
@@ -159,21 +160,21 @@ fn a_wide_entry_meets_a_narrow_one() {
     check_wide(&[0, 1], &[1]);
 }
 
-/// A task of the models of scripts: somebody wants the shard for itself.
+/// A task of the models of scripts: another thread wants the shard.
 struct Wish(HandOver);
 
-/// Plain memory of two shards, beside those that the checker cannot see.
+/// Plain memory of two shards, in place of their data, which the checker cannot see.
 struct Scripts {
     shards: Shards<Wish, ()>,
     sums: [UnsafeCell<usize>; 2],
 }
 
-// SAFETY: a sum is touched only while holding the baton of its shard; that this is enough is what the test checks.
+// SAFETY: a sum is touched only while holding the baton of its shard; the test checks that this is enough.
 unsafe impl Sync for Scripts {}
 // SAFETY: as above.
 unsafe impl Send for Scripts {}
 
-/// Leaves every shard, or gives it to whoever asked for it.
+/// Leaves every shard, or hands it over to a thread that has asked for it.
 fn leave_or_give(hold: &mut Hold<'_, Wish, ()>) {
     while let Some(&id) = hold.entered().last() {
         if let Some(node) = hold.next_task_or_leave(id) {
@@ -182,7 +183,7 @@ fn leave_or_give(hold: &mut Hold<'_, Wish, ()>) {
     }
 }
 
-/// Asks for `id`, and lends `lends` to whoever asks for it meanwhile; returns when it holds both.
+/// Asks for `id`. Meanwhile lends `lends` to any thread that asks for it. Returns when it holds both.
 fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
     let (asked, wish) = Asked::new();
     if hold.enter_or_delegate(id, Delegated::new(Wish(wish))).is_some() {
@@ -212,11 +213,12 @@ fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
     }
 }
 
-/// A script that writes on its first shard and then needs the other one: `trusted` ones have not entered the roaming shard.
+/// A script that writes to its first shard and then needs the other one. If `trusted`, it has not entered the roaming
+/// shard.
 fn roam(scripts: &Scripts, first: u16, trusted: bool) {
     let mut hold = Hold::new(&scripts.shards);
     let (first, second, roaming) = (ShardId(first), ShardId(1 - first), scripts.shards.roaming());
-    // In order, and nothing is held while it waits.
+    // In order, and it holds nothing while it waits.
     while !(hold.try_enter(first) && (trusted || hold.try_enter(roaming))) {
         leave_or_give(&mut hold);
         thread::yield_now();

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use proactor::{SimClient, SimReceived, SimTap};
 use resp::Value;
 
-/// Arguments of a request.
+/// The arguments of a request, with the command's name first.
 pub type Request = Vec<Vec<u8>>;
 
-/// A request from words: `request("SET", ["a", "1"])`.
+/// Makes a request from words: `request("SET", ["a", "1"])`.
 pub fn request<I>(command: &str, args: I) -> Request
 where
     I: IntoIterator,
@@ -18,28 +18,28 @@ where
     [command.as_bytes().to_vec()].into_iter().chain(args).collect()
 }
 
-/// How a client goes.
+/// How a client leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
-    /// It cuts the connection.
+    /// Resets the connection.
     Reset,
-    /// It closes the connection without reading what is on its way.
+    /// Closes the connection without reading what is on its way.
     Close,
-    /// It closes its sending side and goes on reading.
+    /// Closes its sending side, and continues to read.
     Finish,
 }
 
 /// A connection to the server.
 #[derive(Debug)]
 pub struct Client {
-    /// None once it has gone.
+    /// `None` once it has left.
     link: Option<SimClient>,
     tap: SimTap,
     outbox: VecDeque<u8>,
     input: Vec<u8>,
-    /// Requests without a reply.
+    /// Number of requests without a reply.
     unanswered: usize,
-    /// The server has closed the connection, or it was cut.
+    /// Whether the server has closed the connection, or it was cut.
     pub has_ended: bool,
 }
 
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Queues a request; it leaves as far as the network takes it.
+    /// Queues a request. It is sent when the network accepts it.
     pub fn send(&mut self, request: &[Vec<u8>]) {
         let mut bytes = Vec::new();
         resp::encode_request(request, &mut bytes);
@@ -64,12 +64,12 @@ impl Client {
         self.unanswered += 1;
     }
 
-    /// Requests that no reply has come for.
+    /// Number of requests that have no reply yet.
     pub fn unanswered(&self) -> usize {
         self.unanswered
     }
 
-    /// Moves bytes both ways; the replies that are complete.
+    /// Moves bytes both ways. Returns the complete replies.
     pub(crate) fn pump(&mut self) -> Vec<Value> {
         let Some(link) = &self.link else { return Vec::new() };
         while !self.outbox.is_empty() {
@@ -96,7 +96,7 @@ impl Client {
         replies
     }
 
-    /// Goes, wherever its requests may be.
+    /// Leaves, wherever its requests may be.
     pub fn depart(&mut self, how: Departure) {
         let Some(link) = self.link.take() else { return };
         match how {
@@ -109,12 +109,12 @@ impl Client {
         }
     }
 
-    /// Makes it a slow reader: the server may send only so much ahead.
+    /// Makes it a slow reader: limits how many unread bytes the server may send.
     pub fn set_window(&self, window_bytes: usize) {
         self.link.iter().for_each(|link| link.set_window(window_bytes));
     }
 
-    /// Every reply that the server ever queued for it, received or not.
+    /// Every reply that the server has ever queued for this client, received or not.
     pub fn all_replies(&self) -> Vec<Value> {
         decode_all(&self.tap.bytes()).0
     }

@@ -1,60 +1,59 @@
-//! Whether a history of transactions is strictly serializable.
+//! Checks whether a history of transactions is strictly serializable.
 //!
-//! Every written value is unique, so that a read says whose write it saw. There are two kinds of objects:
-//! - *lists*, that are only appended to: the final list is the order of all its writers, and a read saw a prefix;
-//! - *registers*, that are overwritten blindly: their order of writers is not known at first.
+//! Every written value is unique, so a read tells whose write it saw. There are two kinds of objects:
+//! - *lists* are only appended to: the final list gives the order of all its writers, and a read saw a prefix of it;
+//! - *registers* are overwritten blindly: the order of their writers is not known at first.
 //!
-//! From that follow edges of a graph, "must come before":
+//! From that follow the edges of a graph, "must come before":
 //!
 //! ```text
-//!   ww   the writer of an element  → the writer of the next one
-//!   wr   the writer                → who read it last (list), who read it (register)
-//!   rw   who read up to an element → the writer of the next one
-//!   rt   who got its reply         → who was sent later; and the transactions of one client in their order
+//!   ww   the writer of an element      → the writer of the next one
+//!   wr   the writer                    → who read it as the last element (list), or read it (register)
+//!   rw   who read up to an element     → the writer of the next one
+//!   rt   who had got its reply         → who was sent later; also the transactions of one client, in their order
 //! ```
 //!
-//! For registers the rest is inferred until nothing new follows: let `r` have read `x` as `w` wrote it, and let `v` be
-//! another writer of `x`. If `v` comes before `r`, it comes before `w`; if `w` comes before `v`, so does `r`. A cycle
-//! means that no serial order exists. The rules never claim a cycle for a history that has an order. (For registers
-//! they may miss one; lists are exact.) Source: Adya's graphs as Elle builds them from list-append histories (Kingsbury
-//! and Alvaro, 2020).
+//! For registers, more edges are inferred until nothing new follows. Let `r` have read `x` as `w` wrote it, and let `v` be another
+//! writer of `x`. If `v` comes before `r`, it comes before `w`; if `w` comes before `v`, so does `r`. A cycle means that no serial order
+//! exists. The rules never find a cycle in a history that has an order. (For registers they may miss a cycle; for lists they are exact.)
+//! Source: Adya's graphs, which Elle builds from list-append histories (Kingsbury and Alvaro, 2020).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A unique written value.
 pub type Written = u64;
 
-/// What a transaction did to one key.
+/// An access of a transaction to one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Appended to a list.
     Append {
         /// The list.
         key: usize,
-        /// What was appended.
+        /// The value appended.
         value: Written,
-        /// The length that the list got, if the reply is known.
+        /// The resulting length of the list, if the reply is known.
         length: Option<usize>,
     },
     /// Read a whole list.
     Read {
         /// The list.
         key: usize,
-        /// What was in it.
+        /// The elements it had.
         seen: Vec<Written>,
     },
     /// Overwrote a register.
     Set {
         /// The register.
         key: usize,
-        /// What was written.
+        /// The value written.
         value: Written,
     },
     /// Read a register.
     Get {
         /// The register.
         key: usize,
-        /// What was in it.
+        /// The value it had.
         seen: Option<Written>,
     },
 }
@@ -62,21 +61,21 @@ pub enum Access {
 /// A transaction as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// What was sent, to be shown.
+    /// What was sent, for display.
     pub name: String,
-    /// Whose it was; a client's transactions are in the order in which they were sent.
+    /// The client. Its transactions are ordered as they were sent.
     pub client: usize,
     /// The event at which it was sent.
     pub sent: u64,
-    /// The event at which its reply was there; None if it never came.
+    /// The event at which its reply arrived; `None` if it never did.
     pub answered: Option<u64>,
-    /// The event after which it did nothing any more, although no reply came: the server died.
+    /// The event after which it can no longer have had an effect, although no reply arrived, because the server died.
     pub over: Option<u64>,
     /// What it did, as far as that is known.
     pub accesses: Vec<Access>,
 }
 
-/// All transactions, and the lists in the end.
+/// All transactions, and the final lists.
 #[derive(Default, Debug)]
 pub struct History {
     /// In the order in which they were sent.
@@ -86,7 +85,7 @@ pub struct History {
 }
 
 impl History {
-    /// Checks the history; the error says what cannot be.
+    /// Checks the history. The error explains the contradiction.
     pub fn check(&self) -> Result<(), String> {
         let writers = self.writers()?;
         self.is_atomic(&writers)?;
@@ -105,11 +104,12 @@ impl History {
         }
     }
 
-    /// The server has died at the event `died`, and the lists are as they `survived`. What was done since the event `begun`, when it had
-    /// started, may be lost from some moment on: takes the transactions out of the history that did something that is lost, or
-    /// saw such. Returns when the replies to those came, at most one for each. Whoever writes appends to a list at least.
+    /// To be called when the server has died, at the event `died`, and only the lists in `survived` are left. Changes made since it had
+    /// started, at the event `begun`, may be lost, but only the last ones. Removes from the history the transactions that made lost
+    /// changes or saw them. Returns when their replies arrived, at most one per transaction. Each transaction that writes must append to
+    /// a list.
     ///
-    /// The error says why what is left is not what was there at one moment.
+    /// The error explains why the rest is not the state of any one moment.
     pub fn lose(
         &mut self,
         begun: u64,
@@ -155,7 +155,7 @@ impl History {
         Ok(lost.filter_map(|transaction| transaction.answered).collect())
     }
 
-    /// Nothing that is there comes after something that is lost.
+    /// Checks that no surviving transaction comes after a lost one.
     fn are_last(&self, is_lost: &[bool], is_meant: impl Fn(&Transaction) -> bool) -> Result<(), String> {
         let writes = |number: usize| {
             let transaction: &Transaction = &self.transactions[number];
@@ -179,7 +179,7 @@ impl History {
         Ok(())
     }
 
-    /// Who wrote a value: at most one transaction. Those without a reply that nobody saw anything of are left out.
+    /// The writer of each value, which must be unique. Leaves out transactions without a reply whose writes nobody saw.
     fn writers(&self) -> Result<BTreeMap<Written, usize>, String> {
         let mut seen: BTreeSet<Written> = self.lists.values().flatten().copied().collect();
         for access in self.transactions.iter().flat_map(|transaction| &transaction.accesses) {
@@ -202,7 +202,7 @@ impl History {
         }
     }
 
-    /// All appends of a transaction are in the final lists, or none.
+    /// Checks that the final lists have all appends of a transaction, or none.
     fn is_atomic(&self, writers: &BTreeMap<Written, usize>) -> Result<(), String> {
         for (number, transaction) in self.transactions.iter().enumerate() {
             for access in &transaction.accesses {
@@ -268,7 +268,7 @@ impl History {
         Ok(())
     }
 
-    /// Adds who read whose register; answers (reader, key, writer) for inference.
+    /// Adds edges for reads of registers. Returns (reader, key, writer) for the inference.
     fn register_reads(
         &self,
         graph: &mut Graph,
@@ -276,7 +276,7 @@ impl History {
     ) -> Result<Vec<(usize, usize, Option<usize>)>, String> {
         let mut reads = Vec::new();
         for (reader, transaction) in self.transactions.iter().enumerate() {
-            // What a transaction reads after it wrote is its own; that is for the transcripts.
+            // A transaction that reads after its own write sees that write. Transcripts test that.
             for access in &transaction.accesses {
                 let Access::Get { key, seen } = access else { continue };
                 let writer = seen.map(|value| writers[&value]);
@@ -335,10 +335,10 @@ impl Access {
     }
 }
 
-/// "Must come before" over transactions by number.
+/// The relation "must come before" between transactions, by number.
 struct Graph {
     edges: Vec<BTreeMap<usize, &'static str>>,
-    /// Who is reached from whom, a bit each; as of the last [`Graph::cycle`].
+    /// For each transaction, a bitmap of those reachable from it. As of the last [`Graph::cycle`].
     reached: Vec<Vec<u64>>,
 }
 
@@ -355,7 +355,7 @@ impl Graph {
         true
     }
 
-    /// Closes the graph (Warshall); a shortest cycle through some transaction, if there is one.
+    /// Computes the transitive closure (Warshall). Returns a shortest cycle through some transaction, if there is one.
     fn cycle(&mut self) -> Option<Vec<(usize, &'static str)>> {
         let count = self.edges.len();
         let words = count.div_ceil(64);
@@ -406,7 +406,7 @@ impl Graph {
         }
     }
 
-    /// Adds what follows for registers from the closed graph; false if nothing did.
+    /// Adds what follows for registers from the closure. False if that was nothing.
     fn infer(
         &mut self,
         reads: &[(usize, usize, Option<usize>)],

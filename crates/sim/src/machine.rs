@@ -1,4 +1,4 @@
-//! A machine of the world: its disk, and the server that runs on it, or has died.
+//! A machine of the world: its disk, and a server that runs on it or has died.
 
 use proactor::{SimDisk, SimNet};
 use server::SimulatedServer;
@@ -12,22 +12,23 @@ const PORT: u16 = 6379;
 /// How a server dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Death {
-    /// The power fails: the disk has what was made durable, and of the rest what it likes.
+    /// The power fails: the disk keeps what was durable, and an arbitrary part of the rest.
     Power,
-    /// The process ends, and the system goes on: what was written is there.
+    /// The process ends, and the system continues: everything that was written is kept.
     Process,
 }
 
 /// See the head of this file.
 pub struct Machine {
-    /// The server, to be looked into. If it is dead, what it was.
+    /// The server, for inspection. If it is dead, its last state.
     pub server: SimulatedServer,
-    /// Its disk, which outlives it.
+    /// The disk, which outlives the server.
     pub disk: SimDisk,
     number: usize,
     net: SimNet,
     pub(crate) setup: Setup,
-    /// The threads of the server, then what writes its journal, then writers of snapshots and errands; none if it is dead.
+    /// The threads of the server, those that write its journal, then writers of snapshots and errands. Empty if it is
+    /// dead.
     pub(crate) stacks: Vec<Stack>,
 }
 
@@ -55,7 +56,7 @@ fn start(
 }
 
 impl Machine {
-    /// One with an empty server on this disk.
+    /// A machine with an empty server on this disk.
     pub(crate) fn new(number: usize, net: &SimNet, disk: SimDisk, setup: &Setup) -> Machine {
         let net = net.on_machine(number);
         disk.on_operation(stack::on_disk);
@@ -64,7 +65,7 @@ impl Machine {
         Machine { server, disk, number, net, setup: setup.clone(), stacks }
     }
 
-    /// Where the server with this number listens.
+    /// The address of the server with this number.
     fn address_of(number: usize) -> String {
         format!("{}:{PORT}", Machine::host_of(number))
     }
@@ -74,17 +75,17 @@ impl Machine {
         format!("10.0.0.{}", number + 1)
     }
 
-    /// Where its server listens.
+    /// The address of its server.
     pub(crate) fn address(&self) -> String {
         Machine::address_of(self.number)
     }
 
-    /// Whether its server runs, or ought to.
+    /// Whether its server runs, or should run.
     pub fn is_up(&self) -> bool {
         !self.stacks.is_empty()
     }
 
-    /// Whether it ought to run and has died by itself.
+    /// Whether it should run but has died by itself.
     pub(crate) fn has_died(&self) -> bool {
         self.is_up() && (!self.disk.has_power() || self.server.has_ended())
     }
@@ -105,7 +106,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether something has to be done that waits neither for time nor for the network.
+    /// Whether something is runnable that waits neither for time nor for the network.
     pub(crate) fn has_work(&self) -> bool {
         let has_work = |stack: &Stack| match stack.kind {
             StackOf::Thread(_) => false,

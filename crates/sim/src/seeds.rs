@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use proactor::Entropy;
 
-/// Runs `simulate` with seeds from 1 on, `count` of them; with `DARTER_SECONDS` for so long instead, from `DARTER_SEED`
-/// on if that is set. `DARTER_SEED` alone runs that seed only, twice: the first world of a process has a fresh heap, and may go
-/// another way than it would behind others. A seed that fails is printed.
+/// Runs `simulate` with the seeds from 1 to `count`. With `DARTER_SECONDS`, runs for that time instead, starting at
+/// `DARTER_SEED` if that is set. `DARTER_SEED` alone runs only that seed, twice: the first world of a process has a fresh heap,
+/// and may behave differently from later ones. A failing seed is printed.
 pub fn for_each_seed(test: &str, count: u64, mut simulate: impl FnMut(Entropy)) {
     let (first, seconds) = (number("DARTER_SEED"), number("DARTER_SECONDS"));
     let start = Instant::now();

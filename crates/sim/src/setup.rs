@@ -1,10 +1,10 @@
-//! The properties of a world, derived from its seed: threads, shards, how these are entered, and how hostile network
+//! The properties of a world, derived from its seed: threads, shards, how shards are entered, and how hostile network
 //! and scheduler are.
 
 use effectlog::Tape;
 use proactor::{Entropy, SimConfig};
 
-/// How commands come to their shards, as the server's settings say it.
+/// How commands reach their shards, in terms of the server's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// `--shard-entry=roam`
@@ -15,13 +15,13 @@ pub enum Entry {
     HomeTwoHops,
 }
 
-/// All of them, for tests that go through each.
+/// All of them, for tests that try each.
 pub const ENTRIES: [Entry; 3] = [Entry::Roam, Entry::HomeOneHop, Entry::HomeTwoHops];
 
-/// The most events for which a thread is off its core: what others do in many turns.
+/// Most events for which a thread is off its core: as many as others need for many turns.
 pub const OFF_CORE_EVENTS_MAX: u64 = 3_000;
 
-/// What a journal promises, as `appendfsync` says it.
+/// A journal's promise, in terms of `appendfsync`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sync {
     /// `always`
@@ -32,21 +32,21 @@ pub enum Sync {
     Never,
 }
 
-/// A journal.
+/// The settings of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Journal {
-    /// When it is durable.
+    /// When changes are durable.
     pub sync: Sync,
-    /// By how many percent of its base it grows until it gets a new one.
+    /// By how many percent of its base it grows before it gets a new base.
     pub rewrite_percentage: u64,
-    /// The least bytes of both for that.
+    /// Minimum of base and journal, in bytes, for that.
     pub rewrite_bytes_min: u64,
-    /// Bytes that may wait to be written before commands that write wait, too.
+    /// Most bytes that may wait to be written before commands that write have to wait.
     pub pending_bytes_max: u64,
 }
 
 impl Journal {
-    /// Any of all with this promise.
+    /// A random journal with this promise.
     pub fn any(entropy: &mut Entropy, sync: Sync) -> Journal {
         let mut pick = |choices: &[u64]| choices[entropy.below(choices.len() as u64) as usize];
         Journal {
@@ -82,35 +82,35 @@ pub struct Setup {
     pub shards: u64,
     /// How shards are entered.
     pub entry: Entry,
-    /// One in so many places interrupts a thread; 0 is none.
+    /// One in this many possible points interrupts a thread; 0: none.
     pub interrupt_one_in: u64,
-    /// The most events that an interrupted thread sits out.
+    /// Most events for which an interrupted thread is stalled.
     pub stall_events_max: u64,
-    /// One in so many interruptions takes the thread off its core, for up to [`OFF_CORE_EVENTS_MAX`] events, as other
-    /// processes do that want it; 0 is none.
+    /// One in this many interruptions takes the thread off its core for up to [`OFF_CORE_EVENTS_MAX`] events, as if
+    /// other processes wanted it; 0: none.
     pub off_core_one_in: u64,
-    /// The clock may move on while an interrupted thread is stalled.
+    /// Whether the clock may advance while an interrupted thread is stalled.
     pub stalls_take_time: bool,
     /// The network.
     pub net: SimConfig,
-    /// After how many runs a script is trusted to keep to its declared keys.
+    /// After this many runs a script is trusted to keep to its declared keys.
     pub script_trusted_after: u64,
-    /// Snapshots are saved in Darter's own format, in several files.
+    /// Whether snapshots are saved in Darter's own format, in several files.
     pub has_own_format: bool,
-    /// Where its threads record what they change.
+    /// Where its threads record their changes.
     pub tape: Option<Tape>,
-    /// What is kept of that on the disk.
+    /// The journal that it keeps of them on the disk, if any.
     pub journal: Option<Journal>,
-    /// One in so many starts ends in a power failure; 0 is none.
+    /// One in this many starts ends in a power failure; 0: none.
     pub dies_in_start_one_in: u64,
-    /// It has replicas, or a primary.
+    /// Whether it has replicas or a primary.
     pub replicates: bool,
-    /// What stands behind all that on the command line.
+    /// More arguments at the end of the command line.
     pub more: Vec<String>,
 }
 
 impl Setup {
-    /// Any of all.
+    /// A random setup.
     pub fn any(entropy: &mut Entropy) -> Setup {
         let mut pick = |choices: &[u64]| choices[entropy.below(choices.len() as u64) as usize];
         Setup {
@@ -136,7 +136,7 @@ impl Setup {
         }
     }
 
-    /// As many as a test wants of both.
+    /// The same setup with these numbers of threads and shards, and this way of entry.
     pub fn with(self, threads: u64, shards: u64, entry: Entry) -> Setup {
         Setup { threads, shards, entry, ..self }
     }

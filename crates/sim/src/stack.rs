@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   world ──resume──▶ turn ── takes a baton, runs a command ── interrupt? ──▶ back to the world, baton held
-//!         ◀─ Interrupted ───────────────────────────────────────────┘          others run, and meet a taken baton
-//!         ──resume──▶ goes on where it was … turn over ─▶ TurnOver
+//!         ◀─ Interrupted ───────────────────────────────────────────┘          others run, and find the baton taken
+//!         ──resume──▶ continues where it was … turn over ─▶ TurnOver
 //! ```
 //!
 //! [`shard::interrupt`] marks these points, and so do the operations of the disk, which may also hang. The seed decides
@@ -18,41 +18,41 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use proactor::{Clock, Entropy, ErrandStep};
 use server::{JournalStep, SimulatedThread, WriterStep};
 
-/// Why a stack came back.
+/// Why a stack was suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pause {
     /// In the middle of a turn.
     Interrupted,
-    /// Until so many nanoseconds on the world's clock: the disk hangs.
+    /// In the middle of a turn, until this time in nanoseconds on the world's clock, because the disk hangs.
     Hanging(u64),
     /// Between two turns.
     TurnOver,
-    /// The same, and it has nothing to do.
+    /// Between two turns, with nothing to do.
     Idle,
-    /// The same until so many nanoseconds on the world's clock, unless somebody wakes it.
+    /// Between two turns, until this time in nanoseconds on the world's clock or until it is woken.
     Asleep(u64),
-    /// The same, whoever wants to wake it.
+    /// Between two turns, until this time in nanoseconds on the world's clock. It cannot be woken.
     Resting(u64),
 }
 
-/// Whose stack it is.
+/// What runs on a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StackOf {
     /// A thread of the server, by its number.
     Thread(usize),
-    /// What writes the journal.
+    /// The thread that writes the journal.
     Log,
-    /// What does for the journal what may take longer.
+    /// The thread that does those parts of the journal's work that may take longer.
     Disk,
-    /// What writes a snapshot.
+    /// The writer of a snapshot.
     Writer,
-    /// What a server does beside its threads, and waits for others.
+    /// Something that a server does besides its threads, such as waiting for another server.
     Errand,
 }
 
 type Handle = Yielder<(), Pause>;
 
-/// What decides about interruptions, for the world that this real thread steps.
+/// Decides about interruptions, for the world that this real thread runs.
 struct Chance {
     entropy: Entropy,
     one_in: u64,
@@ -63,7 +63,7 @@ thread_local! {
     static RUNNING: Cell<*const Handle> = const { Cell::new(std::ptr::null()) };
 }
 
-/// From now on one in `one_in` of the marked places interrupts; 0 is none, but for those at which a thread waits.
+/// From now on, one in `one_in` of the marked points interrupts. 0: none except those at which a thread waits.
 pub(crate) fn interrupt_one_in(one_in: u64, entropy: Entropy) {
     CHANCE.set(Some(Chance { entropy, one_in }));
     shard::on_interrupt(|waits| {
@@ -83,11 +83,11 @@ fn wants_interrupt() -> bool {
     })
 }
 
-/// What the simulated disk calls before each operation: others may run meanwhile, and do if it hangs.
+/// The simulated disk calls this before each operation. Others may run meanwhile, and do so if it hangs.
 pub(crate) fn on_disk(until_ns: Option<u64>) -> bool {
     let running = RUNNING.get();
     if running.is_null() {
-        // The server starts.
+        // The server is starting.
         return false;
     }
     let comes_between =
@@ -106,23 +106,23 @@ pub(crate) fn on_disk(until_ns: Option<u64>) -> bool {
 /// A thread of the server, or what writes for it.
 pub(crate) struct Stack {
     pub(crate) kind: StackOf,
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     coroutine: Option<Coroutine<(), Pause, ()>>,
     handle: Rc<Cell<*const Handle>>,
-    /// Why it came back; `None` if it has ended.
+    /// Why it was suspended; `None` if it has ended.
     pub(crate) pause: Option<Pause>,
-    /// Until which event it sits still if it was interrupted.
+    /// The event until which it is stalled after an interruption.
     pub(crate) stalled_until: u64,
 }
 
 impl Stack {
     pub(crate) fn of_thread(number: usize, thread: SimulatedThread) -> Stack {
-        // A stack begins with no more than a page of what is moved to it.
+        // Boxed, because what is moved to a new stack must not take more than a page.
         let mut thread = Box::new(thread);
         Stack::new(StackOf::Thread(number), move || thread.turn().then_some(Pause::TurnOver))
     }
 
-    /// What writes a journal, by this clock.
+    /// A thread that writes a journal, by this clock.
     pub(crate) fn of_journal(
         kind: StackOf,
         mut step: impl FnMut() -> JournalStep + 'static,
@@ -153,7 +153,7 @@ impl Stack {
         })
     }
 
-    /// Takes one turn after the other until there is none.
+    /// Takes turns until there is none left.
     fn new(kind: StackOf, mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();
@@ -167,7 +167,7 @@ impl Stack {
         Stack { kind, coroutine: Some(coroutine), handle, pause: Some(Pause::TurnOver), stalled_until: 0 }
     }
 
-    /// Lets it run to its next interruption or the end of its turn.
+    /// Runs it to its next interruption or the end of its turn.
     pub(crate) fn resume(&mut self) {
         RUNNING.set(self.handle.get());
         let coroutine = self.coroutine.as_mut().expect("it is there until it is dropped");
@@ -179,7 +179,7 @@ impl Stack {
         };
     }
 
-    /// Whether it is in the middle of a turn.
+    /// Whether it was suspended in the middle of a turn.
     pub(crate) fn is_interrupted(&self) -> bool {
         matches!(self.pause, Some(Pause::Interrupted | Pause::Hanging(_)))
     }
@@ -187,7 +187,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // A script may be on it, whose frames cannot be unwound: it is leaked, after a failure or a crash.
+        // The stack may have a script's frames, which cannot be unwound. So after a failure or a crash it is leaked.
         if self.is_interrupted() || std::thread::panicking() {
             std::mem::forget(self.coroutine.take());
         }

@@ -1,8 +1,8 @@
-//! Random transactions of several clients at once, and the history of what they saw.
+//! Random transactions of several concurrent clients, and the history of what they saw.
 //!
 //! A transaction reads and writes lists and registers: with plain commands, MULTI, scripts with and without declared
-//! keys, or under WATCH. Clients disconnect in the middle of transactions, and the server may die: writes of a
-//! transaction that was not answered may have happened or not.
+//! keys, or under WATCH. Clients disconnect in the middle of transactions, and the server may die: then the writes of
+//! transactions without a reply may have happened or not.
 //!
 //! Not here: whether the history is possible (`history.rs`).
 
@@ -15,10 +15,10 @@ use crate::{Client, Departure, Request, World, request};
 
 const LISTS: usize = 5;
 const REGISTERS: usize = 4;
-/// A list of the numbers of the registers.
+/// A list of the registers' numbers.
 const SORTED: &str = "registers";
 
-/// Does what ARGV says, in triples: what, key, value.
+/// Executes ARGV, which has triples of operation, key and value.
 const SCRIPT: &str = "
     local replies = {}
     for i = 1, #ARGV, 3 do
@@ -30,7 +30,7 @@ const SCRIPT: &str = "
     end
     return replies";
 
-/// What a transaction is to do; `seen` and `length` are still empty.
+/// The accesses that a transaction is to make; `seen` and `length` are still empty.
 type Plan = Vec<Access>;
 
 fn key_name(access: &Access) -> String {
@@ -50,7 +50,7 @@ fn command(access: &Access) -> Request {
     }
 }
 
-/// The script, which the server takes for another one with each `variant`: it learns of each whether it roams.
+/// The script. Each `variant` is a different one to the server, which learns separately whether it roams.
 fn script(plan: &Plan, declares_keys: bool, variant: usize) -> Request {
     let keys: Vec<String> = if declares_keys { plan.iter().map(key_name).collect() } else { Vec::new() };
     let mut args = vec![format!("{SCRIPT} -- {variant}"), keys.len().to_string()];
@@ -72,23 +72,23 @@ fn multi(plan: &[Access]) -> Vec<Request> {
     [begin].into_iter().chain(plan.iter().map(command)).chain([end]).collect()
 }
 
-/// How a plan travels.
+/// How a plan is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Vehicle {
     Plain,
     /// MSET or MGET.
     Many,
-    /// Gets what it finds by a pattern.
+    /// SORT with GET, which reads keys found by a pattern.
     Sort,
     Multi,
     Script,
-    /// One that declares no keys, and its variant.
+    /// A script that declares no keys, with its variant.
     RoamingScript(usize),
-    /// The first so many accesses are reads of watched keys, before MULTI.
+    /// This many accesses are reads of watched keys, before MULTI.
     Watch(usize),
 }
 
-/// A transaction under way.
+/// A transaction in progress.
 struct Pending {
     plan: Plan,
     vehicle: Vehicle,
@@ -129,7 +129,7 @@ impl Pending {
         }
     }
 
-    /// What the replies say was done: transactions of which the last is the whole.
+    /// What the replies say: one transaction per read of a watched key, and at the end the whole.
     fn outcomes(&self) -> Vec<Vec<Access>> {
         let mut replies = self.replies.clone();
         let last = replies.pop().expect("there is at least one reply");
@@ -142,9 +142,9 @@ impl Pending {
             }
         }
         match (self.vehicle, last) {
-            // Something that was watched has changed: nothing was done.
+            // A watched key has changed, so nothing was done.
             (Vehicle::Watch(_), Value::NullArray) => {}
-            // The journal cannot be written: neither.
+            // The journal cannot be written, so nothing was done.
             (_, Value::Error(error)) if error.starts_with(b"MISCONF") || error.starts_with(b"EXECABORT") => {}
             (Vehicle::Plain, reply) => wholes.push(reply),
             (Vehicle::Many, Value::Simple(_)) => {
@@ -174,7 +174,7 @@ fn numbers(reply: &Value) -> Vec<Written> {
     }
 }
 
-/// The access with what the reply to it says.
+/// The access, completed with what its reply says.
 fn saw(access: &Access, reply: &Value) -> Access {
     match (access, reply) {
         (Access::Append { key, value, .. }, Value::Int(length)) => {
@@ -188,7 +188,7 @@ fn saw(access: &Access, reply: &Value) -> Access {
     }
 }
 
-/// A client with its transactions under way, oldest first.
+/// A client with its transactions in progress, oldest first.
 struct Actor {
     client: Client,
     number: usize,
@@ -197,25 +197,26 @@ struct Actor {
 
 /// Clients, what they do, and what they saw.
 pub struct Load {
-    /// What is known of it.
+    /// The history so far.
     pub history: History,
-    /// What is lost in a crash can be told by lists only: whoever writes registers appends to a list, too.
+    /// Whether changes may be lost in a crash. Only lists show what is lost, so every transaction that writes
+    /// registers also appends to a list.
     pub is_lossy: bool,
     actors: Vec<Actor>,
     next_value: Written,
-    /// How many transactions were sent.
+    /// Number of transactions sent.
     pub started: usize,
     next_client: usize,
     pipeline_max: usize,
     departs_one_in: u64,
-    /// When the replies of an event came, in nanoseconds on the world's clock.
+    /// When the replies of an event arrived, in nanoseconds on the world's clock.
     pub answered_ns: BTreeMap<u64, u64>,
-    /// A run is over after one in so many replies; 0: none.
+    /// A run ends after one in this many replies; 0: none.
     pub ends_at_reply_one_in: u64,
 }
 
 impl Load {
-    /// One that has not begun, with what it needs in the world.
+    /// A load that has not begun. Creates the data it needs in the world.
     pub fn new(world: &mut World) -> Load {
         let numbers = (0..REGISTERS).map(|number| number.to_string());
         let list = request("RPUSH", [SORTED.to_owned()].into_iter().chain(numbers));
@@ -235,7 +236,7 @@ impl Load {
         }
     }
 
-    /// Accesses of different keys, so that every reply is about the state before the transaction.
+    /// Accesses of distinct keys, so that every reply shows the state before the transaction.
     fn plan(&mut self, world: &mut World, vehicle: Vehicle) -> Plan {
         let length = if vehicle == Vehicle::Plain { 1 } else { 2 + world.below(3) };
         let only_set = vehicle == Vehicle::Many && world.one_in(2) && !self.is_lossy;
@@ -292,7 +293,7 @@ impl Load {
         actor.pending.push(pending);
     }
 
-    /// What came, at this event if it is not now: how many replies.
+    /// Receives replies, at event `at` if that is not the current one. Returns their number.
     fn receive(&mut self, world: &mut World, actor: &mut Actor, at: Option<u64>) -> usize {
         let (event, now_ns) = at.map_or((world.event, world.now_ns()), |at| (at, world.died_ns));
         let answered = Some(event);
@@ -326,7 +327,7 @@ impl Load {
         self.history.transactions.push(Transaction { name, client, sent, answered, over, accesses });
     }
 
-    /// Its client never got a reply: its writes may have been done, before the event at which it was `over`.
+    /// Records a transaction whose client never got a reply. Its writes may have happened, before the event `over`.
     fn note_unknown(&mut self, client: usize, pending: &Pending, over: Option<u64>) {
         let is_write = |access: &&Access| matches!(access, Access::Append { .. } | Access::Set { .. });
         let writes: Vec<Access> = pending.plan.iter().filter(is_write).cloned().collect();
@@ -335,7 +336,7 @@ impl Load {
         }
     }
 
-    /// Now and then a client goes in the middle, and another comes.
+    /// A client leaves in the middle, and another one arrives.
     fn replace(&mut self, world: &mut World, actor: &mut Actor) {
         let how = [Departure::Reset, Departure::Close][world.below(2)];
         actor.client.depart(how);
@@ -345,7 +346,7 @@ impl Load {
         *actor = self.actor(world);
     }
 
-    /// Lets clients come that send whatever they like.
+    /// Connects clients that send random transactions.
     fn begin(&mut self, world: &mut World) {
         let count = 2 + world.below(5);
         self.pipeline_max = 1 + world.below(3);
@@ -358,8 +359,8 @@ impl Load {
         Actor { client: world.connect(), number: self.next_client - 1, pending: Vec::new() }
     }
 
-    /// Goes on until `count` transactions were sent in all, and all of them are answered, or until the server dies or
-    /// `is_enough`, which is asked after each event.
+    /// Runs until `count` transactions in all have been sent and answered, the server dies, or `is_enough` holds,
+    /// which is checked after each event.
     pub fn run(&mut self, world: &mut World, count: usize, mut is_enough: impl FnMut(&mut World) -> bool) {
         if self.actors.is_empty() {
             self.begin(world);
@@ -393,7 +394,7 @@ impl Load {
         }
     }
 
-    /// The server has died, and all clients have gone: what they got before they still read.
+    /// The server has died, and all clients have gone. They still read what they had received.
     pub fn note_death(&mut self, world: &mut World) {
         for mut actor in std::mem::take(&mut self.actors) {
             self.receive(world, &mut actor, Some(world.died_at));
@@ -403,7 +404,7 @@ impl Load {
         }
     }
 
-    /// Reads everything in one transaction, which goes into the history. What is in the lists.
+    /// Reads everything in one transaction, which is added to the history. Returns the lists.
     pub fn look(&mut self, world: &mut World) -> BTreeMap<usize, Vec<Written>> {
         let mut actor = self.actor(world);
         let lists = (0..LISTS).map(|key| Access::Read { key, seen: Vec::new() });
@@ -421,11 +422,11 @@ impl Load {
         saw.iter().filter_map(list).collect()
     }
 
-    /// Comes to an end: the history is complete.
+    /// Completes the history.
     pub fn finish(&mut self, world: &mut World) {
         world.settle(|_| {});
         self.history.lists = self.look(world);
-        // The graph wants them in the order in which they were sent.
+        // The graph needs them in the order in which they were sent.
         self.history.transactions.sort_by_key(|transaction| transaction.sent);
     }
 }

@@ -1,13 +1,12 @@
-//! The simulated world: one or several servers on machines of their own, their threads on stacks of their own, clients,
-//! and the order of everything.
+//! The simulated world: one or several servers on machines of their own, their threads on stacks of their own, clients, and
+//! the order of everything.
 //!
-//! An *event* is a step of one thread, up to its next interruption or the end of its turn, or a move of the clock.
-//! Events are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do,
-//! when all that have are stalled (if the setup allows that), and a little with every turn. The writer of a snapshot
-//! counts as a thread in this respect, and so does an errand.
+//! An *event* is a step of one thread, up to its next interruption or the end of its turn, or a move of the clock. Events are
+//! counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, when all threads
+//! that do are stalled (if the setup allows that), and a little with every turn. Writers of snapshots and errands count as
+//! threads here.
 //!
-//! Servers of one world reach each other over the same network as clients do. Each can die and come back while the
-//! others continue.
+//! Servers of a world reach each other over the same network as clients. Each can die and come back while the others continue.
 
 use std::collections::BTreeMap;
 
@@ -22,35 +21,35 @@ use crate::stack::{self, Pause, Stack, StackOf};
 
 /// A world that needs more events than this for what a test waits for is stuck.
 const EVENTS_MAX: u64 = 3_000_000;
-/// Long enough for every timeout of the tests.
+/// Longer than every timeout of the tests.
 const SETTLE_MS: u64 = 3_000;
-/// Operations of the disk before which a server dies that dies while it starts.
+/// A server that is to die while it starts does so within this many operations of the disk.
 const START_OPERATIONS_MAX: usize = 40;
-/// So long an interruption may take while the disk hangs.
+/// How much time an interruption may take while the disk hangs.
 const WAIT_NS: u64 = 200_000;
-/// The clock moves no further in one event: threads with nothing to do work in the background ten times a second.
+/// Most that the clock advances in one event: idle threads do background work ten times a second.
 const MOVE_NS_MAX: u64 = 100_000_000;
 
 /// Servers and their surroundings.
 pub struct World {
-    /// What follows from the seed and is not the network's or the scheduler's.
+    /// Randomness from the seed for everything but the network and the scheduler.
     pub entropy: Entropy,
     net: SimNet,
     machines: Vec<Machine>,
     stalls_take_time: bool,
-    /// How many events there were.
+    /// Number of events so far.
     pub event: u64,
     /// How often a thread was interrupted.
     pub interruptions: u64,
-    /// How many saves and checkpoints began in the background.
+    /// Number of saves and checkpoints that began in the background.
     pub saves: u64,
-    /// How often a server died, of the power, of itself because its journal could not be written, or as it was told.
+    /// Number of deaths: by power failure, by itself because its journal could not be written, or on request.
     pub life: u64,
-    /// When one did so last.
+    /// The event of the last death.
     pub died_at: u64,
-    /// The same on the world's clock, in nanoseconds.
+    /// The time of the last death on the world's clock, in nanoseconds.
     pub died_ns: u64,
-    /// How often one did so while it started.
+    /// How often a server died while it started.
     pub deaths_in_start: u64,
 }
 
@@ -77,7 +76,7 @@ impl World {
         }
     }
 
-    /// One more server; its number. Those in one world are interrupted, and have a network, as the first one's setup says.
+    /// Adds a server and returns its number. The first one's setup determines the interruptions and the network of all.
     pub fn add(&mut self, setup: &Setup) -> usize {
         let number = self.machines.len();
         let disk = self.net.disk(self.entropy.next_u64());
@@ -85,35 +84,33 @@ impl World {
         number
     }
 
-    /// A server and what it stands on, by number; the first one is 0.
+    /// The machine with this number. The first one is 0.
     pub fn machine(&self, number: usize) -> &Machine {
         &self.machines[number]
     }
 
-    /// The server, to be looked into; of several, the first.
+    /// The first server, for inspection.
     pub fn server(&self) -> &SimulatedServer {
         &self.machines[0].server
     }
 
-    /// Its disk, which outlives it.
+    /// The first server's disk, which outlives it.
     pub fn disk(&self) -> &SimDisk {
         &self.machines[0].disk
     }
 
-    /// The power fails, whatever threads are doing, and the server starts anew with what the disk has kept. It has loaded that
+    /// The power fails, whatever threads are doing. The server starts again with what the disk has kept, and has loaded that
     /// when this returns. Clients find their connections cut.
     ///
-    /// # Panics
-    /// If the server refuses to start.
+    /// # Panics If the server refuses to start.
     pub fn crash(&mut self) {
         self.restart(Death::Power);
     }
 
-    /// The server dies that way and starts anew, on a disk that is well again. It may die of another power failure while it
-    /// does, if the setup wants that. Of several, the first.
+    /// The first server dies this way and starts again, on a disk without faults. It may die of another power failure while it
+    /// starts, if the setup says so.
     ///
-    /// # Panics
-    /// If the server refuses to start.
+    /// # Panics If the server refuses to start.
     pub fn restart(&mut self, death: Death) {
         self.restart_machine(0, death);
     }
@@ -127,37 +124,36 @@ impl World {
         }
     }
 
-    /// A server dies that way, and stays dead until it is [started](Self::start).
+    /// The server dies this way, and stays dead until it is [started](Self::start).
     pub fn kill(&mut self, number: usize, death: Death) {
         (self.died_at, self.died_ns) = (self.event, self.now_ns());
         self.life += 1;
         self.machines[number].die(death);
     }
 
-    /// A dead server starts again, and loads what there is while the world goes on.
+    /// A dead server starts again, and loads its data while the world continues.
     ///
-    /// # Panics
-    /// If it refuses to start.
+    /// # Panics If it refuses to start.
     pub fn start(&mut self, number: usize) {
         self.machines[number].start().unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// When the first server starts next, it is of this kind.
+    /// Changes the setup that the first server will start with next time.
     pub fn change_setup(&mut self, change: impl FnOnce(&mut Setup)) {
         self.change_setup_of(0, change);
     }
 
-    /// When that server starts next, it is of this kind.
+    /// Changes the setup that this server will start with next time.
     pub fn change_setup_of(&mut self, number: usize, change: impl FnOnce(&mut Setup)) {
         change(&mut self.machines[number].setup);
     }
 
-    /// From now on nothing gets through between two servers, or everything does, also what was on its way.
+    /// From now on nothing gets through between two servers, or everything does, including what was on its way.
     pub fn part(&self, one: usize, other: usize, is_parted: bool) {
         self.net.on_machine(one).part(other, is_parted);
     }
 
-    /// Starts the server, until it has loaded what there is; false if it died meanwhile.
+    /// Starts the server and runs until it has loaded its data. False if it died meanwhile.
     fn starts(&mut self, number: usize) -> bool {
         let one_in = self.machines[number].setup.dies_in_start_one_in;
         if one_in > 0 && self.one_in(one_in) {
@@ -186,47 +182,48 @@ impl World {
         self.entropy.below(bound as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True with a probability of 1 in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.entropy.one_in(n)
     }
 
-    /// The clock, in nanoseconds since the world began.
+    /// The world's clock, in nanoseconds since it began.
     pub fn now_ns(&self) -> u64 {
         self.net.clock().monotonic_ns()
     }
 
-    /// A new client of the server; of several, the first.
+    /// A new client of the first server.
     pub fn connect(&self) -> Client {
         self.connect_to(0).expect("the server listens")
     }
 
-    /// A new client of that server, unless it is dead.
+    /// A new client of this server; `None` if the server is dead.
     pub fn connect_to(&self, number: usize) -> Option<Client> {
         Some(Client::new(self.net.connect(&self.machines[number].address())?))
     }
 
-    /// From now on the network cuts no connection.
+    /// From now on the network cuts no connections.
     pub fn stop_cuts(&self) {
         self.cut_one_in(0);
     }
 
-    /// Whether the clock may move on while an interrupted thread is stalled, which then is as slow as can be.
+    /// Sets whether the clock may advance while an interrupted thread is stalled. If so, such a thread can be arbitrarily
+    /// slow.
     pub fn let_stalls_take_time(&mut self, take: bool) {
         self.stalls_take_time = take;
     }
 
-    /// From now on it cuts one at one in so many arrivals.
+    /// From now on the network cuts a connection at one in this many arrivals.
     pub fn cut_one_in(&self, arrivals: u64) {
         self.net.cut_one_in(arrivals);
     }
 
-    /// One event.
+    /// Runs one event.
     pub fn step(&mut self) {
         self.step_to(self.now_ns() + MOVE_NS_MAX);
     }
 
-    /// One event, but the clock moves no further than `end_ns`.
+    /// Runs one event, in which the clock advances to `end_ns` at most.
     fn step_to(&mut self, end_ns: u64) {
         self.event += 1;
         if self.event >= EVENTS_MAX {
@@ -259,23 +256,23 @@ impl World {
                     }
                     _ => None,
                 });
-                // What hangs is waited for even after the end.
+                // Waits for what hangs even beyond the end.
                 let end = (end_ns > now_ns).then_some(end_ns);
                 self.net.advance_to(hanging.chain(end).min().unwrap_or(end_ns));
             }
         }
     }
 
-    /// Lets a thread, a writer or an errand go on.
+    /// Resumes a thread, a writer or an errand.
     fn resume(&mut self, machine: usize, number: usize) {
         let Machine { stacks, server, .. } = &mut self.machines[machine];
         stacks[number].resume();
         let (kind, pause) = (stacks[number].kind, stacks[number].pause);
-        // There may be something for them now.
+        // Others may have something to do now.
         for stack in &mut *stacks {
             let wakes = match (kind, stack.pause) {
                 (StackOf::Thread(_), Some(Pause::Idle)) => true,
-                // It is told by messages, and soon looks for them.
+                // It gets messages, and soon checks for them.
                 (StackOf::Thread(_) | StackOf::Log, Some(Pause::Asleep(_)))
                     if stack.kind == StackOf::Disk =>
                 {
@@ -302,7 +299,7 @@ impl World {
             self.interruptions += 1;
             let until = self.event + self.stall_events(machine);
             self.machines[machine].stacks[number].stalled_until = until;
-            // It may wait for the one for whom the disk hangs, and nothing else moves the clock.
+            // It may be waiting for the stack for which the disk hangs, and nothing else advances the clock.
             let hangs = |stack: &Stack| matches!(stack.pause, Some(Pause::Hanging(_)));
             if self.stacks().any(hangs) && self.one_in(2) {
                 self.net.advance_to(self.now_ns() + WAIT_NS);
@@ -310,18 +307,18 @@ impl World {
         }
     }
 
-    /// For how many events an interrupted thread sits still.
+    /// The number of events for which an interrupted thread is stalled.
     fn stall_events(&mut self, machine: usize) -> u64 {
         let Setup { off_core_one_in, stall_events_max, .. } = self.machines[machine].setup;
         if off_core_one_in > 0 && self.entropy.one_in(off_core_one_in) {
             return self.entropy.below(OFF_CORE_EVENTS_MAX);
         }
-        // Most stalls are short, some long.
+        // Most stalls are short, some are long.
         let longest = 1 + self.entropy.below(stall_events_max);
         self.entropy.below(longest)
     }
 
-    /// Of which machine a stack is to go on, and which of them.
+    /// The stack to resume next: its machine, and its number there.
     fn next_stack(&mut self) -> Option<(usize, usize)> {
         let (runnable, now_ns) = (self.net.runnable(), self.now_ns());
         let can_go_on = |(machine, number): &(usize, usize)| {
@@ -352,23 +349,23 @@ impl World {
         (count > 0).then(|| choice[self.below(count)])
     }
 
-    /// Moves the bytes of `client`; the replies that have come.
+    /// Moves the bytes of `client`. Returns the replies that have arrived.
     pub fn pump(&self, client: &mut Client) -> Vec<Value> {
         client.pump()
     }
 
-    /// Somebody sets the wall clock of all machines so far ahead, or back. Durations are measured by another.
+    /// Somebody sets the wall clock of all machines ahead, or back. The clock for durations is unaffected.
     pub fn set_clock_ahead(&self, ms: i64) {
         self.net.clock().set_ahead(ms);
     }
 
-    /// Goes on for so long on the world's clock, and then until every thread is between two turns; `act` is called
-    /// first and after every event.
+    /// Runs for this long on the world's clock, and then until every thread is between two turns. Calls `act` first and after
+    /// every event.
     pub fn run_for(&mut self, ms: u64, act: impl FnMut(&mut World)) {
         self.run_to(self.now_ns() + ms * 1_000_000, act);
     }
 
-    /// The same to a point on the clock.
+    /// Runs like [`run_for`](Self::run_for), to a point on the clock.
     pub fn run_to(&mut self, end_ns: u64, mut act: impl FnMut(&mut World)) {
         act(self);
         while self.now_ns() < end_ns || self.stacks().any(Stack::is_interrupted) {
@@ -377,10 +374,10 @@ impl World {
         }
     }
 
-    /// Goes on until there is nothing left to do, and checks that nothing was left behind: no thread in a turn, no
-    /// held baton, no task in a mailbox, no message untaken.
+    /// Runs until there is nothing left to do, and checks that nothing is left over: no thread in a turn, no held baton, no
+    /// task in a mailbox, no undelivered message.
     ///
-    /// `act` is called as for [`World::run_for`]; it should let clients read.
+    /// Calls `act` like [`World::run_for`]. It should let clients read.
     pub fn settle(&mut self, act: impl FnMut(&mut World)) {
         self.stalls_take_time = false;
         self.run_for(SETTLE_MS, act);
@@ -397,7 +394,7 @@ impl World {
         !self.net.runnable().is_empty() || self.machines.iter().any(Machine::has_work)
     }
 
-    /// Sends a request and waits for its reply, whatever else happens.
+    /// Sends a request and waits for its reply, whatever else happens meanwhile.
     pub fn call(&mut self, client: &mut Client, request: &Request) -> Value {
         client.send(request);
         loop {
@@ -409,7 +406,7 @@ impl World {
         }
     }
 
-    /// The numbers of `INFO ALL`.
+    /// The numeric fields of `INFO everything`.
     pub fn info(&mut self, client: &mut Client) -> BTreeMap<String, u64> {
         let reply = self.call(client, &crate::request("INFO", ["everything"]));
         let text = match reply {

@@ -1,10 +1,10 @@
-//! The account of a queue over crashes, with `appendfsync always`: every element that was acknowledged is there, or some worker got it,
-//! or one was about to get it when the server died. None comes back that a worker has.
+//! The account of a queue across crashes, with `appendfsync always`: each acknowledged element is in the queue, a worker got it, or a
+//! worker was about to get it when the server died. No element that a worker has comes back.
 //!
-//! Some pushes write each element into a *ledger*, too, that nobody takes anything from, and tell of it by a message and by the event
-//! of a key: in one transaction. What a worker got, and what a subscriber heard of, is in the ledger after every crash.
+//! Some pushes, in one transaction, also write each element to a *ledger*, from which nothing is taken, and announce it by a message
+//! and a keyspace event. After every crash, the ledger has what any worker got and what any subscriber heard of.
 //!
-//! What clients got is what they *received*: what a server had queued for them when it died waits for ever.
+//! What clients got is what they *received*: what a server had queued for them when it died never arrives.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,14 +13,14 @@ use proactor::{DiskFaults, Entropy};
 use resp::Value;
 use sim::{Client, Death, Journal, Request, Setup, Sync, World, for_each_seed, request};
 
-/// Lives of one server, and events of the longest of them.
+/// Number of lives of one server, and most events in one life.
 const LIVES: usize = 3;
 const EVENTS_MAX: usize = 4_000;
-/// Elements are numbers from here on: nothing else in a reply is.
+/// Elements are numbers from here on. Nothing else in a reply is.
 const FIRST_ELEMENT: u64 = 1_000_000;
 const LISTS: usize = 4;
 
-/// Pushes each element to a list of its own and to the ledger.
+/// Pushes each element to its list and to the ledger.
 const PUSH_SCRIPT: &str = "for i = 1, #ARGV, 2 do redis.call('RPUSH', 'ledger', ARGV[i + 1])
     redis.call('PUBLISH', 'news', ARGV[i + 1]) redis.call('LPUSH', ARGV[i], ARGV[i + 1]) end return #ARGV";
 
@@ -31,13 +31,13 @@ enum Meaning {
         elements: Vec<u64>,
         has_ledger: bool,
     },
-    /// Takes so many at most.
+    /// Takes at most this many elements.
     Pop(usize),
-    /// Elements stay, or nobody asked for any.
+    /// Neither adds nor takes elements.
     Other,
 }
 
-/// A request that was sent as so many, of which the last reply counts.
+/// A request that was sent as this many commands. Only the last reply counts.
 struct Pending {
     meaning: Meaning,
     replies: usize,
@@ -61,11 +61,11 @@ struct Account {
     next_element: u64,
     acknowledged: Vec<(Vec<u64>, bool)>,
     unanswered: Vec<(Vec<u64>, bool)>,
-    /// The journal could not be written: these are nowhere.
+    /// Elements of pushes refused because the journal could not be written. They must not exist.
     refused: BTreeSet<u64>,
     got: BTreeSet<u64>,
     told: BTreeSet<u64>,
-    /// What workers may have been about to get when the server died.
+    /// Number of elements that workers may have been about to get when the server died.
     owed: usize,
 }
 
@@ -90,7 +90,7 @@ fn elements(reply: &Value) -> Vec<u64> {
     }
 }
 
-/// Whether the journal could not be written, and so nothing was done.
+/// Whether the journal could not be written, so that nothing was done.
 fn is_refusal(reply: &Value) -> bool {
     matches!(reply, Value::Error(error) if error.starts_with(b"MISCONF") || error.starts_with(b"EXECABORT"))
 }
@@ -152,7 +152,7 @@ impl Account {
         actor.pending.push_back(Pending { meaning, replies: requests.len() });
     }
 
-    /// What came; how many replies and messages.
+    /// Receives replies and messages. Returns their number.
     fn receive(&mut self, world: &mut World, actor: &mut Actor) -> usize {
         let replies = world.pump(&mut actor.client);
         for reply in &replies {
@@ -182,7 +182,7 @@ impl Account {
         replies.len()
     }
 
-    /// The server has died.
+    /// The server has died: settles what the client had in progress.
     fn give_up(&mut self, world: &mut World, mut actor: Actor) {
         self.receive(world, &mut actor);
         for pending in actor.pending {
@@ -194,7 +194,7 @@ impl Account {
         }
     }
 
-    /// One life of the server.
+    /// Runs one life of the server.
     fn live(&mut self, world: &mut World) {
         let life = world.life;
         let roles = [Role::Producer, Role::Worker, Role::Worker, Role::Subscriber];
@@ -236,7 +236,7 @@ impl Account {
         }
     }
 
-    /// Compares with what is there.
+    /// Compares the account with the server's data.
     fn check(&self, world: &mut World) -> Result<(), String> {
         let mut observer = world.connect();
         let mut places: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -321,7 +321,7 @@ fn nothing_is_lost_or_comes_back() {
     println!("workers got {got} elements");
 }
 
-/// Each mistake shows.
+/// Each deliberate mistake is detected.
 #[test]
 fn what_is_told_too_soon_shows() {
     for mistake in [Mutant::ReplyAtOnce, Mutant::ServedAtOnce, Mutant::PublishedAtOnce, Mutant::EventAtOnce] {

@@ -1,7 +1,7 @@
-//! A script that could not have a shard runs again, alone or within EXEC: what it did the first time must leave no trace.
+//! A script that cannot get a shard runs again, alone or within EXEC. Its first run must leave no trace.
 //!
-//! Scripts here publish a unique message, then touch keys that they did not declare; every message must arrive once.
-//! Around them, EXEC changes the database: its commands must run in the same databases again.
+//! Scripts here publish a unique message, then touch undeclared keys. Every message must arrive once. The EXEC around
+//! them changes the database: its commands must run in the same databases again.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use sim::{Client, Request, Setup, World, for_each_seed, request};
 const CALLS: usize = 60;
 const CHANNEL: &str = "news";
 
-/// Each call is a script of its own: the server does not know yet that it roams.
+/// Each call is a different script, so the server does not know yet that it roams.
 fn script(number: usize) -> String {
     let reads = "for i = 1, 6 do redis.call('GET', 'busy:' .. i) end";
     format!("redis.call('PUBLISH', '{CHANNEL}', '{number}') {reads} return {number}")
 }
 
-/// A transaction that publishes by itself too, and reads a key of two databases.
+/// A transaction that also publishes itself, and reads a key of two databases.
 fn transaction(number: usize) -> Vec<Request> {
     let (other, none) = (format!("{number}b"), [""; 0]);
     vec![
@@ -36,7 +36,7 @@ fn bulk(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
 }
 
-/// Pops the replies of the call that is under way; true when all are there and right.
+/// Removes the replies of the current call and checks them; false if some are still missing.
 fn is_answered(replies: &mut Vec<Value>, count: usize, number: usize) -> bool {
     if replies.len() < count {
         return false;
@@ -100,7 +100,7 @@ fn what_runs_again_is_done_once() {
     });
 }
 
-/// Counts the messages that have come.
+/// Counts the messages that have arrived.
 fn hear(world: &mut World, subscriber: &mut Client, heard: &mut BTreeMap<String, usize>) {
     for reply in world.pump(subscriber) {
         match reply {

@@ -1,40 +1,40 @@
-//! What blocked clients read: every reply to a blocking pop is nil, an error that such a command may give, or elements in
-//! the shape and protocol of that client, each of which somebody pushed and nobody else got.
+//! What blocked clients read: every reply to a blocking pop is nil, an error that such a command may return, or elements in the client's
+//! protocol and the right shape. Each element was pushed by somebody, and nobody else got it.
 //!
-//! Waiting clients send nothing but blocking pops, also in scripts, and `HELLO`. Others do everything that ends, serves or disturbs a wait:
-//! they push, delete, rename, swap and flush databases, let keys expire and change type, also in the middle of a
-//! transaction or script, unblock and pause clients, and save snapshots.
+//! Waiting clients send only blocking pops, also in scripts, and `HELLO`. Others do everything that ends, serves or disturbs a wait: they
+//! push, delete, rename, swap and flush databases, let keys expire and change type, also within transactions and scripts, unblock and pause
+//! clients, and save snapshots.
 //!
-//! A *lossless* world does none of what takes elements away, and there each acknowledged element must be somewhere.
+//! A *lossless* world has nothing that removes elements, so each acknowledged element must be somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
-/// Requests of one world.
+/// Requests per world.
 const REQUESTS: usize = 350;
-/// Elements are numbers from here on: nothing else is.
+/// Elements are numbers from here on. Nothing else is.
 const FIRST_ELEMENT: u64 = 1_000_000;
-/// Keys of each family: `z…` and `l…`.
+/// Keys of each family, `z…` and `l…`.
 const KEYS: usize = 3;
-/// An element of a sorted set has its remainder by this for a score.
+/// The score of an element in a sorted set is its remainder by this.
 const SCORES: u64 = 5;
 const DATABASES: usize = 2;
 
-/// The first element becomes the last one.
+/// Moves the first element to the end.
 const TURN: &str = "local popped = redis.call('BLPOP', KEYS[1], 0) \
     if popped then redis.call('RPUSH', KEYS[1], popped[2]) end";
 
-/// What a blocking pop may answer instead of elements.
+/// What a blocking pop may reply instead of elements.
 const ERRORS: &[&str] = &[
     "UNBLOCKED client unblocked via CLIENT UNBLOCK",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
-    // Where a thread is kept from its core in the middle of a script, that is a slow one.
+    // A thread that is off its core in the middle of a script makes that a slow script.
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 ];
 
-/// How the elements stand in a reply.
+/// How a reply contains the elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
     /// `BZMPOP`: the key and pairs.
@@ -45,7 +45,7 @@ enum Shape {
     Elements,
     /// `BLPOP` and `BRPOP`: the key and the element.
     Element,
-    /// `BLMOVE`: the element, which is somewhere else now.
+    /// `BLMOVE`: the element, which is now in another list.
     Moved,
 }
 
@@ -65,19 +65,19 @@ struct Wait {
     shape: Shape,
     keys: Vec<String>,
     count_max: usize,
-    /// The highest scores, or the tail, come first.
+    /// Takes the highest scores, or the tail.
     reverse: bool,
     is_forever: bool,
-    /// The protocol in which it is answered.
+    /// The protocol of its reply.
     proto: u8,
     db: usize,
 }
 
-/// What was sent, and so what the reply may be.
+/// What was sent, which determines what the reply may be.
 #[derive(Clone, Debug)]
 enum Sent {
     Wait(Wait),
-    /// These elements are there if the reply is a number.
+    /// If the reply is a number, these elements were added.
     Push(Vec<u64>),
     Hello,
     /// A status or an error.
@@ -93,9 +93,9 @@ struct Actor {
     answered: usize,
     proto: u8,
     db: usize,
-    /// It waits; others disturb.
+    /// Whether it waits. Otherwise it disturbs.
     waits: bool,
-    /// The only command that it sends, if it has one.
+    /// The only command that it sends, if it is restricted to one.
     only: Option<Shape>,
 }
 
@@ -124,7 +124,7 @@ impl Actor {
             return self.send(&request("HELLO", [self.proto.to_string()]), Sent::Hello);
         }
         if self.only.is_none() && world.one_in(10) {
-            // A pop in a script waits for nothing, and is not taken back when its client goes: the script is whole.
+            // A pop in a script does not wait, and is not undone if its client leaves: scripts are atomic.
             let key = key(world, "list");
             return self.send(&request("EVAL", [TURN, "1", &key]), Sent::Anything);
         }
@@ -172,16 +172,16 @@ impl Actor {
     }
 }
 
-/// A key of this type's family. Whatever takes elements away also puts values of one family under keys of the other.
+/// A key of this type's family. Requests that remove elements also store values of one family under keys of the other.
 fn key(world: &mut World, kind: &str) -> String {
     format!("{}{}", &kind[..1], world.below(KEYS))
 }
 
-/// What disturbs.
+/// What disturbs the waiting clients.
 struct Load {
     next_element: u64,
     is_lossless: bool,
-    /// Elements may be in two places.
+    /// Whether elements may be in two places.
     has_copies: bool,
 }
 
@@ -204,7 +204,7 @@ impl Load {
         texts.fold(format!("{command} {key}"), |line, text| line + &text)
     }
 
-    /// Something that takes elements away, or puts something else in their place.
+    /// A request that removes or replaces elements.
     fn loss(&self, world: &mut World) -> (String, Sent) {
         let from = [key(world, "zset"), key(world, "list")];
         let (from, to) = (&from[world.below(2)], [key(world, "zset"), key(world, "list")]);
@@ -232,7 +232,7 @@ impl Load {
                 send(actor, &Load::push(world, &elements), Sent::Push(elements));
             }
             6 => {
-                // What makes a key ready, and what takes it away again, together.
+                // Makes a key ready and takes that away again, in one transaction.
                 send(actor, "MULTI", Sent::Status);
                 for _ in 0..1 + world.below(3) {
                     let elements = self.elements(world);
@@ -282,14 +282,14 @@ impl Load {
     }
 }
 
-/// The number in an element, if it is one.
+/// The number of an element; `None` for other values.
 fn element(value: &Value) -> Option<u64> {
     let Value::Bulk(text) = value else { return None };
     let number = std::str::from_utf8(text).ok()?.parse().ok()?;
     (number >= FIRST_ELEMENT).then_some(number)
 }
 
-/// A member and its score, in this protocol.
+/// A member with its score, in this protocol.
 fn member(member: &Value, score: &Value, proto: u8) -> Option<u64> {
     let number = element(member)?;
     let expected = number % SCORES;
@@ -302,7 +302,7 @@ fn member(member: &Value, score: &Value, proto: u8) -> Option<u64> {
 }
 
 impl Wait {
-    /// The elements in the reply, nil and errors having none; `None`: the reply is none that there may be.
+    /// The elements in the reply; none for nil and errors. `None` if the reply is invalid.
     fn elements(&self, reply: &Value) -> Option<Vec<u64>> {
         let items = match (reply, self.proto, self.shape) {
             (Value::NullArray, 2, _) | (Value::Null, 3, _) => return Some(Vec::new()),
@@ -338,7 +338,7 @@ impl Wait {
     }
 }
 
-/// Checks the reply by itself; the elements that its client took away with it.
+/// Checks a reply by itself. Returns the elements that the client got.
 fn check(sent: &Sent, reply: &Value) -> Vec<u64> {
     let is_error = matches!(reply, Value::Error(_));
     let is_right = match sent {
@@ -356,7 +356,7 @@ fn check(sent: &Sent, reply: &Value) -> Vec<u64> {
     Vec::new()
 }
 
-/// Runs the load; all clients that have gone.
+/// Runs the load. Returns all clients that have left.
 fn run(world: &mut World, load: &mut Load, actors: &mut [Actor], goes_one_in: u64) -> Vec<Actor> {
     let mut gone = Vec::new();
     let pipeline_max = 1 + world.below(3);
@@ -380,7 +380,7 @@ fn run(world: &mut World, load: &mut Load, actors: &mut [Actor], goes_one_in: u6
     gone
 }
 
-/// The type of every key in every database that is there, and the elements in it.
+/// The type and the elements of every existing key in every database.
 fn contents(world: &mut World, observer: &mut Client) -> BTreeMap<(usize, String), (String, Vec<u64>)> {
     let mut all = BTreeMap::new();
     for db in 0..DATABASES {
@@ -436,7 +436,8 @@ fn simulate(mut entropy: proactor::Entropy, only: Option<Shape>, totals: &mut BT
     *totals.entry("moves").or_default() += world.server().moved() as usize;
 }
 
-/// Nobody got what nobody pushed, nor what somebody else got; in a lossless world what was pushed is somewhere.
+/// Checks that each element that a client got was pushed, and that no other client got it; in a lossless world also that each pushed
+/// element is somewhere.
 fn account(actors: &[Actor], rest: &[u64], load: &Load, totals: &mut BTreeMap<&'static str, usize>) {
     let (mut pushed, mut taken) = (Vec::new(), BTreeSet::new());
     for actor in actors {

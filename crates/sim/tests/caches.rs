@@ -1,5 +1,5 @@
-//! Clients that cache what they read and are told of changes (`CLIENT TRACKING`): when all is quiet, no cache holds what
-//! is not in the store. A reply that came after the news of the change that made it old would stay for ever.
+//! Clients that cache what they read (`CLIENT TRACKING`): when all is quiet, each cached value matches the store. An old
+//! value that arrived after its invalidation would stay in the cache for ever.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,9 +7,9 @@ use resp::Value;
 use sim::{Client, Request, Setup, World, for_each_seed, request};
 
 const KEYS: usize = 6;
-/// Reads of one world.
+/// Reads per world.
 const READS: usize = 300;
-/// Requests that a client has under way.
+/// Most requests that a client has in progress.
 const PIPELINE: usize = 4;
 const SCRIPT: &str = "return redis.call('GET', KEYS[1])";
 
@@ -17,7 +17,7 @@ fn key(number: usize) -> String {
     format!("key:{number}")
 }
 
-/// A client that keeps what it reads.
+/// A client that caches what it reads.
 struct Cache {
     client: Client,
     /// Keys of reads without a reply.

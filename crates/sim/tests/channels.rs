@@ -1,39 +1,39 @@
-//! Channels: what Redis promises to publishers and subscribers, with the subscribers of a channel on several threads.
+//! Channels: Redis' promises to publishers and subscribers, with a channel's subscribers on several threads.
 //!
-//! - who is subscribed for as long as a message is being published gets it, who is not does not, and the publisher is told how
-//!   many got it;
-//! - the messages of one publisher arrive in their order, whatever their channels;
+//! - a client that is subscribed throughout the publishing of a message gets it, a client that is not subscribed does not, and
+//!   the publisher is told how many got it;
+//! - the messages of one publisher arrive in order, whatever their channels;
 //! - all subscribers of a channel get its messages in the same order;
-//! - what was published before a subscriber sent a request arrives before the reply to it.
+//! - what was published before a subscriber sent a request arrives before the reply.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use resp::Value;
 use sim::{Client, Setup, World, for_each_seed, request};
 
-/// Messages of one world.
+/// Messages per world.
 const MESSAGES: usize = 150;
 const CHANNELS: usize = 4;
-/// Requests that a client has under way.
+/// Most requests that a client has in progress.
 const PIPELINE: usize = 3;
 const PUBLISHERS: usize = 3;
-/// What a message's number is multiplied with to tell the publishers apart.
+/// Factor that separates the message numbers of the publishers.
 const STRIDE: u64 = 1_000_000;
-/// Keeps subscribers subscribed to something, so that all replies have the same form.
+/// A channel that every subscriber stays subscribed to, so that all replies have the same form.
 const ALWAYS: &str = "always";
 const SCRIPT: &str = "return redis.call(ARGV[1], ARGV[2], ARGV[3])";
 
-/// A channel: its name, and whether it is one of `SSUBSCRIBE`.
+/// A channel: whether it is for `SSUBSCRIBE`, and its name.
 type Channel = (bool, String);
 
-/// By which subscription a message comes: of a channel, or of a pattern.
+/// The kind of subscription that a message arrives by: to a channel or to a pattern.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Route {
     Channel(Channel),
     Pattern(String),
 }
 
-/// What a subscriber does.
+/// A request of a subscriber.
 #[derive(Clone, Debug)]
 enum Deed {
     Begin(Route),
@@ -41,7 +41,7 @@ enum Deed {
     Ping(u64),
 }
 
-/// What a subscriber hears.
+/// What a subscriber receives.
 #[derive(Clone, Debug)]
 enum Heard {
     Message { route: Route, channel: Channel, number: u64 },
@@ -52,9 +52,9 @@ struct Subscriber {
     client: Client,
     asked: VecDeque<(Deed, u64)>,
     heard: Vec<Heard>,
-    /// For each route, when it was confirmed, and when its end was asked for.
+    /// For each route, when it was confirmed, and when its end was requested.
     times: BTreeMap<Route, Vec<(u64, u64)>>,
-    /// The same with the times at which the request was sent, and at which its end was confirmed.
+    /// For each route, when it was requested, and when its end was confirmed.
     wide_times: BTreeMap<Route, Vec<(u64, u64)>>,
     wants: BTreeSet<Route>,
     pinged: BTreeMap<u64, u64>,
@@ -164,7 +164,7 @@ impl Subscriber {
         }
     }
 
-    /// The reply to the first request without one has come, and says `name`.
+    /// The reply to the first open request has arrived, with `name`.
     fn answered(&mut self, name: &Value, now: u64) {
         let (deed, sent) = self.asked.pop_front().expect("a reply belongs to a request");
         match deed {
@@ -181,7 +181,7 @@ impl Subscriber {
         }
     }
 
-    /// Whether it was subscribed by `route` from `from` to `to`: certainly, or (in `wide_times`) possibly.
+    /// Whether it was subscribed by `route` from `from` to `to`: certainly or, with `wide_times`, possibly.
     fn was_in(
         times: &BTreeMap<Route, Vec<(u64, u64)>>,
         route: &Route,
@@ -277,7 +277,7 @@ fn check_deliveries(subscribers: &[Subscriber], published: &BTreeMap<u64, Public
                 let may =
                     Subscriber::was_in(&subscriber.wide_times, &route, message.sent, message.answered, false);
                 if may && !has && matches!(route, Route::Pattern(_)) {
-                    // It was on its way when the pattern was given up.
+                    // The message was on its way when the pattern was unsubscribed.
                     *maybe.entry(*number).or_default() += 1;
                 }
                 assert!(has || !must, "{setup:?}: {who} did not get {number} by {route:?}: {message:?}");

@@ -1,5 +1,5 @@
-//! The machine's clock is set while queues hold jobs: what is measured goes on as if it had not been, and what says a time of the day
-//! is late or not as the clock says now.
+//! The machine's clock is set while queues hold jobs. Measured durations are unaffected. Whether a scheduled job is late depends on
+//! the new time.
 
 use proactor::Entropy;
 use resp::Value;
@@ -7,12 +7,12 @@ use sim::{Client, Setup, World, for_each_seed, request};
 
 const HOUR_MS: i64 = 3_600_000;
 const MS_NS: u64 = 1_000_000;
-/// In how long the first job of the schedule is due.
+/// Time until the first scheduled job is due.
 const DUE_IN_MS: i64 = 60_000;
-/// What is late may be as old as the last look at it, and times of the day are told in seconds here.
+/// Lateness is only updated periodically, and scheduled times are in seconds here.
 const SLACK_MS: i64 = 2_500;
 
-/// A field of a queue as QUEUE LIST has it; `None` if it is null.
+/// A field of a queue in QUEUE LIST; `None` if it is null.
 fn field(world: &mut World, client: &mut Client, queue: &str, name: &str) -> Option<i64> {
     let reply = world.call(client, &request("QUEUE", ["LIST", "MATCH", queue]));
     let Value::Array(rows) = reply else { panic!("{reply:?}") };
@@ -30,13 +30,13 @@ fn field(world: &mut World, client: &mut Client, queue: &str, name: &str) -> Opt
     }
 }
 
-/// What is seen of all queues must make sense, whatever the clock says.
+/// Checks that the figures of all queues make sense, whatever the clock says.
 fn check_all(world: &mut World, client: &mut Client, pushed_ns: [u64; 2], ahead_ms: i64) {
     let since_ms = |ns: u64, at_ns: u64| ((at_ns - ns) / MS_NS) as i64;
     let before_ns = world.now_ns();
     let age_ms = field(world, client, "queue:a", "oldest_ms").expect("there is a job");
     let after_ns = world.now_ns();
-    // The thread's clock is as old as its turn.
+    // The thread reads its clock once per turn.
     let at_least = since_ms(pushed_ns[1], before_ns) - 200;
     assert!(
         (at_least..=since_ms(pushed_ns[0], after_ns) + 1).contains(&age_ms),
@@ -65,7 +65,7 @@ fn simulate(mut entropy: Entropy) {
     let setup = Setup::any(&mut entropy);
     let mut world = World::new(entropy, &setup);
     world.stop_cuts();
-    // Who is off its core for a second does not look at queues each second.
+    // A thread that is off its core for a second does not sample queues every second.
     world.let_stalls_take_time(false);
     let mut client = world.connect();
     let mut call =
@@ -97,7 +97,7 @@ fn simulate(mut entropy: Entropy) {
     assert!((18_000 - 200..=most_ms + 1).contains(&waited_ms), "{waited_ms} of {most_ms}");
 }
 
-/// The longest that an element of the queue had waited.
+/// The longest time that an element of the queue has waited.
 const WAITED_MAX: &str = "local info = redis.call('QUEUE', 'INFO', 'queue:a') \
     for i = 1, #info, 2 do if info[i] == 'waits' then return info[i + 1][2][10] end end";
 

@@ -1,8 +1,8 @@
-//! The power fails while snapshots are saved: what the server starts with is one of them, whole, and the last one that was
-//! acknowledged or one that was begun since.
+//! The power fails while snapshots are saved. The server starts with one of them, complete: the last one that was acknowledged, or one that
+//! was begun later.
 //!
-//! In each round data change, their digest is taken, and a save begins: `SAVE`, or `BGSAVE` while clients write on. It is let come to its end
-//! or not; the disk may be slow, write less than it was told, fail, or be full. Then the power fails, or the next round begins.
+//! In each round, data change, their digest is taken, and a save begins: `SAVE`, or `BGSAVE` while clients continue to write. The save may
+//! be interrupted. The disk may be slow, write less than requested, fail, or be full. Then the power fails, or the next round begins.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn call(world: &mut World, client: &mut Client, line: &str) -> String {
     }
 }
 
-/// Something that changes the data, on keys that never expire.
+/// A random change of the data, on keys that never expire.
 fn change(world: &mut World) -> String {
     let (key, number) = (world.below(30), world.below(1_000));
     match world.below(8) {
@@ -44,7 +44,7 @@ fn send_changes(world: &mut World, client: &mut Client, count: usize) {
     }
 }
 
-/// Collections of so many elements that they are saved in parts.
+/// Adds collections large enough to be saved in parts.
 fn add_large(world: &mut World, client: &mut Client) {
     let numbers = (0..400).map(|number| number.to_string());
     let args = ["large".to_owned()].into_iter().chain(numbers);
@@ -57,11 +57,11 @@ fn add_large(world: &mut World, client: &mut Client) {
 enum End {
     Acknowledged,
     Failed,
-    /// Nobody knows.
+    /// The reply did not arrive.
     Unknown,
 }
 
-/// What goes wrong with a save.
+/// A random fault for a save.
 fn some_fault(world: &mut World) -> Option<Fault> {
     let fault = match world.below(8) {
         0 => Fault::WriteError,
@@ -74,7 +74,7 @@ fn some_fault(world: &mut World) -> Option<Fault> {
     Some(fault)
 }
 
-/// Whether the power fails before the save is over: when the disk was asked for so much.
+/// When the power fails, as a number of disk operations; `u64::MAX` if it does not fail during the save.
 fn crash_at(world: &mut World) -> u64 {
     let operations = match world.below(3) {
         0 => return u64::MAX,
@@ -84,7 +84,7 @@ fn crash_at(world: &mut World) -> u64 {
     world.disk().operations() + operations as u64
 }
 
-/// Saves while everybody waits, up to a crash.
+/// Runs SAVE, up to a crash.
 fn save(world: &mut World, main: &mut Client, crash_at: u64) -> End {
     main.send(&request("SAVE", [""; 0]));
     while world.disk().operations() < crash_at {
@@ -98,7 +98,7 @@ fn save(world: &mut World, main: &mut Client, crash_at: u64) -> End {
     End::Unknown
 }
 
-/// Saves while another client writes, up to a crash.
+/// Runs BGSAVE while another client writes, up to a crash.
 fn save_in_background(world: &mut World, main: &mut Client, other: &mut Client, crash_at: u64) -> End {
     assert_eq!(call(world, main, "BGSAVE"), "Background saving started");
     let first_event = world.event;
@@ -131,12 +131,12 @@ struct Totals {
     acknowledged: usize,
     failed: usize,
     crashes: usize,
-    /// Crashes in the middle of a save, after which there was the snapshot before, or the new one.
+    /// Crashes during a save after which the previous snapshot, or the new one, was loaded.
     kept_old: usize,
     kept_new: usize,
 }
 
-/// One save, and perhaps a crash. `possible` are the digests of what may be on the disk, of which one is known to be.
+/// One save, perhaps with a crash. `possible` are the digests of the snapshots that may be on the disk. One of them must be.
 fn round(world: &mut World, main: &mut Client, possible: &mut BTreeSet<String>, totals: &mut Totals) {
     let mut other = world.connect();
     let count = world.below(40);
@@ -172,7 +172,7 @@ fn round(world: &mut World, main: &mut Client, possible: &mut BTreeSet<String>, 
         End::Failed => {
             assert!(was_hit, "a save failed for no reason");
             totals.failed += 1;
-            // It may have been the sync after which the name would have been durable.
+            // The sync that failed may have been the one that makes the name durable.
             if fault == Some(Fault::SyncError) {
                 possible.insert(at_cut.clone());
             }

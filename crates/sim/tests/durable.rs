@@ -1,8 +1,8 @@
 //! Crashes of a server with a journal, at any moment: of threads, of the disk, of recovery, checkpoints and changes of segments.
 //!
-//! With `appendfsync always` the history of all transactions is strictly serializable over all crashes: what was
-//! acknowledged or seen is there, what was not is there as a whole or not at all. With `everysec` and `no` a crash takes some of the last
-//! transactions away, and none that comes before one that is there.
+//! With `appendfsync always` the history of all transactions is strictly serializable across crashes: what was acknowledged or seen is
+//! kept, and other transactions are kept completely or not at all. With `everysec` and `no`, a crash removes some of the last
+//! transactions, and none that comes before a surviving one.
 
 use command::mutant::{self, Mutant};
 use proactor::{DiskFaults, Entropy, Fault};
@@ -11,12 +11,12 @@ use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
 
 /// Lives of one server.
 const LIVES: usize = 4;
-/// Transactions of each, and in how many bursts they come: in between it may rest.
+/// Transactions per life, and the number of bursts they come in. The server may rest between bursts.
 const TRANSACTIONS: usize = 60;
 const BURSTS: usize = 3;
 /// Writes so much that a slice takes several segments, or that writes have to wait for the disk.
 const LARGE: &str = "return redis.call('SET', KEYS[1], string.rep('x', tonumber(ARGV[1])))";
-/// What everysec may lose where nothing is slow.
+/// Most that everysec may lose if nothing is slow.
 const EVERYSEC_NS_MAX: u64 = 2_000_000_000;
 
 #[derive(Default, Debug)]
@@ -29,12 +29,12 @@ struct Totals {
     answered: u64,
     promises: u64,
     lost: usize,
-    /// How long before a crash something was answered that it took.
+    /// The longest time before a crash at which something lost was acknowledged.
     oldest_ms: u64,
 }
 
 impl Totals {
-    /// Everything that is to happen has happened to some.
+    /// Checks that everything that should be covered happened in some run.
     fn assert(&self) {
         println!("{self:?}");
         let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, .. } = self;
@@ -43,7 +43,7 @@ impl Totals {
     }
 }
 
-/// What may go wrong with the disk in this life.
+/// Sets random faults of the disk for this life.
 fn spoil(world: &mut World, is_steady: bool) {
     if is_steady {
         let short_write_one_in = [0, 3][world.below(2)];
@@ -70,14 +70,14 @@ fn spoil(world: &mut World, is_steady: bool) {
     }
 }
 
-/// Somebody who looks after the server, and hears what it promises.
+/// A client that administers the server, and reads its promises.
 struct Admin {
     client: Client,
     /// Turns the journal off and on.
     switches: bool,
-    /// When INFO was sent that was not answered yet.
+    /// When the open INFO request was sent.
     asked: Option<u64>,
-    /// What was answered before this is there, whenever a crash comes: INFO said so.
+    /// INFO has promised that replies before this event survive any crash.
     promised: u64,
 }
 
@@ -115,7 +115,7 @@ impl Admin {
     }
 }
 
-/// One life of the server, to its death; until when it has promised that nothing is lost.
+/// Runs one life of the server, to its death. Returns the event up to which it has promised that nothing is lost.
 fn live(world: &mut World, load: &mut Load, totals: &mut Totals, (switches, is_steady): (bool, bool)) -> u64 {
     let life = world.life;
     let mut admin = Admin { client: world.connect(), switches, asked: None, promised: 0 };
@@ -145,7 +145,7 @@ fn live(world: &mut World, load: &mut Load, totals: &mut Totals, (switches, is_s
     admin.promised
 }
 
-/// A world that has seen some lives, and what clients saw of them.
+/// Runs a world for several lives, and checks what clients saw.
 fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Totals) -> Result<(), String> {
     let is_lossy = switches || sync != Sync::Always;
     let mut setup = Setup::any(&mut entropy);
@@ -153,7 +153,7 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
     setup.journal = Some(Journal::any(&mut entropy, sync));
     setup.has_own_format = entropy.one_in(2);
     setup.dies_in_start_one_in = 3;
-    // Neither disk nor threads take their time, so what everysec promises can be told to the second.
+    // Neither disk nor threads are slow, so everysec's promise can be checked to the second.
     let is_steady = sync == Sync::EverySecond && entropy.one_in(2);
     setup.stalls_take_time &= !is_steady;
     let mut world = World::new(entropy, &setup);
@@ -221,7 +221,7 @@ fn what_info_calls_safe_is_there() {
     assert!(std::env::var("DARTER_SEED").is_ok() || totals.promises > 0, "INFO says that all is safe");
 }
 
-/// Each mistake shows.
+/// Each deliberate mistake is detected.
 #[test]
 fn what_is_answered_too_soon_shows() {
     for mistake in [Mutant::ReplyAtOnce, Mutant::DelegatedAtOnce, Mutant::ReadAtOnce, Mutant::CommitsLate] {

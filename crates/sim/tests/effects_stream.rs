@@ -1,11 +1,11 @@
-//! What all threads recorded, put in order, makes the same data elsewhere: in a real redis-server, which takes it for the
-//! stream of its primary, and in an empty server with other threads and shards.
+//! The records of all threads, put in order, produce the same data elsewhere: on a real redis-server, which takes them for the
+//! stream of its primary, and on an empty server with other threads and shards.
 //!
-//! Several clients send random commands at once, all that redis-server 7.0 knows about data: alone, in pipelines, in `MULTI`
-//! and in scripts, and beside them more of those over whose keys threads meet: moves between keys, scripts that reach for
-//! keys that they did not declare, waits that others serve, keys that expire, whole databases that go or change places.
-//! `DEBUG DIGEST` must be the same everywhere, and nobody may answer an effect with an error. Why a replica: it runs what
-//! its primary sends whatever its clock says, and simulated time is long past.
+//! Several clients concurrently send random commands, all data commands of redis-server 7.0: alone, in pipelines, in `MULTI` and
+//! in scripts. They also send more of those on whose keys threads meet: moves between keys, scripts that access undeclared keys,
+//! waits that others serve, keys that expire, whole databases that are flushed or swapped. `DEBUG DIGEST` must be the same
+//! everywhere, and no effect may cause an error. Why a replica: it runs what its primary sends regardless of its own clock, and
+//! simulated time is long past.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,22 +17,22 @@ use proactor::{Entropy, SimConfig};
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
-/// Worlds.
+/// Number of worlds.
 const SEEDS: u64 = 16;
 /// Batches that the clients of one world send.
 const BATCHES: usize = 400;
 const CLIENTS: usize = 5;
-/// Keys of each kind, of those over which clients meet.
+/// Number of keys of each kind on which clients meet.
 const KEYS: usize = 5;
-/// After this much longer than any key of the test lives, all are gone that expire.
+/// Longer than any key of the test lives: after this time all keys that expire are gone.
 const EXPIRED_MS: u64 = 20_000;
-/// No key expires sooner than that, so that the replaying server, whose clock begins where the first one's did, is done before.
+/// No key expires sooner, so that the replaying server, whose clock starts where the first server's did, is done before.
 const EXPIRY_MS_MIN: usize = 3_000;
 
 /// An empty snapshot of version 10, without a checksum.
 const EMPTY_SNAPSHOT: &[u8] = b"REDIS0010\xff\0\0\0\0\0\0\0\0";
 
-/// Writes to keys that it did not declare, and reads between.
+/// Writes to undeclared keys, with reads in between.
 const REACHING: &str = "redis.call('RPUSH', KEYS[1], 'x')
     for i = 1, #ARGV do redis.call('RPUSH', ARGV[i], redis.call('LLEN', KEYS[1])) end
     return redis.call('LMOVE', KEYS[1], ARGV[#ARGV], 'LEFT', 'RIGHT')";
@@ -40,7 +40,7 @@ const REACHING: &str = "redis.call('RPUSH', KEYS[1], 'x')
 /// One of the clients.
 struct Sender {
     client: Client,
-    /// What is still to be sent, one after the other.
+    /// Requests still to be sent, one at a time.
     queue: Vec<Request>,
 }
 
@@ -49,7 +49,7 @@ impl Sender {
         Sender { client: world.connect(), queue: Vec::new() }
     }
 
-    /// Sends what it may; true if it has nothing to do.
+    /// Sends the next request if it may. True if it has nothing to do.
     fn go_on(&mut self, world: &World) -> bool {
         world.pump(&mut self.client);
         if self.client.unanswered() > 0 {
@@ -71,7 +71,7 @@ impl Sender {
     }
 }
 
-/// Whether the batch is about data only, so that each request has one reply.
+/// Whether the batch only has data commands, so that each request has one reply.
 fn is_about_data(table: &Table, batch: &Batch) -> bool {
     batch.requests.iter().all(|request| {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
@@ -86,7 +86,7 @@ fn key(world: &mut World, kind: &str) -> String {
     format!("{tag}{kind}:{}", world.below(KEYS))
 }
 
-/// A request over whose keys threads meet.
+/// A random request on keys on which threads meet.
 fn meeting(world: &mut World) -> Request {
     let [one, other, third] = [0; 3].map(|_| key(world, "l"));
     let [set, other_set] = [0; 2].map(|_| key(world, "s"));
@@ -139,7 +139,7 @@ fn batch(world: &mut World, generator: &mut Generator, table: &Table) -> Batch {
     Batch { requests, is_pipelined: world.one_in(2) }
 }
 
-/// Lets several clients change the data of `world`; when it is over nothing expires any more.
+/// Lets several clients change the data of `world`. At the end no key will expire any more.
 fn play(world: &mut World, seed: u64, table: &Table) {
     let mut generator = Generator::new(seed, table);
     let mut senders: Vec<Sender> = (0..CLIENTS).map(|_| Sender::new(world)).collect();
@@ -166,7 +166,7 @@ fn play(world: &mut World, seed: u64, table: &Table) {
             *idle = sender.go_on(world);
         }
     });
-    // Whoever still waits does so for ever.
+    // Clients that still wait would do so for ever.
     for sender in &mut senders {
         sender.client.depart(Departure::Reset);
     }
@@ -188,7 +188,7 @@ fn libraries(world: &mut World) -> Vec<String> {
     texts
 }
 
-/// The requests of the stream.
+/// The requests in the stream.
 fn requests(mut stream: &[u8]) -> Vec<Request> {
     let mut requests = Vec::new();
     while let Some((Value::Array(words), length)) = resp::decode(stream).expect("the stream is well-formed") {
@@ -202,7 +202,7 @@ fn requests(mut stream: &[u8]) -> Vec<Request> {
     requests
 }
 
-/// Runs the stream on a server that has other threads and shards.
+/// Runs the stream on a server with other numbers of threads and shards.
 fn replay(stream: &[u8], entropy: &mut Entropy, first: &Setup) -> World {
     let setup = Setup::any(entropy);
     let threads = if setup.threads == first.threads { first.threads % 4 + 1 } else { setup.threads };
@@ -224,8 +224,8 @@ fn replay(stream: &[u8], entropy: &mut Entropy, first: &Setup) -> World {
     world
 }
 
-/// Gives `redis` the stream as its primary would, and waits until it has run it. A replica that breaks off a handshake, as it does
-/// now and then on a busy machine, comes again.
+/// Sends the stream to `redis` as its primary would, and waits until it has been run. On a busy machine, a replica sometimes
+/// breaks off a handshake; then it connects again.
 fn feed(redis: &Server, stream: &[u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.set_nonblocking(true).expect("a socket need not wait");
@@ -238,7 +238,7 @@ fn feed(redis: &Server, stream: &[u8]) {
     });
 }
 
-/// The same on one connection; `None` if the replica breaks it off.
+/// Does that on one connection; `None` if the replica breaks it off.
 fn feed_link(mut link: TcpStream, stream: &[u8]) -> Option<()> {
     link.set_nonblocking(false).expect("a socket can wait");
     link.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
@@ -256,7 +256,7 @@ fn feed_link(mut link: TcpStream, stream: &[u8]) -> Option<()> {
                 match std::mem::replace(&mut is_fed, true) {
                     false => [stream, b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"].concat(),
                     true if offset >= stream.len() => return Some(()),
-                    // It has not run all of it.
+                    // It has not run everything yet.
                     true => Vec::new(),
                 }
             }
@@ -290,7 +290,7 @@ fn received(link: &mut TcpStream, input: &mut Vec<u8>) -> Option<Request> {
     }
 }
 
-/// The first keys of which `redis` has another value than `world`.
+/// The first keys whose values in `redis` and `world` differ.
 fn differences(world: &mut World, redis: &Server) -> Vec<String> {
     let (mut ours, mut theirs) = (world.connect(), redis.client());
     let mut found = Vec::new();
@@ -319,7 +319,7 @@ fn differences(world: &mut World, redis: &Server) -> Vec<String> {
     found
 }
 
-/// The effects that name one of `keys`, for a report.
+/// The effects that contain one of `keys`, for a report.
 fn effects_on(records: &[Record], keys: &[String]) -> Vec<String> {
     let names: Vec<&str> = keys.iter().filter_map(|key| key.split(' ').nth(1)).collect();
     let effects = records.iter().flat_map(Record::units).flat_map(|unit| unit.effects());

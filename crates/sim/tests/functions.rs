@@ -1,21 +1,21 @@
-//! Libraries that change while their functions are called, on several threads: a call sees the library that was acknowledged
-//! last, or one that was on its way, and a transaction sees one only.
+//! Libraries that change while several threads call their functions: a call sees the last acknowledged library or one that
+//! was being loaded, and a transaction sees only one.
 //!
-//! The library's function answers its version, of its code and of a key that a transaction sets together with it.
+//! The library's function returns the version of its code, and that of a key that is set in the same transaction.
 
 use resp::Value;
 use sim::{Client, Request, Setup, World, for_each_seed, request};
 
 const VERSIONS: usize = 12;
 
-/// A library whose function answers the version of its code, and what it finds under the key.
+/// A library whose function returns the version of its code, and the value of the key.
 fn library(version: usize) -> String {
     format!(
         "#!lua name=lib\nredis.register_function('version', function(keys, args) return {{{version}, redis.call('GET', args[1])}} end)"
     )
 }
 
-/// Loads the library of this version, and sets the key to the same.
+/// Loads the library of this version, and sets the key to it.
 fn load(version: usize) -> Vec<Request> {
     vec![
         request("MULTI", [""; 0]),
@@ -25,7 +25,7 @@ fn load(version: usize) -> Vec<Request> {
     ]
 }
 
-/// A call with or without a declared key, alone or several of them in a transaction.
+/// A call with or without a declared key, alone or several in a transaction.
 fn calls(world: &mut World) -> Vec<Request> {
     let call = if world.one_in(2) {
         request("FCALL", ["version", "0", "key"])
@@ -41,7 +41,7 @@ fn calls(world: &mut World) -> Vec<Request> {
     requests
 }
 
-/// The version that a call has seen, of the code and of the key.
+/// The version that a call has seen, which must be the same for the code and the key.
 fn version(reply: &Value) -> usize {
     let Value::Array(parts) = reply else { panic!("{reply}") };
     let [Value::Int(of_code), Value::Bulk(of_key)] = &parts[..] else { panic!("{reply}") };
@@ -51,9 +51,9 @@ fn version(reply: &Value) -> usize {
 
 struct Caller {
     client: Client,
-    /// Replies that are to come before that with the versions.
+    /// Number of replies before the one with the versions.
     before: usize,
-    /// The version that was acknowledged when it asked.
+    /// The version that had been acknowledged when it asked.
     least: usize,
     is_waiting: bool,
 }

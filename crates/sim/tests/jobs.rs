@@ -1,5 +1,5 @@
-//! Leases under fire: every job is in exactly one state, nobody ends a job twice, attempts count right, and when nothing
-//! happens any more, nobody waits for a queue that has jobs, whatever workers did and whoever went.
+//! Leases under stress: every job is in exactly one state, no job is ended twice, attempts are counted right, and at the
+//! end nobody waits for a queue that has jobs, whatever workers did and whichever of them left.
 //!
 //! What a client got is taken from what the server *queued* for it, as in `queues`.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
-/// Requests of one world.
+/// Requests per world.
 const REQUESTS: usize = 250;
 const QUEUES: usize = 3;
 /// Longer than any lease and any delay.
@@ -44,7 +44,7 @@ struct Actor {
 #[derive(Default)]
 struct Load {
     jobs: usize,
-    /// Attempts of each job at most.
+    /// Most attempts of each job.
     tries: BTreeMap<String, u64>,
     names: usize,
     gone: Vec<Actor>,
@@ -61,7 +61,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The jobs of a reply to JOB.TAKE.
+/// The jobs in a reply to JOB.TAKE.
 fn taken(reply: &Value) -> Vec<Taken> {
     let Value::Array(jobs) = reply else { return Vec::new() };
     let job = |job: &Value| match job {
@@ -109,7 +109,7 @@ impl Load {
                 false => (request("JOB.KEEP", [&queue, &lease, "ID", &id]), Meaning::Neutral),
             };
         }
-        // Now and then it forgets what it said, and says something else of the same job.
+        // Now and then it keeps the job, and later sends something contradictory about it.
         if !world.one_in(8) {
             actor.held.swap_remove(number);
         }
@@ -185,7 +185,7 @@ fn take(world: &mut World, worker: &str, lease: &str) -> (Request, Meaning) {
     (request("JOB.TAKE", args), Meaning::Take { queues, is_forever })
 }
 
-/// Reads what has come for it.
+/// Reads the replies that have arrived.
 fn note(world: &World, actor: &mut Actor) {
     for reply in world.pump(&mut actor.client) {
         if matches!(actor.sent[actor.answered], Meaning::Take { .. }) {
@@ -195,15 +195,15 @@ fn note(world: &World, actor: &mut Actor) {
     }
 }
 
-/// What the replies say of all jobs.
+/// What the replies say about all jobs.
 #[derive(Default)]
 struct Account {
     put: BTreeSet<String>,
-    /// Nobody knows.
+    /// No reply arrived.
     maybe_put: BTreeSet<String>,
     done: BTreeSet<String>,
     dropped: BTreeSet<String>,
-    /// Nobody knows.
+    /// No reply arrived.
     maybe_ended: BTreeSet<String>,
     released: BTreeSet<String>,
     attempts: BTreeMap<(String, u64), u64>,
@@ -247,7 +247,7 @@ fn account(actors: &[Actor]) -> Account {
 }
 
 impl Account {
-    /// Checks it against the jobs that were dead, and those that were there when everything was over.
+    /// Checks the account against the dead jobs and those left at the end.
     fn check(&self, load: &Load, dead: &BTreeSet<String>, left: &BTreeSet<String>) {
         for id in dead.iter().chain(left).chain(&self.done) {
             assert!(self.put.contains(id) || self.maybe_put.contains(id), "nobody has put {id}");
@@ -267,7 +267,8 @@ impl Account {
         assert!(lost.is_empty(), "lost: {lost:?}");
         for ((id, attempt), times) in &self.attempts {
             assert!(load.tries.get(id).is_none_or(|tries| attempt <= tries), "{id} began {attempt} times");
-            // RETRY begins to count anew; what a client that went was about to get goes back uncounted.
+            // RETRY restarts the count. A job that a client was about to get when it left is returned without being
+            // counted.
             let may_repeat = self.released.contains(id) || *attempt == 1 || !load.gone.is_empty();
             assert!(*times == 1 || may_repeat, "{id} was taken {times} times as attempt {attempt}");
         }
@@ -281,7 +282,7 @@ fn ids(world: &mut World, observer: &mut Client, request: &Request) -> BTreeSet<
     }
 }
 
-/// Nobody who is still there waits for a queue that has jobs, or for a reply that is due.
+/// Checks that no remaining client waits for a queue that has jobs, or lacks a reply.
 fn check_waits(world: &mut World, observer: &mut Client, actors: &[Actor]) {
     for actor in actors.iter().filter(|actor| !actor.client.has_ended) {
         let Some(waits_for) = actor.sent.get(actor.answered) else { continue };
@@ -312,7 +313,7 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
             note(world, actor);
         }
     };
-    // All leases end and all delays are over. Those who wait for ever have got what there was, and lost it again.
+    // All leases and delays end. Clients that wait for ever have got what there was, and lost it again.
     for _ in 0..2 {
         world.run_for(ALL_DUE_MS, |world| act(world, &mut actors, &mut load));
     }

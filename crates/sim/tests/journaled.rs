@@ -1,5 +1,5 @@
-//! The journal in the world: threads go on while it is written, nobody waits for longer than the disk takes, and what was
-//! written is there when the server starts again.
+//! The journal in the world: threads continue while it is written, nobody waits longer than the disk takes, and what was written is
+//! there when the server starts again.
 
 use proactor::Fault;
 use resp::Value;
@@ -7,7 +7,7 @@ use sim::{Client, Journal, Setup, Sync, World, for_each_seed, request};
 
 const SYNCS: [Sync; 3] = [Sync::Always, Sync::EverySecond, Sync::Never];
 
-/// A world with a journal that is nowhere slow: threads, network and disk do all at once.
+/// A world with a journal in which nothing is slow: threads, network and disk act at once.
 fn quick(entropy: &mut proactor::Entropy, sync: Sync) -> Setup {
     let mut setup = Setup::any(entropy);
     setup.journal = Some(Journal::any(entropy, sync));
@@ -20,7 +20,7 @@ fn digest(world: &mut World, client: &mut Client) -> String {
     world.call(client, &request("DEBUG", ["DIGEST"])).to_string()
 }
 
-/// A reply that waits for the disk leaves when the disk is done: nothing else wakes its thread so soon.
+/// A reply that waits for the disk is sent when the disk is done: nothing else would wake its thread so soon.
 #[test]
 fn a_reply_waits_for_the_disk_and_nothing_else() {
     for_each_seed("replies of a journal", 30, |mut entropy| {
@@ -64,8 +64,8 @@ fn what_was_written_is_there_after_a_crash() {
     println!("{rewrites} checkpoints");
 }
 
-/// A server that had snapshots only is to keep a journal: whatever happens at that start, it has what the snapshot has, and from then on
-/// what was written.
+/// The first start with a journal of a server that only had snapshots: whatever happens at that start, it has the data of the snapshot,
+/// and from then on what is written.
 #[test]
 fn a_journal_takes_the_place_of_a_snapshot() {
     let mut deaths_in_start = 0;
@@ -94,7 +94,7 @@ fn a_journal_takes_the_place_of_a_snapshot() {
     println!("{deaths_in_start} crashes while it started");
 }
 
-/// Some milliseconds pass, and what hangs goes on hanging; the replies that come to `client` meanwhile.
+/// Lets some time pass, during which what hangs continues to hang. Returns the replies that arrive for `client`.
 fn wait(world: &mut World, client: &mut Client) -> Vec<Value> {
     let end_ns = world.now_ns() + 1_000_000_000;
     let mut replies = world.pump(client);
@@ -105,7 +105,7 @@ fn wait(world: &mut World, client: &mut Client) -> Vec<Value> {
     replies
 }
 
-/// Sends a request of a new client, and lets some milliseconds pass: its reply, if there is one by then.
+/// Sends a request of a new client, and lets some time pass. Returns the reply, if there is one by then.
 fn soon(world: &mut World, line: &str) -> Option<String> {
     let mut client = world.connect();
     let mut words = line.split(' ');
@@ -114,7 +114,7 @@ fn soon(world: &mut World, line: &str) -> Option<String> {
     wait(world, &mut client).pop().map(|reply| reply.to_string())
 }
 
-/// A world in which files are written only where a test has them written.
+/// A world in which files are only written when a test causes it.
 fn steady(entropy: &mut proactor::Entropy, sync: Sync) -> Setup {
     let mut setup = quick(entropy, sync);
     let journal = setup.journal.expect("it has a journal");
@@ -122,7 +122,7 @@ fn steady(entropy: &mut proactor::Entropy, sync: Sync) -> Setup {
     setup
 }
 
-/// A world in which a client has written something that a disk that hangs does not take.
+/// A world in which a client has written something, and the disk hangs on it.
 fn hanging(mut entropy: proactor::Entropy) -> (World, Client) {
     let setup = steady(&mut entropy, Sync::Always);
     let mut world = World::new(entropy, &setup);
@@ -135,7 +135,7 @@ fn hanging(mut entropy: proactor::Entropy) -> (World, Client) {
     (world, writer)
 }
 
-/// To be told that a checkpoint or a snapshot has begun tells nothing of the data.
+/// The reply that a checkpoint or a snapshot has begun reveals nothing of the data.
 #[test]
 fn who_begins_a_checkpoint_or_a_snapshot_does_not_wait_for_the_disk() {
     for_each_seed("begun while the disk hangs", 15, |entropy| {
@@ -147,7 +147,7 @@ fn who_begins_a_checkpoint_or_a_snapshot_does_not_wait_for_the_disk() {
     });
 }
 
-/// In a transaction the other replies, which come with it, do tell.
+/// In a transaction, the other replies do reveal data, and all are sent together.
 #[test]
 fn a_transaction_that_begins_a_snapshot_waits_for_the_disk() {
     for_each_seed("begun in a transaction", 15, |entropy| {
@@ -162,7 +162,7 @@ fn a_transaction_that_begins_a_snapshot_waits_for_the_disk() {
     });
 }
 
-/// DBSIZE enters no shard, and is held all the same.
+/// DBSIZE enters no shard, but its reply is held all the same.
 #[test]
 fn what_a_count_of_all_keys_tells_is_durable() {
     for_each_seed("counted while the disk hangs", 15, |entropy| {
@@ -171,7 +171,7 @@ fn what_a_count_of_all_keys_tells_is_durable() {
     });
 }
 
-/// Who wrote nothing waits for nobody else's writes; who wrote something, in whatever way, waits for that.
+/// A client that wrote nothing does not wait for the writes of others. One that wrote something, in whatever way, waits for that.
 #[test]
 fn waitaof_waits_for_what_its_client_wrote() {
     type Lines = &'static [&'static [&'static str]];

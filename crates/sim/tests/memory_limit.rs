@@ -1,29 +1,29 @@
-//! Memory at its limit, with threads that are interrupted while they hold shards: everybody gets a reply, the limit holds
-//! within the bounds that are named here, and what a policy must not evict is there at the end.
+//! Memory at its limit, with threads that are interrupted while they hold shards: every request gets a reply, the limit holds
+//! within the bounds below, and what a policy must not evict is there at the end.
 //!
-//! The memory is that of the process, the world and its clients included: so this is the only test of its file, and runs
-//! one world after the other.
+//! The memory is the whole process', including the world and its clients. So this file has only this test, which runs one world at
+//! a time.
 
 use std::collections::BTreeSet;
 
 use resp::Value;
 use sim::{Client, Entry, Request, Setup, World, for_each_seed, request};
 
-/// Requests of one world.
+/// Requests per world.
 const REQUESTS: usize = 3000;
 const CLIENTS: usize = 6;
-/// Requests that a client has under way.
+/// Most requests that a client has in progress.
 const PIPELINE: usize = 4;
 const VALUE_BYTES: usize = 3000;
-/// What may be used more than before the first request: buffers, what is on its way, and some of the values.
+/// Memory that may be used in addition to that before the first request: for buffers, what is in transit, and some of the values.
 const ROOM_BYTES: u64 = 1_500_000;
-/// Beyond the limit may be what is on its way, in requests and as values, and what the world itself needs; the requests write more
-/// than ten times as much.
+/// Memory that may be used beyond the limit: for what is in transit, as requests and as values, and for the world itself. The
+/// requests write more than ten times as much.
 const BEYOND_BYTES_MAX: u64 = 600_000;
 
 const POLICIES: [&str; 4] = ["volatile-lru", "volatile-ttl", "allkeys-random", "allkeys-lfu"];
 
-/// Writes a key that may be evicted, or (`k…`) one that only some policies may evict.
+/// Writes a key that may be evicted or (`k…`) one that only some policies may evict.
 fn write(world: &mut World, number: usize) -> (Option<String>, Request) {
     let value = "x".repeat(VALUE_BYTES);
     let key = format!("v{number}");
@@ -34,7 +34,7 @@ fn write(world: &mut World, number: usize) -> (Option<String>, Request) {
             request("EVAL", ["return redis.call('SET', ARGV[1], ARGV[2], 'EX', 999)", "0", &key, &value]),
         ),
         2 => (None, request("MSET", [&format!("k{number}"), "kept", &format!("k{}", number + 1), "kept"])),
-        // The world remembers every reply: short ones.
+        // The world remembers every reply, so these are short.
         3 => (None, request("STRLEN", [&format!("v{}", world.below(number + 1))])),
         _ => (None, request("SET", [&key, &value, "EX", &(1000 + world.below(1000)).to_string()])),
     }
@@ -42,11 +42,11 @@ fn write(world: &mut World, number: usize) -> (Option<String>, Request) {
 
 struct Writer {
     client: Client,
-    /// What each request without a reply makes if it succeeds.
+    /// The key that each open request creates if it succeeds.
     under_way: std::collections::VecDeque<Option<String>>,
 }
 
-/// Takes the replies that have come.
+/// Reads the replies that have arrived.
 fn read(world: &World, writer: &mut Writer, kept: &mut BTreeSet<String>, refused: &mut usize) {
     for reply in world.pump(&mut writer.client) {
         let key = writer.under_way.pop_front().unwrap_or_else(|| panic!("{reply} has no request"));

@@ -1,19 +1,19 @@
-//! Queues under fire: every pushed element is popped once or is still there, whoever goes and whenever; and when nothing
-//! happens any more, nobody waits for a key that has something for him.
+//! Queues under stress: every pushed element is popped once or is still there, whichever clients leave. At the end,
+//! nobody waits for a key that has something for them.
 //!
-//! Elements are unique numbers. What a client got is taken from what the server *queued* for it, whether or not it was
-//! still there to read: "sent but unread" counts as popped, as with Redis; what the server was never to send must have
-//! gone back. Clients that may go pop with blocking commands only: a plain pop for a client that goes meanwhile is its
-//! loss, as with Redis.
+//! Elements are unique numbers. What a client got is taken from what the server *queued* for it, even if the client no
+//! longer read it: as with Redis, "sent but unread" counts as popped. What the server never sent must have been put
+//! back. Clients that may leave only pop with blocking commands: if a client leaves during a plain pop, the element is
+//! lost, as with Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
-/// Requests of one world.
+/// Requests per world.
 const REQUESTS: usize = 250;
-/// Elements are numbers from here on: nothing else in a reply is.
+/// Elements are numbers from here on. Nothing else in a reply is.
 const FIRST_ELEMENT: u64 = 1_000_000;
 const LISTS: usize = 6;
 const SORTED_SETS: usize = 2;
@@ -26,11 +26,11 @@ const POP_SCRIPT: &str = "return {redis.call('LPOP', ARGV[1]), redis.call('BRPOP
 enum Meaning {
     /// Pushes these elements.
     Push(Vec<u64>),
-    /// The elements in its reply were popped.
+    /// Pops the elements in its reply.
     Pop,
-    /// Waits for these keys; its reply was popped (or, with `moves`, moved).
+    /// Waits for these keys. The elements in its reply were popped or, with `moves`, moved.
     Wait { keys: Vec<String>, is_forever: bool, moves: bool },
-    /// Elements in its reply are where they were, or moved.
+    /// The elements in its reply stayed where they were, or were moved.
     Neutral,
 }
 
@@ -38,16 +38,16 @@ struct Actor {
     client: Client,
     sent: Vec<Meaning>,
     answered: usize,
-    /// It never goes, so it may use plain pops.
+    /// Whether it never leaves, so that it may use plain pops.
     is_steady: bool,
 }
 
 struct Load {
     next_element: u64,
-    /// All clients that have gone.
+    /// All clients that have left.
     gone: Vec<Actor>,
     has_plain_pops: bool,
-    /// How often a client goes.
+    /// How often a client leaves.
     goes_one_in: u64,
 }
 
@@ -73,7 +73,7 @@ impl Load {
         (0..=world.below(3)).map(|_| Load::any_list(world)).collect()
     }
 
-    /// Requests that go together, each with its meaning.
+    /// Requests that are sent together, with what each means.
     fn requests(&mut self, world: &mut World, is_steady: bool) -> Vec<(Request, Meaning)> {
         match world.below(10) {
             0..=3 => self.push(world),
@@ -239,7 +239,7 @@ fn rest(world: &mut World, observer: &mut Client) -> BTreeMap<String, Vec<u64>> 
     all
 }
 
-/// Nobody who is still there may be without a reply, but those who wait for ever for something that is not there.
+/// Checks that remaining clients lack a reply only if they wait for ever for something that is not there.
 fn check_waits(world: &mut World, actors: &mut [Actor], rest: &BTreeMap<String, Vec<u64>>) {
     for actor in actors {
         actor.answered += world.pump(&mut actor.client).len();

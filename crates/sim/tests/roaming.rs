@@ -1,27 +1,27 @@
-//! Scripts that change their branch by what they find, as BullMQ's do: they keep to their declared keys for a while, and
-//! then, after they wrote, build names of others. None of them may fail or end half applied, however little the server
-//! knew of them, whatever the others hold, and whenever a thread is taken off its core.
+//! Scripts whose branches depend on data, like BullMQ's: they keep to their declared keys for a while and then, after they
+//! have written, build the names of other keys. None of them may fail or end half-way, however little the server knows
+//! about them, whatever the others hold, and whenever a thread is taken off its core.
 //!
-//! Jobs go from list to list, each says where; with every move money goes from account to account. In the end there is each
-//! job once and as much money as at first. Around them are transactions on all keys, patient ones among them.
+//! Jobs move from list to list, and with every move, money moves between accounts. At the end each job exists once, and
+//! there is as much money as at the start. Others run transactions on all keys, some of them patient.
 
 use std::collections::BTreeSet;
 
 use resp::Value;
 use sim::{Client, Entry, Request, Setup, World, for_each_seed, request};
 
-/// Calls in one world.
+/// Calls per world.
 const CALLS: usize = 120;
 const JOBS: usize = 12;
 const LISTS: usize = 6;
 const ACCOUNTS: usize = 6;
-/// Scripts that the server takes for different ones, where it learns of each whether it roams; and where it trusts each at
-/// first, so that scripts that roam meet often.
+/// Number of scripts that the server considers different. For each it learns separately whether it roams. With the higher
+/// number it trusts each at first, so that scripts that roam meet often.
 const VARIANTS: usize = 6;
 const VARIANTS_TRUSTED: usize = 1_000;
 
-/// Takes a job from the list KEYS[1] and counts at KEYS[2]. A job without a place to go to stays there; one that names
-/// another list goes there, with the next one's name, and money goes with it.
+/// Takes a job from the list KEYS[1] and counts at KEYS[2]. A job without a destination stays there. A job that names
+/// another list is moved there, gets the name of the next one, and money moves with it.
 const BODY: &str = "
     local job = redis.call('RPOP', keys[1])
     redis.call('INCR', keys[2])
@@ -62,7 +62,7 @@ fn a_move(world: &mut World, variants: usize) -> Request {
     request("EVAL", [&script(variant), "2", &source, &counter, &next, from, to])
 }
 
-/// A move alone, in a transaction with others, or something that wants shards beside them.
+/// A move, alone or in a transaction with others, or a request that needs other shards as well.
 fn a_turn(world: &mut World, variants: usize) -> Vec<Request> {
     let every_key = || (0..LISTS).map(list).chain((0..ACCOUNTS).map(|number| format!("account:{number}")));
     match world.below(8) {
@@ -84,7 +84,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Takes replies, and sends the next turn; how many calls were sent.
+    /// Reads replies and sends the next turn. Returns how many calls were sent.
     fn act(&mut self, world: &mut World, may_send: bool, variants: usize) -> usize {
         for reply in world.pump(&mut self.client) {
             self.waits_for -= 1;
@@ -100,7 +100,8 @@ impl Caller {
     }
 }
 
-/// No call fails. One may be turned away before it begins, when the thread of another was off its core for seconds.
+/// Checks that a call did not fail. It may be refused before it begins, if the thread of another call was off its core for
+/// seconds.
 fn check_call(reply: &Value) {
     match reply {
         Value::Error(text) if text.starts_with(b"BUSY") || text.starts_with(b"EXECABORT") => {}
@@ -124,7 +125,7 @@ fn number(reply: &Value) -> i64 {
     }
 }
 
-/// Each job is there once, and no money was made or lost.
+/// Checks that each job exists once, and that no money was created or lost.
 fn account(world: &mut World, setup: &Setup) {
     let mut observer = world.connect();
     let mut jobs = Vec::new();

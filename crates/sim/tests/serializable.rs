@@ -1,16 +1,16 @@
-//! Strict serializability: random transactions over several shards, of several clients at once, as plain commands,
-//! MULTI, scripts with and without declared keys, and under WATCH; the history of what they saw must have an order.
+//! Strict serializability: several clients run random transactions on several shards, as plain commands, MULTI,
+//! scripts with and without declared keys, and under WATCH. What they saw must have a serial order.
 
 use sim::transactions::Load;
 use sim::{Setup, World, for_each_seed};
 
-/// Transactions of one world.
+/// Transactions per world.
 const TRANSACTIONS: usize = 150;
 
-/// A world and its history, made of one seed.
+/// Runs a world and records its history.
 fn simulate(mut entropy: proactor::Entropy) -> (World, Setup, Load) {
     let mut setup = Setup::any(&mut entropy);
-    // A script that is trusted and roams all the same may run in the middle of another one: `roaming.rs`.
+    // A script that is trusted and roams nevertheless may run in the middle of another one: see `roaming.rs`.
     setup.script_trusted_after = setup.script_trusted_after.max(1_000);
     let mut world = World::new(entropy, &setup);
     let mut load = Load::new(&mut world);

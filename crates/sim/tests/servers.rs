@@ -1,13 +1,13 @@
-//! Several servers, of which one is the primary and the others follow it, on a network that delays, cuts and parts, while servers die and others take
-//! their place.
+//! Several servers, a primary and its replicas, on a network that delays, cuts and partitions, while servers die and others take over.
 //!
-//! * **A prefix**: whatever a server has is what the stream of its primary made up to some place. Clients write `x:<n>` and then `y:<n>`, one after the other,
-//!   and `a:<n>` and `b:<n>` in one transaction: nowhere may the second be ahead of the first, and nowhere may one of the two be without the other.
-//! * **One stream**: two servers that know the stream by the same id have the same data at the same offset, and in the end all have the same.
-//! * **Nothing acknowledged is lost** (`repl-sync-replicas` as large as the number of replicas that may be promoted): each element of a queue that
-//!   was acknowledged is there, or one worker got it, or was about to. None is given to two.
+//! - **A prefix**: a server's data is always what its primary's stream had produced up to some offset. Clients write `x:<n>`, then `y:<n>`,
+//!   and `a:<n>` and `b:<n>` in one transaction: on no server may the second be ahead of the first, or one of the two exist without the
+//!   other.
+//! - **One stream**: two servers that know the stream by the same id have the same data at the same offset; in the end all have the same.
+//! - **Nothing acknowledged is lost** (`repl-sync-replicas` as large as the number of replicas that may be promoted): each acknowledged
+//!   element of a queue is there, or one worker got it or was about to. No element is given to two workers.
 //!
-//! Who is promoted is chosen as Sentinel does it: a replica that says of itself that it may be (`slave_priority`).
+//! The replica to promote is chosen like Sentinel does: one that reports that it may be promoted (`slave_priority`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use resp::Value;
 use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
 
 const LISTS: usize = 3;
-/// The longest that a client does nothing.
+/// The longest pause of a client.
 const THINKS_NS_MAX: usize = 30_000_000;
-/// How long it may take until all follow when nothing is in the way any more.
+/// How long it may take until all follow, once nothing is in the way.
 const REUNION_MS: u64 = 120_000;
-/// How long an administrator waits for an answer.
+/// How long an administrator waits for a reply.
 const PATIENCE_MS: u64 = 3_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ enum Role {
     Reader,
 }
 
-/// What is expected of the next reply that counts.
+/// What the next reply that counts means.
 #[derive(Clone, Debug)]
 enum Meaning {
     Push(Vec<u64>),
@@ -47,10 +47,10 @@ struct Actor {
     client: Option<Client>,
     /// What it waits for, and for how many replies.
     pending: Option<(Meaning, usize)>,
-    /// Which keys it writes, and what next.
+    /// The keys that it writes, and its next number.
     keys: usize,
     next: u64,
-    /// When it does something next, on the world's clock.
+    /// When it acts next, on the world's clock.
     acts_ns: u64,
 }
 
@@ -62,7 +62,7 @@ impl Actor {
 
 #[derive(Default)]
 struct Account {
-    /// Nothing that was acknowledged may be undone.
+    /// Whether nothing that was acknowledged may be lost.
     is_kept: bool,
     next_element: u64,
     acknowledged: BTreeSet<u64>,
@@ -70,7 +70,7 @@ struct Account {
     owed: usize,
 }
 
-/// All servers, and who is to be the primary.
+/// All servers, and which one should be the primary.
 struct Fleet {
     world: World,
     count: usize,
@@ -81,17 +81,17 @@ struct Fleet {
     actors: Vec<Actor>,
     keys: usize,
     account: Account,
-    /// Digests by id and offset of the stream.
+    /// Digests, by id and offset of the stream.
     seen: BTreeMap<(String, u64), String>,
     acknowledged_writes: usize,
     promotions: usize,
     handovers: usize,
-    /// Who was told last to become the primary, and may have done so though it did not say so.
+    /// The last server that was told to become the primary. It may have done so without replying.
     chosen: usize,
     is_quiet: bool,
 }
 
-/// In which database the keys with this number are.
+/// The database of the keys with this number.
 fn database(keys: usize) -> String {
     (keys % 3).to_string()
 }
@@ -111,7 +111,7 @@ fn elements(reply: &Value) -> Vec<u64> {
     }
 }
 
-/// What INFO says of each name.
+/// The fields of INFO.
 type Facts = BTreeMap<String, String>;
 
 fn facts(reply: &Value) -> Facts {
@@ -150,7 +150,7 @@ impl Fleet {
         let mut setups = Vec::new();
         let count = 2 + entropy.below(3) as usize;
         let keeps_all = entropy.one_in(2);
-        // Replies wait until it is on the disks of replicas: all have one, and ask it.
+        // Replies wait until replicas have the changes on their disks. All servers have a journal, and require that.
         let is_durable = entropy.one_in(3);
         let syncs: &[Sync] =
             &[Sync::Always, Sync::EverySecond, Sync::Never][..if is_durable { 2 } else { 3 }];
@@ -194,7 +194,7 @@ impl Fleet {
         }
     }
 
-    /// One event, and what clients make of it.
+    /// Runs one event, and lets clients react.
     fn step(&mut self) {
         self.world.step();
         for index in 0..self.actors.len() {
@@ -229,7 +229,7 @@ impl Fleet {
                     actor.next = next;
                 }
             } else {
-                // It is not the primary any more, or too few follow it.
+                // The server is no longer the primary, or too few replicas follow it.
                 client.has_ended = true;
             }
         }
@@ -312,7 +312,7 @@ impl Fleet {
         }
     }
 
-    /// What a server answers to the last of these, if it does.
+    /// Sends requests to a server. Returns the reply to the last one, if it arrives.
     fn ask(&mut self, number: usize, requests: &[Request]) -> Option<Value> {
         let mut client = self.world.connect_to(number)?;
         requests.iter().for_each(|request| client.send(request));
@@ -334,7 +334,7 @@ impl Fleet {
         reply.map_or_else(Facts::new, |reply| facts(&reply))
     }
 
-    /// Looks at what a server has, and compares it with what others had there.
+    /// Reads the state of a server, and compares it with what others had at the same offset.
     fn observe(&mut self, number: usize) {
         let look = [
             words("MULTI", []),
@@ -355,14 +355,14 @@ impl Fleet {
         assert_eq!(*before, digest, "server {number} has something else at {place:?}");
     }
 
-    /// A server follows the primary from now on, if it hears of it.
+    /// Makes a server follow the primary, if it gets the command.
     fn demote(&mut self, number: usize) {
         let host = Machine::host_of(self.primary);
         self.set_replicaof(number);
         self.ask(number, &[words("REPLICAOF", [&host, "6379"])]);
     }
 
-    /// When it starts next, it follows the primary.
+    /// Makes a server follow the primary when it starts next.
     fn set_replicaof(&mut self, number: usize) {
         let host = Machine::host_of(self.primary);
         let is_primary = number == self.primary;
@@ -374,7 +374,7 @@ impl Fleet {
         });
     }
 
-    /// Another server becomes the primary, if one may and hears of it.
+    /// Makes another server the primary, if one is fit and gets the command.
     fn promote(&mut self) {
         let candidates: Vec<usize> = (0..self.count).filter(|number| *number != self.primary).collect();
         let mut fit = Vec::new();
@@ -398,18 +398,18 @@ impl Fleet {
         }
     }
 
-    /// The primary hands over, if it hears of it and the other one takes over.
+    /// Makes the primary hand over, if it gets the command and the other one takes over.
     fn hand_over(&mut self) {
         let (primary, chosen) = (self.primary, self.world.below(self.count));
         let host = Machine::host_of(chosen);
         let told = self.ask(primary, &[words("FAILOVER", ["TO", &host, "6379", "TIMEOUT", "300"])]);
-        // Without an answer it may be under way.
+        // Without a reply, the failover may be in progress.
         if !self.is_up[primary] || told.is_some_and(|reply| reply.to_string() != "OK") {
             return;
         }
         let ms = 1 + self.world.below(2_000) as u64;
         self.run_for(ms);
-        // Who it is has to be known before anything else happens.
+        // The result has to be known before anything else happens.
         let role = loop {
             self.end_failover(primary);
             let mut facts = self.facts(primary);
@@ -424,12 +424,12 @@ impl Fleet {
         }
     }
 
-    /// A failover is taken back that has come to no end by itself.
+    /// Aborts a failover that has not ended by itself.
     fn end_failover(&mut self, number: usize) {
         self.ask(number, &[words("FAILOVER", ["ABORT"])]);
     }
 
-    /// A server has become the primary: all follow it.
+    /// A server has become the primary: makes all others follow it.
     fn follow(&mut self, chosen: usize) {
         self.promotions += 1;
         self.primary = chosen;
@@ -445,7 +445,7 @@ impl Fleet {
     }
 }
 
-/// What else a server is told at its start.
+/// More arguments for the start of a server.
 fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
     let mut pick = |choices: &[&str]| choices[entropy.below(choices.len() as u64) as usize].to_owned();
     let backlog = pick(&["16kb", "1mb"]);
@@ -462,7 +462,7 @@ fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
 
 /// What happens to servers.
 impl Fleet {
-    /// Whether all that run follow the primary and may take its place, as they say.
+    /// Whether all running servers follow the primary, and report that they may take its place.
     fn is_whole(&mut self) -> bool {
         if self.is_up.contains(&false) {
             return false;
@@ -499,7 +499,7 @@ impl Fleet {
         }
     }
 
-    /// Something happens.
+    /// Lets something random happen.
     fn happen(&mut self) {
         match self.world.below(9) {
             0 => {
@@ -514,7 +514,7 @@ impl Fleet {
                 }
             }
             2 => self.join(),
-            // If all is to be kept, nobody dies as long as another one does not have it all again.
+            // If nothing may be lost, no server dies until another one has everything again.
             3 | 4 if !self.keeps_all || self.is_whole() => {
                 let number = self.world.below(self.count);
                 self.die(number);
@@ -532,14 +532,14 @@ impl Fleet {
         }
     }
 
-    /// Those that are dead start again. A primary that died and was not replaced keeps nothing that it promised, unless its journal does.
+    /// Starts the dead servers again. A primary that died and was not replaced must keep nothing that it promised, unless it has a journal.
     fn come_back_as_replicas(&mut self) {
         if self.is_up[self.primary] || !self.keeps_all {
             self.come_back();
         }
     }
 
-    /// Nothing is in the way any more: all follow, and have the same.
+    /// Removes all obstacles, waits until all follow, and checks that all have the same data.
     fn unite(&mut self) {
         self.world.stop_cuts();
         self.world.let_stalls_take_time(false);
@@ -570,7 +570,7 @@ impl Fleet {
         }
     }
 
-    /// All have the same, and all that was promised.
+    /// Checks that all have the same data, and everything that was promised.
     fn compare(&mut self) {
         self.is_quiet = true;
         self.run_for(3_000);

@@ -1,8 +1,8 @@
-//! Snapshots that are saved while clients write: what is loaded is what there was at the cut.
+//! Snapshots that are saved while clients write: what is loaded is the data at the cut.
 //!
-//! In one kind of world nobody writes at the moment of the cut, so that the digest of all data is known, and then everybody
-//! does whatever there is, on data of every kind. In the other, clients write without a pause what leaves something true
-//! at any moment between two transactions: sums that stay, elements that move, numbers that follow each other.
+//! In one kind of world, nobody writes at the moment of the cut, so the digest of all data is known. Then clients send
+//! arbitrary commands on data of every kind. In the other, clients write continuously, and keep invariants that hold
+//! between any two transactions: constant sums, elements that move, consecutive numbers.
 
 use std::ops::RangeInclusive;
 
@@ -84,7 +84,7 @@ fn large_values() -> Vec<(Request, Vec<Request>)> {
     ]
 }
 
-/// Whatever there is, and what concerns whole databases and large values more often.
+/// A random request. Those on whole databases and large values are more frequent.
 fn some_request(
     world: &mut World,
     generator: &mut Generator,
@@ -162,7 +162,7 @@ fn a_snapshot_is_what_there_was_at_the_cut() {
     assert!(changed_count > 0 && held_back_count > 0);
 }
 
-/// Accounts, and elements in lists.
+/// Number of accounts, and of elements in lists.
 const COUNT: usize = 8;
 const TRANSFER: &str = "redis.call('DECRBY', KEYS[1], ARGV[1]) redis.call('INCRBY', KEYS[2], ARGV[1])";
 
@@ -194,7 +194,7 @@ fn numbers(reply: Value) -> Vec<i64> {
     items.iter().map(number).collect()
 }
 
-/// What is true of the data at any moment between two transactions.
+/// Checks the invariants that hold between any two transactions.
 fn check_loaded(world: &mut World, main: &mut Client, links_at_cut: RangeInclusive<usize>) {
     let keys = |name: &str| (0..COUNT).map(|number| format!("{name}:{number}")).collect::<Vec<_>>();
     let mget = |world: &mut World, main: &mut Client, name: &str| {
@@ -229,7 +229,7 @@ fn a_cut_comes_between_two_transactions() {
             ok(&mut world, &mut main, &format!("RPUSH list:{number} {number}-a {number}-b"));
         }
         let mut clients: Vec<Client> = (0..4).map(|_| world.connect()).collect();
-        // Its numbers follow each other: each is counted up when the one before was.
+        // The numbers of the chain are consecutive: each is incremented after the one before.
         let (mut chain, mut links) = (world.connect(), 0);
         let mut busy = |world: &mut World, links: &mut usize| {
             for client in &mut clients {

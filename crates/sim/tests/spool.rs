@@ -1,5 +1,5 @@
-//! Snapshots that replicas read while they are written and clients write: every replica reads the data of the cut, at whatever pace, and saves, crashes
-//! and replicas that go do not change that.
+//! Snapshots that replicas read while they are written and clients write. Every replica reads the data of the cut, at any pace, regardless
+//! of saves, crashes and replicas that leave.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn ok(world: &mut World, client: &mut Client, line: &str) -> Value {
     reply
 }
 
-/// A replica that reads, now and then, some bytes; or, if it is `woken`, all that there is.
+/// A replica that now and then reads some bytes or, if it has `woken`, all bytes available whenever it is woken.
 struct Reader {
     spool: Arc<Spool>,
     bytes: Vec<u8>,
@@ -75,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// All of it; one that is woken has it by then.
+    /// Reads to the end. A replica that is woken must have everything already.
     fn read_all(mut self) -> Vec<u8> {
         if self.woken.as_ref().is_none_or(|woken| woken.load(Ordering::Relaxed)) {
             self.read_on();
@@ -85,7 +85,7 @@ impl Reader {
     }
 }
 
-/// Puts what was read in the place of the snapshot, and loads it.
+/// Replaces the snapshot file with what was read, and loads it.
 fn load(world: &mut World, main: &mut Client, bytes: &[u8]) -> Value {
     let disk = world.disk().disk();
     let file = disk.open(&Path::new(".").join("dump.rdb"), Open::Empty).expect("the disk is good");
@@ -94,7 +94,7 @@ fn load(world: &mut World, main: &mut Client, bytes: &[u8]) -> Value {
     ok(world, main, "DEBUG DIGEST")
 }
 
-/// Data of every kind, and collections that are saved in parts.
+/// Creates data of every kind, and collections that are saved in parts.
 fn fill(world: &mut World, main: &mut Client, clients: &mut [Client], generator: &mut Generator) {
     for _ in 0..BATCHES_BEFORE {
         let Batch { requests, .. } = generator.batch();
@@ -124,7 +124,7 @@ fn some_request(world: &mut World, generator: &mut Generator) -> Vec<Request> {
     }
 }
 
-/// Lets clients write while readers read, up to the end.
+/// Lets clients write while readers read, to the end.
 fn write_on(
     world: &mut World,
     spool: &Spool,
@@ -153,7 +153,7 @@ fn write_on(
     spool.progress().state
 }
 
-/// A disk that is slow, and perhaps one that fails.
+/// Makes the disk slow, and perhaps makes it fail.
 fn disturb(world: &World, entropy: &mut Entropy) -> bool {
     let fails = entropy.one_in(4);
     world.disk().set_faults(DiskFaults {
@@ -261,7 +261,7 @@ fn a_save_waits_for_what_replicas_read() {
         };
         let reader = Reader::any(&spool, &mut world);
         world.settle(|_| {});
-        // It is over, though the reader is not.
+        // The snapshot is complete, though the reader is not.
         ok(&mut world, &mut main, "BGSAVE");
         world.settle(|_| {});
         assert_eq!(world.info(&mut main)["rdb_saves"], 2);

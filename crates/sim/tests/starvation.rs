@@ -1,16 +1,16 @@
-//! How hard it is for a command on all shards to get through a stream of commands on one shard each.
+//! How well a command on all shards gets through a stream of commands on one shard each.
 //!
-//! The figures are printed: tries and events for an MSET over every shard, while other clients keep every shard busy from
-//! every thread. A bound on the tries is asserted, far above what is seen: whoever was unlucky for long enough gets the
-//! patience token, and with it through.
+//! The figures are printed: tries and events for an MSET on every shard, while other clients keep every shard busy from
+//! every thread. The test asserts a bound on the tries, far above what is seen: a command that has failed often enough
+//! gets the patience token, and succeeds with it.
 
 use resp::Value;
 use shard::PATIENCE_AFTER;
 use sim::{Client, ENTRIES, Setup, World, for_each_seed, request};
 
-/// Commands on all shards in one world.
+/// Commands on all shards per world.
 const WIDE_COMMANDS: usize = 30;
-/// Commands that each of the others has under way.
+/// Commands that each of the other clients has in progress.
 const PIPELINE: usize = 8;
 /// More tries than this are starvation.
 const TRIES_MAX: u64 = PATIENCE_AFTER as u64 + 4;
@@ -24,14 +24,14 @@ struct Figures {
     events_max: u64,
 }
 
-/// A key for every shard.
+/// One key for each shard.
 fn key_of_each_shard(world: &World) -> Vec<String> {
     let keys: Vec<String> = (0..2_000).map(|number| format!("key:{number}")).collect();
     let on = |shard| keys.iter().find(|key| world.server().shard_of(key.as_bytes()) == shard).cloned();
     (0..world.server().shard_count()).map(|shard| on(shard).expect("there are keys enough")).collect()
 }
 
-/// Keeps pipelines full of commands on one shard each.
+/// Keeps the pipelines full of commands on one shard each.
 fn keep_busy(world: &mut World, others: &mut [Client], keys: &[String]) {
     for other in others {
         world.pump(other);
@@ -52,7 +52,7 @@ fn wide_commands_get_through() {
         setup.net.latency_ns_max = 1;
         let mut world = World::new(entropy, &setup);
         let keys = key_of_each_shard(&world);
-        // More than a thread drains at a time, on few shards in some worlds.
+        // More clients than a thread drains at a time; in some worlds they meet on few shards.
         let mut others: Vec<Client> = (0..24).map(|_| world.connect()).collect();
         let mut client = world.connect();
         let words = keys.iter().flat_map(|key| [key.clone(), "0".to_owned()]);

@@ -1,4 +1,4 @@
-//! What CLIENT LIST says of a client is true when it is read: who reads there that it has unsubscribed reaches it no more.
+//! What CLIENT LIST says of a client is true: if it says that a client has unsubscribed, no more messages reach it.
 
 use resp::Value;
 use sim::{Client, Setup, World, for_each_seed, request};
@@ -6,12 +6,12 @@ use sim::{Client, Setup, World, for_each_seed, request};
 const ROUNDS: usize = 12;
 const CHANNELS: [&str; 3] = ["a", "b", "c"];
 
-/// All clients beside the one that is asking.
+/// All clients except the one that asks.
 struct Others {
     subscriber: Client,
-    /// What came for the subscriber and was not looked at.
+    /// Number of messages that arrived for the subscriber and were not looked at.
     confirmed: usize,
-    /// They keep the shards busy.
+    /// Clients that keep the shards busy.
     noise: Vec<Client>,
 }
 
@@ -29,7 +29,7 @@ impl Others {
         world.step();
     }
 
-    /// Waits until the subscriber has a confirmation of each channel.
+    /// Waits until the subscriber has a confirmation for each channel.
     fn wait_for_confirmations(&mut self, world: &mut World) {
         while self.confirmed < CHANNELS.len() {
             self.step(world);
@@ -38,7 +38,7 @@ impl Others {
     }
 }
 
-/// A call while others keep the shards busy.
+/// A call, during which others keep the shards busy.
 fn call(world: &mut World, client: &mut Client, others: &mut Others, words: &[&str]) -> Value {
     client.send(&request(words[0], &words[1..]));
     loop {

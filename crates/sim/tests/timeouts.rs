@@ -1,8 +1,8 @@
-//! Exact waiting: who is served, in which order and when, and who times out and when, against a model.
+//! Exact waiting: who is served, in which order and when, and who times out and when, compared with a model.
 //!
-//! Something happens every [`TICK_MS`]: a client begins to wait, or elements are pushed. Timeouts fall between two ticks,
-//! so the model is never in doubt. The network is fast, and threads are interrupted as anywhere: neither may cost more
-//! than the resolution of the timers.
+//! Something happens every [`TICK_MS`]: a client begins to wait, or elements are pushed. Timeouts are between two ticks,
+//! so the model is always unambiguous. The network is fast, and threads are interrupted as in other tests: neither may
+//! cost more than the resolution of the timers.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ const TICK_MS: u64 = 10;
 const CLIENTS: usize = 6;
 const KEYS: usize = 4;
 const MS: u64 = 1_000_000;
-/// A timer fires at the first full millisecond after its time, and turns of other threads may come before.
+/// A timer fires at the first full millisecond after its time, and turns of other threads may come first.
 const LATE_NS_MAX: u64 = MS + MS / 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,16 +23,16 @@ enum End {
     Tail,
 }
 
-/// A client that waits, in the model.
+/// A waiting client in the model.
 #[derive(Clone, Debug)]
 struct Waiting {
     client: usize,
     keys: Vec<usize>,
     end: End,
-    /// It moves the element away and is answered without the key.
+    /// Whether it moves the element, and gets a reply without the key.
     moves: bool,
     sent_ns: u64,
-    /// 0 is never.
+    /// 0: never.
     timeout_ms: u64,
 }
 
@@ -46,7 +46,7 @@ struct Due {
 #[derive(Default)]
 struct Model {
     lists: BTreeMap<usize, VecDeque<u64>>,
-    /// First come, first served.
+    /// In order: first come, first served.
     waiting: Vec<Waiting>,
     due: BTreeMap<usize, Due>,
     next_element: u64,
@@ -57,7 +57,7 @@ fn bulk(text: String) -> Value {
 }
 
 impl Model {
-    /// Serves a waiter from the key, which has something.
+    /// Serves a waiter from the key, which must have an element.
     fn serve(&mut self, waiting: &Waiting, key: usize, now_ns: u64) {
         let list = self.lists.entry(key).or_default();
         let element = match waiting.end {
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Ends the waits whose time comes before `until_ns`.
+    /// Ends the waits that time out before `until_ns`.
     fn time_out(&mut self, until_ns: u64) {
         self.waiting.retain(|waiting| {
             let deadline_ns = waiting.sent_ns + waiting.timeout_ms * MS;
@@ -165,7 +165,7 @@ impl Simulation {
         self.model.push(key, &elements, self.world.now_ns());
     }
 
-    /// Goes on to `end_ns`, with some noise on the way.
+    /// Runs to `end_ns`, with some noise on the way.
     fn tick_to(&mut self, end_ns: u64) {
         self.model.time_out(end_ns);
         for _ in 0..self.world.below(8) {
@@ -180,7 +180,7 @@ impl Simulation {
         assert!(due.is_empty(), "these did not come until {end_ns}: {due:?}");
     }
 
-    /// Every reply until `end_ns` must be due.
+    /// Runs to `end_ns`. Every reply that arrives must be due.
     fn run_to(&mut self, end_ns: u64) {
         let (clients, due) = (&mut self.clients, &mut self.model.due);
         let (pusher, noise) = (&mut self.pusher, &mut self.noise);

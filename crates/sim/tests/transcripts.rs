@@ -1,7 +1,7 @@
-//! Plays `tests/transcripts/` in simulated worlds: with one to three threads, every way of entry, short and late input and
-//! output, and a second client that reads across all shards meanwhile, so that batons are taken.
+//! Plays `tests/transcripts/` in simulated worlds: with one to three threads, every way of entry, and short and late input
+//! and output. A second client reads across all shards meanwhile, so that batons are taken.
 //!
-//! Every block gets a world of its own seed; `DARTER_TRANSCRIPTS=string/get` plays only files whose path contains that.
+//! `DARTER_TRANSCRIPTS=string/get` plays only files whose path contains that.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use transcript::{Block, Runner};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts");
 
-/// Reads keys of all shards, changing nothing that a transcript could see.
+/// Reads keys of all shards, without changing anything that a transcript could see.
 const LOOK_AROUND: &str =
     "local n = 0 for i = 1, 12 do n = n + redis.call('EXISTS', 'noise' .. i) end return n";
 
@@ -46,7 +46,7 @@ impl Runner for Played {
 }
 
 impl Played {
-    /// SCAN stops where a shard is taken; no transcript knows where that is, so it goes on to the end.
+    /// Continues SCAN to its end: it stops at a shard that is taken, which no transcript can foresee.
     fn scan_on(&mut self, request: &[Vec<u8>], reply: Value) -> io::Result<Value> {
         let Value::Array(parts) = &reply else { return Ok(reply) };
         let [Value::Bulk(cursor), Value::Array(keys)] = &parts[..] else { return Ok(reply) };
@@ -78,7 +78,7 @@ impl Played {
     }
 }
 
-/// Every block of every transcript with the place where it stands.
+/// Every block of every transcript, with its position.
 fn blocks() -> Vec<(String, Block)> {
     let wanted = std::env::var("DARTER_TRANSCRIPTS").unwrap_or_default();
     let mut all = Vec::new();
@@ -97,11 +97,11 @@ fn transcripts_hold_in_any_world() {
     let blocks = blocks();
     assert!(blocks.len() > 100 || std::env::var("DARTER_TRANSCRIPTS").is_ok());
     for_each_seed("transcripts", 2, |mut entropy| {
-        // One world for a run of blocks: making a server costs more than playing a block.
+        // Several blocks share a world: creating a server costs more than playing a block.
         for blocks in blocks.chunks(40) {
             let mut setup = Setup::any(&mut entropy);
             setup.threads = 1 + entropy.below(3);
-            // Some transcripts ask how long a key lives.
+            // Some transcripts query how long a key lives.
             setup.stalls_take_time = false;
             setup.entry = ENTRIES[entropy.below(3) as usize];
             let world = World::new(proactor::Entropy::from_seed(entropy.next_u64()), &setup);

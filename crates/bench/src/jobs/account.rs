@@ -1,8 +1,8 @@
-//! What became of every job: two bits for each, set by any thread that learns of it.
+//! What became of each job: two bits per job, set by any thread that learns of it.
 //!
-//! A job is *pushed* when the server has acknowledged it, and *fetched* when a worker got it. One that was pushed and is
-//! neither fetched nor still in a queue is lost; one that is fetched twice is a duplicate. A job whose push was never
-//! acknowledged may turn up or not.
+//! A job is *pushed* when the server has acknowledged it, and *fetched* when a worker has got it. A job that was pushed
+//! but is neither fetched nor still in a queue is lost. One that was fetched twice is a duplicate. A job whose push was
+//! never acknowledged may turn up or not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// For jobs numbered below `jobs`.
+    /// An account of jobs numbered below `jobs`.
     pub(crate) fn new(jobs: u64) -> Account {
         Account {
             pushed: Bits::new(jobs),
@@ -33,7 +33,7 @@ impl Account {
         self.pushed.set(id);
     }
 
-    /// A worker got this job; None: one that says no number of ours.
+    /// A worker got this job. `None`: the job has no number of ours.
     pub(crate) fn fetch(&self, id: Option<u64>) {
         match id.and_then(|id| self.fetched.set(id)) {
             Some(true) => {}
@@ -42,7 +42,7 @@ impl Account {
         }
     }
 
-    /// The sums, when the queues still hold `left` jobs.
+    /// The totals, when `left` jobs are still in the queues.
     pub(crate) fn close(&self, left: u64) -> AccountReport {
         let words = self.pushed.0.iter().zip(&self.fetched.0);
         let missing: u64 = words
@@ -69,7 +69,7 @@ impl Bits {
         Bits((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Sets a bit; true if it was not set before, None if there is no such bit.
+    /// Sets a bit. True if it was not set before; `None` if there is no such bit.
     fn set(&self, index: u64) -> Option<bool> {
         let word = self.0.get(usize::try_from(index / 64).ok()?)?;
         let bit = 1 << (index % 64);
@@ -100,7 +100,7 @@ mod tests {
         check(&[1, 2, 3], &[Some(1)], 2, 0, 0, 0);
         check(&[1, 2, 3], &[Some(1)], 1, 1, 0, 0);
         check(&[1, 2, 3], &[Some(1), Some(2), Some(2), Some(3), Some(3), Some(3)], 0, 0, 3, 0);
-        // A duplicate does not make up for a loss.
+        // A duplicate does not offset a loss.
         check(&[1, 2], &[Some(1), Some(1)], 0, 1, 1, 0);
         check(&[1], &[Some(1), None, Some(1_000_000)], 0, 0, 0, 2);
         // Fetched, though its push was never acknowledged.

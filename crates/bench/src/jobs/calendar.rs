@@ -1,6 +1,6 @@
-//! Dates, in the form that the names of statistics contain.
+//! Dates, as the names of statistics contain them.
 
-/// A minute of universal time.
+/// A minute in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) year: u64,
@@ -11,9 +11,10 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// The minute of a time in seconds since 1970 (Hinnant: chrono-compatible low-level date algorithms).
+    /// The minute that contains a time in seconds since 1970 (Hinnant: chrono-compatible low-level date
+    /// algorithms).
     pub(crate) fn of(unix_s: u64) -> Moment {
-        // Years begin in March, so that the leap day is the last; eras of 400 years are all alike.
+        // Years start in March, so that the leap day is the last day. Eras of 400 years are all alike.
         let days = unix_s / 86_400 + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -6,9 +6,9 @@
 //! | `push` | jobs are pushed one by one, and stay |
 //! | `steady` | producers push at a fixed rate while workers fetch; latency counts from when a push was due |
 //!
-//! As in Sidekiq's `multi_queue_bench`, a process has a number of threads, each with its connection, and asks with one
-//! `BRPOP` for one job; a further connection of each process carries heartbeats and the poller. Every job has a number, and
-//! the account says where each has gone.
+//! As in Sidekiq's `multi_queue_bench`, a process has a number of threads. Each has its own connection and fetches one job
+//! with one `BRPOP`. Another connection of each process sends heartbeats and polls for scheduled jobs. Every job has a
+//! number, and the account tells where each has gone.
 
 mod account;
 mod calendar;
@@ -36,12 +36,12 @@ pub(crate) use payload::{Form, Job, Sidekiq, spread};
 use process::Process;
 use roles::{FETCH, Jobs, KINDS, PICKUP, PUSH, Pusher, Role, Shared, Worker};
 
-/// How long workers may take for what is left when the producers have stopped, at least.
+/// Minimum time that workers have for the remaining jobs after the producers have stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// Jobs that one run can account for.
+/// Most jobs that one run can account for.
 const JOBS_MAX: u64 = 10_000_000_000;
 
-/// Push and fetch jobs as Sidekiq does, and account for every one.
+/// Push and fetch jobs like Sidekiq, and account for each of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsOptions {
     #[command(flatten)]
@@ -55,22 +55,22 @@ pub(crate) struct JobsOptions {
     /// Sidekiq processes.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     processes: u32,
-    /// Threads of each process, which fetch with a connection each.
+    /// Threads of each process; each fetches over its own connection.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     threads: u32,
-    /// Jobs of one bulk push.
+    /// Jobs in one bulk push.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     elements: u64,
-    /// Bulk pushes for each queue: a queue gets elements times iterations jobs.
+    /// Bulk pushes per queue: a queue gets elements times iterations jobs.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
-    /// The length of a job is at least this; the shortest have about 150 bytes.
+    /// Minimum length of a job; the shortest have about 150 bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
     payload_bytes: u32,
-    /// The Sidekiq whose wire pattern it is: 6.4, 7.3 or 8.1.
+    /// The Sidekiq version whose wire pattern is used: 6.4, 7.3 or 8.1.
     #[arg(long, value_enum, default_value = "7")]
     sidekiq: Sidekiq,
-    /// Which queues a worker asks for: process i for queue i, or each for all, in an order drawn by weight.
+    /// Which queues a worker fetches from: process i from queue i, or each from all, in an order drawn by weight.
     #[arg(long, value_enum, default_value = "one")]
     assignment: Assignment,
     /// How long a worker is busy with a job, in microseconds.
@@ -109,7 +109,7 @@ enum Assignment {
     Weighted,
 }
 
-/// Longer than this, and a silent server could not be told from an empty queue.
+/// Parses a fetch timeout. If it were longer, a silent server could not be told from an empty queue.
 fn fetch_timeout(text: &str) -> Result<String, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 5.0 => Ok(text.to_owned()),
@@ -129,12 +129,12 @@ impl JobsOptions {
         let mut line = target.line(Greeting::Plain)?;
         self.look_at_queues(&mut line, &shared.queues)?;
         let result = self.run_mode(&target, &mut line, &shared);
-        // The server may have gone; then there is nothing to tidy up.
+        // If the server is gone, there is nothing to clean up.
         let _ = self.tidy_up(&mut line);
         result
     }
 
-    /// How many jobs there will be.
+    /// Total number of jobs.
     fn jobs(&self) -> io::Result<u64> {
         let jobs = match self.mode {
             Mode::Drain | Mode::Push => self
@@ -265,7 +265,7 @@ impl JobsOptions {
         Ok(())
     }
 
-    /// One pusher for each queue, in bulk.
+    /// One pusher per queue, which pushes in bulk.
     fn fill(&self, shared: &Arc<Shared>) -> Vec<Team<Jobs>> {
         let each = self.elements * self.iterations;
         let bulk = self.elements.min(self.sidekiq.slice_max());
@@ -274,7 +274,7 @@ impl JobsOptions {
         self.deal(shared, pushers)
     }
 
-    /// Pushers that share the jobs of all queues, one by one.
+    /// Pushers that share the jobs of all queues and push one by one.
     fn push(&self, shared: &Arc<Shared>) -> Vec<Team<Jobs>> {
         let jobs = self.elements * self.iterations * u64::from(self.queues);
         let mut next = 0;
@@ -320,7 +320,7 @@ impl JobsOptions {
                 let seed = self.common.seed + u64::from(index * self.threads + thread);
                 roles.push(Role::Worker(Worker::new(fetches.clone(), seed, processed.clone())));
             }
-            // The first looks at all queues, the others at their own.
+            // The first process checks all queues, the others their own.
             let own = index % self.queues;
             let looked_at =
                 shared.queues.iter().enumerate().filter(|(queue, _)| index == 0 || *queue == own as usize);
@@ -339,7 +339,7 @@ impl JobsOptions {
         roles
     }
 
-    /// Deals clients out to the generator threads.
+    /// Distributes clients over the generator threads.
     fn deal(&self, shared: &Arc<Shared>, roles: impl IntoIterator<Item = Role>) -> Vec<Team<Jobs>> {
         let team =
             |_| Team { workload: Jobs { shared: shared.clone(), roles: Vec::new() }, clients: Vec::new() };
@@ -353,8 +353,8 @@ impl JobsOptions {
     }
 }
 
-/// What to say if the server could not keep up with what it was asked for `asked_s` seconds: it took the jobs of
-/// `pushed_s` seconds, and had fetched the last after `took_s`.
+/// The complaint if the server could not keep up with the load requested for `asked_s` seconds: it accepted the jobs of
+/// `pushed_s` seconds, and the last one was fetched after `took_s`.
 fn slowness(asked_s: f64, pushed_s: f64, took_s: f64) -> Option<String> {
     if pushed_s < asked_s * 0.999 {
         let percent = pushed_s / asked_s * 100.0;

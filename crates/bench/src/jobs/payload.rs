@@ -1,4 +1,4 @@
-//! A job as Sidekiq writes it; its arguments contain its number and, if needed, when it was due.
+//! A job in Sidekiq's format. Its arguments contain its number and the time at which it was due.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use proactor::Clock;
 
 use crate::target::Greeting;
 
-/// Whose wire pattern: Sidekiq 6.4, 7.3 or 8.1.
+/// The Sidekiq version whose wire pattern is used: 6.4, 7.3 or 8.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sidekiq {
     #[value(name = "6")]
@@ -21,7 +21,7 @@ pub(crate) enum Sidekiq {
 }
 
 impl Sidekiq {
-    /// How its connections begin.
+    /// The first requests of its connections.
     pub(crate) fn greeting(self) -> Greeting {
         match self {
             Sidekiq::Six => Greeting::Plain,
@@ -30,7 +30,7 @@ impl Sidekiq {
         }
     }
 
-    /// How many jobs one LPUSH of a bulk push carries at most.
+    /// Most jobs in one LPUSH of a bulk push.
     pub(crate) fn slice_max(self) -> u64 {
         match self {
             Sidekiq::Six => u64::MAX,
@@ -39,7 +39,7 @@ impl Sidekiq {
     }
 }
 
-/// How jobs look.
+/// The format of jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     sidekiq: Sidekiq,
@@ -55,8 +55,8 @@ pub(crate) struct Job {
 }
 
 const ARGS: &[u8] = br#""args":["#;
-/// What an argument is made of that makes a job longer: texts repeat words, and how much they do decides how well a server
-/// that compresses does.
+/// The words that pad longer jobs. Real text repeats words, and how much it does decides how well a server that compresses
+/// performs.
 const WORDS: [&[u8]; 16] = [
     b"account",
     b"report",
@@ -75,18 +75,18 @@ const WORDS: [&[u8]; 16] = [
     b"search",
     b"index",
 ];
-/// What stands around padding among the arguments.
+/// The frame of the padding among the arguments.
 const PADDING_FRAME_BYTES: usize = br#","""#.len();
-/// What stands behind the arguments.
+/// Most bytes after the arguments.
 const BACK_BYTES_MAX: usize = 128;
 
 impl Form {
-    /// Jobs of at least `bytes_min`.
+    /// Jobs of at least `bytes_min` bytes.
     pub(crate) fn new(sidekiq: Sidekiq, bytes_min: usize) -> Form {
         Form { sidekiq, bytes_min }
     }
 
-    /// Appends a job of `queue`.
+    /// Appends a job for `queue`.
     pub(crate) fn write(&self, queue: &str, job: Job, clock: &Clock, out: &mut Vec<u8>) {
         let start = out.len();
         let now_us = clock.now_us();
@@ -125,14 +125,14 @@ impl Form {
     }
 }
 
-/// A number that looks like chance, another one for each (the finaliser of splitmix64).
+/// A pseudo-random number, different for each `number` (the finaliser of splitmix64).
 pub(crate) fn spread(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
 }
 
-/// Finds the job in a reply to BRPOP; None if there is none of ours.
+/// Finds the job in a reply to BRPOP; `None` if it is not one of ours.
 pub(crate) fn read(reply: &[u8]) -> Option<Job> {
     static FINDER: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(ARGS));
     let args = &reply[FINDER.find(reply)? + ARGS.len()..];

@@ -1,5 +1,5 @@
-//! What a Sidekiq process sends in addition to its workers' requests: heartbeats with statistics, the poller of
-//! scheduled jobs, and the check of the queue's length by which Sidekiq's own benchmark sees that it has finished.
+//! What a Sidekiq process sends besides its workers' requests: heartbeats with statistics, the poller of scheduled
+//! jobs, and the check of queue lengths by which Sidekiq's own benchmark notices that it has finished.
 //!
 //! A process has one connection for these, and a list of round trips that are due.
 
@@ -15,11 +15,11 @@ use super::payload::Sidekiq;
 use crate::line::lossy;
 use crate::load::Step;
 
-/// Takes the first job of a sorted set that is due.
+/// Scripts that take the first due job of a sorted set.
 const POP_DUE_6: &str = include_str!("pop_due_6.lua");
 const POP_DUE_8: &str = include_str!("pop_due_8.lua");
 const SECOND_NS: u64 = 1_000_000_000;
-/// How often the benchmark of Sidekiq looks at the length of queues.
+/// How often Sidekiq's benchmark checks the length of queues.
 const LOOK_NS: u64 = SECOND_NS / 5;
 const FIVE_YEARS_S: &str = "157680000";
 
@@ -29,11 +29,11 @@ pub(crate) struct Process {
     sidekiq: Sidekiq,
     identity: String,
     threads: u32,
-    /// How many processes there are: they share the polling.
+    /// Number of processes, which share the polling.
     processes: u32,
-    /// The queues whose length it looks at.
+    /// The queues whose length it checks.
     looked_at: Vec<String>,
-    /// Jobs that its workers have done.
+    /// Number of jobs that its workers have done.
     processed: Arc<AtomicU64>,
     reported: u64,
     clock: Clock,
@@ -46,7 +46,7 @@ pub(crate) struct Process {
     awaited: Awaited,
 }
 
-/// Requests that go out together.
+/// Requests that are sent together.
 #[derive(Debug)]
 struct Trip {
     bytes: Vec<u8>,
@@ -54,13 +54,13 @@ struct Trip {
     awaited: Awaited,
 }
 
-/// What the last reply of a round trip is looked at for.
+/// What the last reply of a round trip is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Nothing,
     /// The script's name.
     Script,
-    /// A job that was due in this set, or nothing.
+    /// A due job of this set, or nothing.
     Due(&'static str),
 }
 
@@ -119,7 +119,7 @@ impl Process {
         match (self.awaited, bulk) {
             (Awaited::Script, Some(name)) => self.script = Some(lossy(&name)),
             (Awaited::Due(set), Some(job)) => {
-                // Somebody's job, which has to reach its queue; then the set is asked again.
+                // A due job, which has to be moved to its queue. Then the set is polled again.
                 self.enqueue(&job);
                 self.ask_for_due(set);
             }
@@ -136,7 +136,8 @@ impl Process {
             self.ask_for_due("retry");
             self.ask_for_due("schedule");
             self.trip(Awaited::Nothing, &[words("scard processes")]);
-            // Five seconds for each process on average, so that all together poll every five.
+            // Each process polls every five seconds times the number of processes, so that together they poll
+            // every five seconds.
             let average_ns = u64::from(self.processes) * 5 * SECOND_NS;
             let fixed_ns = if self.processes < 10 { average_ns / 2 } else { 0 };
             self.poll_ns = now_ns + self.random.below(average_ns) + fixed_ns;
@@ -217,7 +218,7 @@ impl Process {
         );
     }
 
-    /// How long jobs of each class took, per minute.
+    /// Statistics per minute: how long the jobs of each class took.
     fn metrics(&mut self, done: u64, now: Moment) {
         let Moment { year, month, day, hour, minute } = now;
         let (histogram, hashes) = match self.sidekiq {
@@ -247,7 +248,7 @@ impl Process {
         }
     }
 
-    /// That the process lives, and what it is; and whether somebody wants it to stop.
+    /// The heartbeat: announces the process and its state, and asks whether it should stop.
     fn announce(&mut self) {
         let set = if self.sidekiq == Sidekiq::Six { "hmset" } else { "hset" };
         let id = &self.identity;
@@ -280,7 +281,7 @@ impl Process {
     }
 }
 
-/// What a busy thread is doing.
+/// The description of a busy thread's job.
 const WORK: &str = r#"{"queue":"q0","payload":"{\"class\":\"LoadWorker\",\"args\":[1],\"jid\":\"000000000000000000000001\"}","run_at":1700000000}"#;
 
 /// The name of a process in the store.
@@ -288,7 +289,7 @@ pub(crate) fn identity(index: u32) -> String {
     format!("darter-bench:{}:{index:012x}", std::process::id())
 }
 
-/// The keys of a process, to be deleted when it has gone.
+/// The keys of a process, to be deleted when the run is over.
 pub(crate) fn keys(index: u32) -> [String; 3] {
     let id = identity(index);
     [format!("{id}:workers"), format!("{id}:work"), id]

@@ -1,4 +1,4 @@
-//! The clients of one generator thread: which of them push, and which fetch.
+//! The clients of one generator thread: pushers, workers and processes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use crate::pace::Pace;
 
 /// The kinds of requests.
 pub(crate) const KINDS: &[&str] = &["fetch", "push", "push to pickup", "process"];
-/// A fetch that found a job at once, as in a drain.
+/// A fetch that found a job at once, as in drain mode.
 pub(crate) const FETCH: Series = 0;
 pub(crate) const PUSH: Series = 1;
-/// From when a job was due to be pushed until a worker had it.
+/// From when a job's push was due until a worker had the job.
 pub(crate) const PICKUP: Series = 2;
 const PROCESS: Series = 3;
 
-/// Orders of queues that weighted workers choose from.
+/// Number of queue orders that weighted workers choose from.
 const ORDERS: usize = 64;
 
-/// What all clients of a run know.
+/// What all clients of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) account: Account,
     pub(crate) queues: Vec<String>,
     pub(crate) form: Form,
     pub(crate) clock: Clock,
-    /// Producers that have not finished.
+    /// Number of producers that have not finished.
     pub(crate) producers: AtomicU64,
-    /// Jobs that were pushed when they were due: their latency counts from then.
+    /// Whether jobs are pushed when they are due, and their latency counts from then.
     pub(crate) is_steady: bool,
-    /// How long a job takes.
+    /// How long a worker is busy with a job.
     pub(crate) work_ns: u64,
 }
 
@@ -66,7 +66,7 @@ impl Workload for Jobs {
 
     fn reply(&mut self, client: usize, index: u32, reply: &[u8], now_ns: u64) -> Counted {
         match &mut self.roles[client] {
-            // The first is that of SADD.
+            // The first reply is SADD's.
             Role::Pusher(_) if index == 0 => Counted::No,
             Role::Pusher(pusher) => {
                 pusher.sent.clone().for_each(|id| self.shared.account.push(id));
@@ -81,11 +81,11 @@ impl Workload for Jobs {
     }
 }
 
-/// Pushes jobs into one queue, in bulk and as fast as it can, or one by one into all queues when they are due.
+/// Pushes jobs: in bulk into one queue, as fast as it can, or one by one into all queues, when they are due.
 #[derive(Debug)]
 pub(crate) struct Pusher {
     what: Pushing,
-    /// The jobs of the push under way.
+    /// The jobs of the current push.
     sent: Range<u64>,
     payloads: Vec<Vec<u8>>,
 }
@@ -103,7 +103,7 @@ impl Pusher {
         Pusher { what: Pushing::Bulk { queue, ids, bulk }, sent: 0..0, payloads: Vec::new() }
     }
 
-    /// Pushes what is due before `end_ns`.
+    /// Pushes the jobs that are due before `end_ns`.
     pub(crate) fn paced(pace: Pace, end_ns: u64) -> Pusher {
         Pusher { what: Pushing::Paced { pace, end_ns }, sent: 0..0, payloads: Vec::new() }
     }
@@ -151,10 +151,10 @@ impl Pusher {
     }
 }
 
-/// One thread of a Sidekiq process: fetches a job, works on it, fetches the next.
+/// One thread of a Sidekiq process: fetches a job, works on it, fetches the next one.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// The fetch, in several orders of the queues.
+    /// The fetch request, with the queues in various orders.
     fetches: Arc<Vec<Vec<u8>>>,
     random: Entropy,
     processed: Arc<AtomicU64>,
@@ -181,7 +181,7 @@ impl Worker {
 
     fn reply(&mut self, shared: &Shared, reply: &[u8], now_ns: u64) -> Counted {
         if reply.len() <= "*-1\r\n".len() {
-            // Nothing came for as long as a fetch waits: if nobody pushes any more, nothing will.
+            // The fetch timed out. If nobody pushes any more, no more jobs will come.
             self.is_finished = shared.producers.load(Ordering::Acquire) == 0;
             return Counted::No;
         }
@@ -203,8 +203,8 @@ pub(crate) fn fetch_of_one(queue: &str, timeout: &str) -> Vec<Vec<u8>> {
     vec![request]
 }
 
-/// Fetches of a worker of all queues, the first having the greatest weight: Sidekiq repeats each name as often as it weighs,
-/// shuffles, and keeps the first of each.
+/// Fetches of a worker of all queues, of which the first has the highest weight. Like Sidekiq, repeats each name by its
+/// weight, shuffles, and keeps the first occurrence of each.
 pub(crate) fn fetches_of_all(queues: &[String], timeout: &str, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Entropy::from_seed(seed);
     let mut names: Vec<&String> = Vec::new();
@@ -213,7 +213,7 @@ pub(crate) fn fetches_of_all(queues: &[String], timeout: &str, seed: u64) -> Vec
     }
     (0..ORDERS)
         .map(|_| {
-            // Fisher and Yates.
+            // The Fisher-Yates shuffle.
             for last in (1..names.len()).rev() {
                 names.swap(last, random.below(last as u64 + 1) as usize);
             }
@@ -282,7 +282,7 @@ mod tests {
         let mut step = |now_ns| jobs.step(0, now_ns, &mut requests);
         assert_eq!(step(0), Step::Sent { replies: 2, since_ns: 0 });
         assert_eq!(step(1), Step::At(1_000_000));
-        // It comes late: latencies count from when the pushes were due.
+        // The step comes late: latencies count from when the pushes were due.
         assert_eq!(step(9_000_000), Step::Sent { replies: 2, since_ns: 1_000_000 });
         assert_eq!(step(9_000_000), Step::Sent { replies: 2, since_ns: 2_000_000 });
         assert_eq!(step(9_000_000), Step::Done);

@@ -10,29 +10,29 @@ use resp::Value;
 use crate::jobs::{Form, Job, Sidekiq, spread};
 use crate::line::{Line, lossy};
 
-/// What stands before the number of a key.
+/// Prefix of each key, before its number.
 pub(super) const PREFIX: &str = "bench";
 /// Keys, jobs or elements in one request.
 const BULK: u64 = 1000;
-/// Requests on their way at once.
+/// Requests in flight at once.
 const PIPELINE: usize = 16;
 
-/// What a server is filled with.
+/// What the server is filled with.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Fill {
     /// Keys by DEBUG POPULATE, jobs in queues, or elements of collections.
     #[arg(long, value_enum, default_value = "keys")]
     pub(super) with: Content,
-    /// How many keys, jobs or elements.
+    /// Number of keys, jobs or elements.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) count: u64,
-    /// Over how many queues or other collections they are spread.
+    /// Number of queues or other collections that they are spread over.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(super) collections: u64,
-    /// Bytes of a value, or of a job at least.
+    /// Bytes of a value, or minimum bytes of a job.
     #[arg(short, long, default_value_t = 550, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
     pub(super) data_size: u32,
-    /// Leave it there at the end.
+    /// Leave the data there at the end.
     #[arg(long)]
     pub(super) keep: bool,
 }
@@ -45,12 +45,12 @@ pub(super) enum Content {
     Hashes,
     /// Members of 8 bytes.
     Sets,
-    /// The same with scores.
+    /// Members of 8 bytes with scores.
     Zsets,
 }
 
 impl Fill {
-    /// Fills; says how many seconds it took.
+    /// Fills the server. Returns how many seconds that took.
     pub(super) fn fill(&self, line: &mut Line) -> io::Result<f64> {
         let start = Instant::now();
         match self.with {
@@ -86,7 +86,7 @@ impl Fill {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Takes away what it was filled with.
+    /// Deletes what [`fill`](Self::fill) created.
     pub(super) fn empty(&self, line: &mut Line) -> io::Result<()> {
         match self.with {
             Content::Keys => self.in_bulk(line, |first, end, request| {
@@ -101,7 +101,7 @@ impl Fill {
         }
     }
 
-    /// The key of the collection of this number.
+    /// The key of the collection with this number.
     fn collection(&self, number: u64) -> String {
         match self.with {
             Content::Jobs => format!("queue:{}", queue(number)),
@@ -109,7 +109,7 @@ impl Fill {
         }
     }
 
-    /// Adds elements to the collections in turn, a stretch of them with each `command`; `write` writes one of a collection.
+    /// Adds elements to the collections in turn, a batch with each `command`. `write` appends one element of a collection.
     fn in_collections(
         &self,
         line: &mut Line,
@@ -124,7 +124,7 @@ impl Fill {
         })
     }
 
-    /// Sends a request for each stretch of numbers, several on their way at once.
+    /// Sends one request per batch of numbers, several in flight at once.
     fn in_bulk(&self, line: &mut Line, mut write: impl FnMut(u64, u64, &mut Vec<u8>)) -> io::Result<()> {
         let mut firsts = (0..self.count).step_by(BULK as usize).peekable();
         let mut requests = Vec::new();
@@ -146,12 +146,12 @@ impl Fill {
     }
 }
 
-/// The queue of a number.
+/// The name of the queue with this number.
 fn queue(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
 
-/// The key of a number, as DEBUG POPULATE writes it.
+/// The name of the key with this number, as DEBUG POPULATE writes it.
 pub(super) fn key(number: u64) -> String {
     format!("{PREFIX}:{number}")
 }

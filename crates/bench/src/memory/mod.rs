@@ -1,6 +1,6 @@
-//! `memory` and `snapshot`: what data cost, and what saving them costs.
+//! `memory` and `snapshot`: what data costs, and what saving it costs.
 //!
-//! `memory` fills a server, and empties it again. `snapshot` fills it, writes at a fixed rate, and makes it save
+//! `memory` fills a server and empties it again. `snapshot` fills it, writes at a fixed rate, and makes it save
 //! meanwhile. Both observe the memory of all the server's processes throughout: a server that forks to save has two.
 
 mod fill;
@@ -17,19 +17,19 @@ use crate::watch::{Eye, Memory, Watch, mebibytes};
 use fill::{Content, Fill};
 pub(crate) use snapshot::SnapshotOptions;
 
-/// Fill a server, and see what it takes.
+/// Fill a server, and measure how much memory that takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MemoryOptions {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     fill: Fill,
-    /// How long to look on before, between and after, in seconds.
+    /// How long to watch before, between and after, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     around: Duration,
 }
 
-/// A time of at most an hour.
+/// Parses a time of at most an hour.
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -93,7 +93,7 @@ impl Fill {
         format!("{what}: {} {content} of {}", grouped(self.count), bytes(self.data_size.into()))
     }
 
-    /// What one key or job takes.
+    /// Adds the memory used by one key or job.
     fn add_costs(&self, report: &mut Report, before: &Memory, after: &Memory) {
         for (name, before, after) in [
             ("used memory each, bytes", before.used_bytes, after.used_bytes),

@@ -22,10 +22,10 @@ const KINDS: &[&str] = &["before", "while saving", "after"];
 const RATE: &[usize] = &[0, 1, 2];
 const SAVING: usize = 1;
 const AFTER: usize = 2;
-/// How often the server is asked whether it has saved.
+/// How often the server is asked whether it has finished saving.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Fill a server, write at a fixed rate, and have it save meanwhile.
+/// Fill a server, write at a fixed rate, and make it save meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SnapshotOptions {
     #[command(flatten)]
@@ -41,12 +41,12 @@ pub(crate) struct SnapshotOptions {
     /// How long to write before and after, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     around: Duration,
-    /// Then have the server read what it has saved: what was written since is lost.
+    /// Then make the server load what it has saved: what was written since is lost.
     #[arg(long)]
     reload: bool,
 }
 
-/// How far it is, and whether writers are to stop.
+/// The current phase, and whether the writers have to stop.
 #[derive(Debug, Default)]
 struct Progress {
     phase: AtomicUsize,
@@ -110,7 +110,7 @@ impl SnapshotOptions {
             self.reload(&target, &mut report)?;
         }
         if !self.fill.keep {
-            // The server may have gone; then there is nothing to take away.
+            // If the server is gone, there is nothing to delete.
             let _ = self.fill.empty(&mut line);
         }
         Ok(report)
@@ -121,7 +121,7 @@ impl SnapshotOptions {
         let client = |number| {
             (Pace::shared(self.rate, number, clients), Entropy::from_seed(self.common.seed + number))
         };
-        // A backlog has few keys: then the writers have theirs.
+        // Queues and collections are few keys, so the writers have keys of their own.
         let keys = if self.fill.with == Content::Keys { self.fill.count } else { 1000 };
         Team {
             workload: Writers {
@@ -144,7 +144,7 @@ impl SnapshotOptions {
     }
 }
 
-/// Saves in the middle; says how many seconds it took.
+/// Saves in the middle. Returns how many seconds that took.
 fn save(mut line: Line, progress: &Progress, around: Duration) -> io::Result<f64> {
     std::thread::sleep(around);
     let start = Instant::now();
@@ -163,7 +163,7 @@ fn save(mut line: Line, progress: &Progress, around: Duration) -> io::Result<f64
     Ok(took)
 }
 
-/// How much memory grew while it saved.
+/// Adds how much the memory grew during the save.
 fn add_growth(report: &mut Report, saved_from_s: f64) {
     let most = |bytes: fn(&Memory) -> Option<u64>, from: f64, to: f64| {
         let within = report.memory.iter().filter(|memory| (from..to).contains(&memory.seconds));

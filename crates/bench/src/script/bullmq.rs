@@ -1,7 +1,7 @@
-//! Jobs as BullMQ keeps them: every step is a script of many calls, with arguments packed by MessagePack and jobs in JSON.
+//! BullMQ's way of keeping jobs: every step is a script of many calls, with MessagePack arguments and jobs in JSON.
 //!
-//! A client adds a job with one script, and with another finishes the job that it has and takes the next: about 40 calls
-//! a job. BullMQ's stream of events is a list here, so that all servers can run it.
+//! A client adds a job with one script. With another it finishes its current job and takes the next one. That makes about
+//! 40 calls per job. BullMQ's stream of events is a list here, so that all servers can run it.
 
 use std::io;
 
@@ -15,10 +15,10 @@ const ADD: usize = 0;
 const FINISH: usize = 1;
 pub(super) const KINDS: &[&str] = &["add", "finish and take"];
 pub(super) const RATE: &[usize] = &[FINISH];
-/// Finished jobs that a queue keeps.
+/// Number of finished jobs that a queue keeps.
 const KEPT_MAX: u32 = 1000;
 
-/// The names of the two scripts.
+/// The SHA-1 names of the two scripts.
 #[derive(Clone, Debug)]
 pub(super) struct Scripts {
     add: String,
@@ -43,7 +43,7 @@ pub(super) struct Bullmq {
 pub(super) struct Client {
     queue: Queue,
     token: String,
-    /// The job that it works on; empty: none.
+    /// The id of the job that it works on; empty if it has none.
     job: String,
     is_adding: bool,
     left: u64,
@@ -106,11 +106,11 @@ impl Workload for Bullmq {
     }
 }
 
-/// A queue, by its number.
+/// A queue, identified by its number.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub(super) number: u32,
-    /// Its keys are on one slot.
+    /// Whether its keys have a hash tag and so are in one slot.
     pub(super) has_hash_tag: bool,
 }
 
@@ -125,7 +125,7 @@ impl Queue {
     }
 }
 
-// MessagePack: arrays of up to 15 items, maps of up to 15 pairs, strings of up to 255 bytes, integers of 32 bits, doubles.
+// MessagePack: arrays of up to 15 items, maps of up to 15 pairs, strings of up to 255 bytes, 32-bit integers, doubles.
 
 fn packed_arguments(queue: Queue, now_ms: u64) -> Vec<u8> {
     let mut out = vec![0x93];

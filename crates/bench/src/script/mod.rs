@@ -19,20 +19,20 @@ use crate::target::Greeting;
 use bullmq::{Bullmq, Queue, Scripts};
 use poller::Poller;
 
-/// Run scripts as BullMQ does, about 40 calls for each job, or as Sidekiq's poller of scheduled jobs.
+/// Run scripts like BullMQ, about 40 calls per job, or like Sidekiq's poller of scheduled jobs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScriptOptions {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     crowd: Crowd,
-    /// Whose scripts.
+    /// Whose scripts to run.
     #[arg(long, value_enum, default_value = "bullmq")]
     shape: Shape,
-    /// With bullmq: queues, which lie on different slots.
+    /// With bullmq: number of queues, which are in different slots.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     queues: u32,
-    /// With bullmq: names without hash tags, as BullMQ has them unless its prefix has one.
+    /// With bullmq: names without hash tags, as BullMQ makes them unless its prefix has one.
     #[arg(long)]
     no_hash_tags: bool,
     /// Bytes of a job's data.
@@ -83,7 +83,7 @@ impl ScriptOptions {
                 })
             }
         };
-        // The server may have gone; then there is nothing to clear.
+        // If the server is gone, there is nothing to delete.
         let _ = self.clear(&mut line);
         report
     }
@@ -110,7 +110,7 @@ impl ScriptOptions {
         Queue { number, has_hash_tag: !self.no_hash_tags }
     }
 
-    /// Deletes the keys of a run; jobs that were finished a while ago keep theirs no longer than the next run.
+    /// Deletes the keys of a run. The keys of jobs that finished some time ago remain until the next run.
     fn clear(&self, line: &mut Line) -> io::Result<()> {
         for name in [poller::SET, poller::QUEUE, "bench:queues"] {
             line.demand(&["UNLINK", name])?;
@@ -149,7 +149,7 @@ impl ScriptOptions {
     }
 }
 
-/// Makes the server know a script; its name.
+/// Loads a script into the server. Returns its name.
 fn load(line: &mut Line, script: &str) -> io::Result<String> {
     match line.ask(&["SCRIPT", "LOAD", script])? {
         Value::Bulk(name) => Ok(lossy(&name)),

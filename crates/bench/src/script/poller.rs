@@ -1,4 +1,4 @@
-//! Sidekiq's poller: a job is scheduled, a script takes it when it is due, and it goes into its queue.
+//! Sidekiq's poller: a job is scheduled, a script takes it when it is due, and it is pushed to its queue.
 
 use proactor::Clock;
 
@@ -24,7 +24,7 @@ pub(super) struct Poller {
 pub(super) struct Client {
     number: u32,
     left: u64,
-    /// The step under way.
+    /// The current step.
     now: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Whatever a server does: the run ends, says why, and reports what it measured.
+//! Whatever a server does, the run ends, says why, and reports its measurements.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use crate::tool::{bench, bench_at};
 
 const DRAIN: &str = "jobs --queues 1 --processes 1 --threads 2 --elements 10 --iterations 10 --fetch-timeout 0.01 --sidekiq 6";
 
-/// True for the request of this name with this number, counted from 0.
+/// True for the request with this name and this number, counted from 0.
 fn nth(name: &'static str, number: u64) -> impl Fn(&[String]) -> bool {
     let count = AtomicU64::new(0);
     move |words| words[0].eq_ignore_ascii_case(name) && count.fetch_add(1, Ordering::Relaxed) == number
@@ -106,7 +106,7 @@ fn an_interrupt_ends_the_run_with_a_report() {
     let (sender, replies) = std::sync::mpsc::channel();
     let port = server(move |words| {
         if words[0] == "GET" {
-            // The test may have seen enough.
+            // The test may have finished already.
             let _ = sender.send(());
         }
         Answer::Serve
@@ -139,7 +139,7 @@ fn it_runs_out_of_memory() {
         said.report["errors_by_text"][0][0].as_str().is_some_and(|text| text.starts_with("OOM ")),
         "{said:?}"
     );
-    // What was not acknowledged is not lost.
+    // Jobs that were not acknowledged are not lost.
     assert_eq!((said.number("/account/pushed"), said.number("/account/left")), (99, 99));
     assert_eq!(said.number("/account/lost"), 0);
 }

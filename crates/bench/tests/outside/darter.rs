@@ -26,7 +26,7 @@ fn all_modes() {
         let said = good(&server, &format!("jobs {jobs} {more}"));
         assert_eq!((said.number("/operations"), said.number("/account/fetched")), (600, 600), "{more}");
     }
-    // On a busy machine it may be told that it was too slow.
+    // On a busy machine there may be a complaint about the rate.
     let steady = bench(server.port(), &format!("jobs {jobs} --mode steady --rate 500 --seconds 1"));
     assert_eq!((steady.number("/account/pushed"), steady.number("/account/fetched")), (500, 500));
     assert_eq!((steady.number("/account/lost"), steady.number("/account/duplicates")), (0, 0));
@@ -61,7 +61,7 @@ fn a_unix_socket_a_password_and_a_database() {
 
 #[test]
 fn memory_of_keys_and_jobs() {
-    // Compressed, the jobs would take less than what they hold.
+    // If compressed, the jobs would take less memory than their contents.
     let server = Server::start(2, "auto", &["--list-compress-bytes-min", "0"]);
     for with in ["keys", "jobs"] {
         let said = good(&server, &format!("memory --with {with} --count 20000 -d 500 --around 0"));

@@ -1,4 +1,4 @@
-//! A little server that does what a test tells it to.
+//! A small server that does what a test tells it to.
 //!
 //! It keeps lists, answers what a run needs, and asks the test's function about every request first.
 
@@ -13,17 +13,17 @@ use resp::Value;
 pub(crate) enum Answer {
     /// Serve it.
     Serve,
-    /// Say this instead.
+    /// Send this reply instead.
     Say(&'static str),
-    /// Say nothing.
+    /// Send no reply.
     Ignore,
-    /// Hang up.
+    /// Close the connection.
     HangUp,
 }
 
 type Lists = Mutex<HashMap<String, VecDeque<Vec<u8>>>>;
 
-/// Starts a server that lives as long as the test; `rule` gets each request's words. Returns the port.
+/// Starts a server that lives as long as the test. `rule` gets the words of each request. Returns the port.
 pub(crate) fn server(rule: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -41,7 +41,7 @@ fn serve(mut stream: TcpStream, rule: &dyn Fn(&[String]) -> Answer, lists: &List
     let mut received = Vec::new();
     let mut chunk = [0; 65_536];
     loop {
-        // A request looks like a reply that is an array.
+        // A request is encoded like a reply that is an array.
         while let Ok(Some((Value::Array(items), length))) = resp::decode(&received) {
             received.drain(..length);
             let words: Vec<String> = items

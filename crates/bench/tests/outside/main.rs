@@ -1,4 +1,4 @@
-//! The tool as its users have it: the program, against servers that misbehave in every way, and against Darter.
+//! The program as users run it, against servers that misbehave in every way, and against Darter.
 
 mod bad_servers;
 mod darter;

@@ -1,4 +1,4 @@
-//! Over TLS, against redis-server: whom the tool trusts, who it is, and what it says where that is not enough.
+//! Over TLS, against redis-server: what the tool trusts, its own certificate, and its errors.
 
 use blackbox::{Server, StartError, free_port};
 
@@ -8,7 +8,7 @@ fn certificate(name: &str) -> String {
     format!("{}/tests/outside/certificates/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// redis-server with a port for TLS, which wants certificates of its clients.
+/// redis-server with a port for TLS, which requires client certificates.
 fn redis() -> Option<(Server, u16)> {
     let port = free_port().expect("the system has a free port");
     let (cert, key, ca) = (certificate("server.pem"), certificate("server.key"), certificate("ca.pem"));

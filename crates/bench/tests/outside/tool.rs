@@ -1,10 +1,10 @@
-//! Runs the program and reads what it says.
+//! Runs the program and reads its output.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What a run said.
+/// The output of a run.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) is_success: bool,
@@ -12,12 +12,12 @@ pub(crate) struct Said {
     pub(crate) errors: String,
 }
 
-/// Runs `darter-bench` with this line of options against a server on this machine.
+/// Runs `darter-bench` with these options against a server on this machine.
 pub(crate) fn bench(port: u16, line: &str) -> Said {
     bench_at(&format!("redis://127.0.0.1:{port}"), line)
 }
 
-/// The same against the server at a URL.
+/// Runs `darter-bench` with these options against the server at a URL.
 pub(crate) fn bench_at(url: &str, line: &str) -> Said {
     let mut words = line.split_whitespace();
     let mode = words.next().expect("a mode");
@@ -34,7 +34,7 @@ pub(crate) fn bench_at(url: &str, line: &str) -> Said {
 }
 
 impl Said {
-    /// Checks that the run failed, said why, and still reported.
+    /// Checks that the run failed, said why, and still wrote a report.
     #[track_caller]
     pub(crate) fn fails_with(&self, part: &str) -> &Said {
         assert!(!self.is_success && self.errors.contains(part), "{part:?} is missing: {self:?}");

@@ -4,12 +4,12 @@
 
 use super::model::{Body, Bytes, Contents, Model, change};
 
-/// A command. Keys are the client's own.
+/// A command. Its keys belong to the client alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// `SET`.
     Set(String, Bytes),
-    /// `SET … PXAT`: until so many milliseconds since 1970.
+    /// `SET … PXAT`: expires at this time, in milliseconds since 1970.
     SetUntil(String, Bytes, u64),
     /// `INCRBY`.
     Increment(String, i64),
@@ -37,24 +37,24 @@ pub enum Deed {
     Add(String, Bytes),
     /// `SREM` of a member.
     Remove(String, Bytes),
-    /// `XADD` with an id that is larger than all before.
+    /// `XADD` with an id larger than all previous ones.
     Append(String, u64, Bytes),
     /// `XTRIM … MINID`.
     Trim(String, u64),
-    /// `PEXPIREAT`: until so many milliseconds since 1970.
+    /// `PEXPIREAT`: expires at this time, in milliseconds since 1970.
     Expire(String, u64),
-    /// `EXISTS`, which said that the key's time has come: what follows begins with nothing.
+    /// `EXISTS` that reported that the key has expired, so that later commands start with an empty key.
     SeeExpired(String),
     /// `PERSIST`.
     Persist(String),
-    /// `RENAME` of a key that is there.
+    /// `RENAME` of an existing key.
     Rename(String, String),
     /// `FLUSHDB`, in a database of the client's own.
     Flush,
 }
 
 impl Deed {
-    /// As a request.
+    /// The command as a request.
     pub fn request(&self) -> Vec<Bytes> {
         let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
         let with = |name: &[&str], args: &[&Bytes]| {
@@ -92,7 +92,7 @@ impl Deed {
         }
     }
 
-    /// The keys that it may change; of [`Deed::Flush`], none.
+    /// The keys that it may change; empty for [`Deed::Flush`].
     pub fn keys(&self) -> Vec<&str> {
         match self {
             Deed::Delete(keys) => keys.iter().map(String::as_str).collect(),
@@ -119,7 +119,7 @@ impl Deed {
         }
     }
 
-    /// Does it to the model.
+    /// Applies it to the model.
     pub fn apply(&self, model: &mut Model) {
         let text = |value: &Bytes, expires_at| Contents { body: Body::Text(value.clone()), expires_at };
         match self {
@@ -148,10 +148,10 @@ impl Deed {
         }
     }
 
-    /// What is left of [`apply`](Self::apply): hashes, sets, sorted sets and streams.
+    /// The rest of [`apply`](Self::apply): hashes, sets, sorted sets and streams.
     fn apply_to_members(&self, model: &mut Model) {
         let key = self.keys()[0];
-        // A stream stays when it is empty, so one that is not there must not be made.
+        // A stream remains when it is empty, so trimming must not create a missing one.
         if matches!(self, Deed::Trim(..)) && !model.contains_key(key) {
             return;
         }

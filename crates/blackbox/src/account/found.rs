@@ -11,7 +11,7 @@ use super::plan::now_ms;
 
 /// The databases that clients use.
 pub(crate) const DATABASES: [u32; 3] = [0, 1, 9];
-/// Keys that are asked for at once.
+/// Keys that are read at once.
 const KEYS_AT_ONCE: usize = 64;
 
 /// What was found, by database.
@@ -19,12 +19,12 @@ const KEYS_AT_ONCE: usize = 64;
 pub struct Found {
     /// The keys of each database.
     pub databases: BTreeMap<u32, Model>,
-    /// Between these moments, in milliseconds since 1970, it was read.
+    /// Start and end of the reading, in milliseconds since 1970.
     pub read_ms: (u64, u64),
 }
 
 impl Found {
-    /// Reads all keys of a server that nobody changes.
+    /// Reads all keys of a server that nobody changes meanwhile.
     pub fn read(socket: &mut Socket) -> io::Result<Found> {
         let begin = now_ms();
         let mut databases = BTreeMap::new();
@@ -88,7 +88,7 @@ fn read_keys(socket: &mut Socket, names: &[String], model: &mut Model) -> io::Re
             other => return Err(strange(name, &other)),
         };
         let body = body(name, socket.receive()?)?;
-        // It has expired if either says so.
+        // The key has expired if either reply says so.
         if let (Some(expires_at), Some(body)) = (expires_at, body) {
             model.insert(name.clone(), Contents { body, expires_at });
         }
@@ -125,7 +125,7 @@ fn body(name: &str, reply: Value) -> io::Result<Option<Body>> {
     }))
 }
 
-/// `[id, [field, value]]`, with an id `n-0`.
+/// Parses `[id, [field, value]]`, with an id `n-0`.
 fn stream_entry(name: &str, entry: &Value) -> io::Result<(u64, Bytes)> {
     let Value::Array(parts) = entry else { return Err(strange(name, entry)) };
     let [id, Value::Array(fields)] = &parts[..] else { return Err(strange(name, entry)) };
@@ -146,7 +146,7 @@ fn text(value: &Value) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes(value)?).into_owned())
 }
 
-/// Sends words and waits for the reply, which is not to be an error.
+/// Sends words and waits for the reply. An error reply is an error.
 pub(crate) fn call(socket: &mut Socket, words: &[&str]) -> io::Result<Value> {
     let request: Vec<Bytes> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
     match socket.call(&request)? {

@@ -1,18 +1,18 @@
-//! An account of what a server has acknowledged, and whether it survived a crash.
+//! An account of what a server has acknowledged, which checks whether it survived a crash.
 //!
 //! ```text
-//! clients ──▶ what they sent and heard, with moments ──▶ Account ──▶ check(found, crash) ──▶ complaints
-//!                              server started again ──▶ Found ──┘
+//! clients ──▶ what they sent and received, with moments ──▶ Account ──▶ check(found, crash) ──▶ complaints
+//!                                  server started again ──▶ Found ──┘
 //! ```
 //!
-//! For a crash at one moment, and a promise that covers everything up to another (`Crash`), it checks that:
-//! - *nothing promised is lost*: what was acknowledged up to then is there;
-//! - *nothing is torn*: a transaction, a script or a command is there as a whole or not at all;
+//! A crash has a moment, and a promise that covers everything up to another one (`Crash`). The account checks that:
+//! - *nothing promised is lost*: everything acknowledged up to the promised moment is there;
+//! - *nothing is torn*: a transaction, a script or a command is there completely or not at all;
 //! - *nothing is invented*: nothing is there that was not sent;
-//! - *what is there is a prefix in real time*: if a step is there, so is each step that had been acknowledged before
-//!   that one was sent, by any client. This holds for every policy, also for what may be lost;
-//! - what was read from counters, or received in a message, is not taken back, and an element of a queue is in one
-//!   place ([`queue`]).
+//! - *what is there is a prefix in real time*: if a step is there, so is each step, of any client, that had been
+//!   acknowledged before that one was sent. This holds for every policy, even for changes that may be lost;
+//! - what was read from counters or received in a message is not undone, and an element of a queue is in one place
+//!   ([`queue`]).
 //!
 //! Not here: who sends (`crate::crash`), and how a server is made to crash.
 
@@ -38,21 +38,21 @@ pub use plan::{Form, Planner, Step};
 pub use queue::{Doing, Queue, Worker};
 pub use shared::{CHANNEL, COUNTER, Counter, Raiser, Reader};
 
-/// The database that is emptied now and then.
+/// The database that is flushed now and then.
 const FLUSHED_DB: u32 = DATABASES[2];
 
-/// Everybody's account.
+/// The account of all clients.
 #[derive(Debug)]
 pub struct Account {
     /// Clients with keys of their own.
     pub owners: Vec<Owner>,
-    /// Queues and who works on them.
+    /// The queues and their workers.
     pub queues: Vec<Queue>,
-    /// A counter that all raise.
+    /// A counter that several clients increment.
     pub counter: Counter,
-    /// Who reads what others write.
+    /// Clients that read what others write.
     pub readers: Vec<Reader>,
-    /// Who hears messages that say what the counter has become.
+    /// Clients that receive messages with the counter's value.
     pub listeners: Vec<Reader>,
 }
 
@@ -80,7 +80,7 @@ impl Default for Account {
 }
 
 impl Account {
-    /// What is wrong with what was found after a crash; nothing if the server kept its promise.
+    /// Returns what is wrong with the data found after a crash; empty if the server kept its promise.
     pub fn check(&self, found: &Found, crash: Crash) -> Vec<String> {
         let mut complaints = Vec::new();
         let mut kept: Option<(Moment, &str)> = None;
@@ -120,7 +120,7 @@ impl Account {
         complaints
     }
 
-    /// Keys that nobody here has made.
+    /// A complaint about keys that no client made.
     fn strangers(&self, found: &Found) -> Option<String> {
         let is_known = |db: u32, key: &str| {
             let (begin, _) = key.split_once(':').unwrap_or((key, ""));
@@ -133,7 +133,7 @@ impl Account {
         (!strange.is_empty()).then(|| format!("keys that nobody made: {}", strange.join(", ")))
     }
 
-    /// Goes on from what was found, after a [`check`](Self::check) that had nothing to say.
+    /// Continues from the data that was found, after a [`check`](Self::check) without complaints.
     pub fn adopt(&mut self, found: &Found, crash: Crash) {
         for owner in &mut self.owners {
             let cut = owner.check(found, crash).unwrap_or_default();
@@ -144,7 +144,7 @@ impl Account {
         self.readers.iter_mut().chain(&mut self.listeners).for_each(|reader| reader.history.clear());
     }
 
-    /// Steps, pushes, pops and raises that were acknowledged.
+    /// Number of acknowledged steps, pushes, pops and increments.
     pub fn acknowledged(&self) -> usize {
         let owners = self.owners.iter().flat_map(|owner| &owner.history).map(|(_, span)| span);
         let workers = self.queues.iter().flat_map(|queue| &queue.workers);

@@ -18,11 +18,11 @@ pub enum Body {
     Scores(BTreeMap<Bytes, i64>),
     /// The members of a set.
     Set(BTreeSet<Bytes>),
-    /// The entries of a stream, by the first part of their ids; the second is 0.
+    /// The entries of a stream, by the first part of their ids. The second part is 0.
     Stream(BTreeMap<u64, Bytes>),
 }
 
-/// What a key holds.
+/// The contents of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contents {
     /// The value.
@@ -31,10 +31,10 @@ pub struct Contents {
     pub expires_at: Option<u64>,
 }
 
-/// Keys and what they hold.
+/// Keys and their contents.
 pub type Model = BTreeMap<String, Contents>;
 
-/// The kind of value that a key holds all its life: the letter behind the last colon says it.
+/// An empty value of the key's type, which never changes: the letter after the last colon names it.
 pub(crate) fn empty_body(key: &str) -> Body {
     match key.rsplit(':').next().unwrap_or_default().as_bytes().first() {
         Some(b'l') => Body::List(VecDeque::new()),
@@ -47,7 +47,8 @@ pub(crate) fn empty_body(key: &str) -> Body {
 }
 
 impl Body {
-    /// Whether there is no such value: a key goes with its last element. A string and a stream stay.
+    /// Whether the key has disappeared: collections disappear with their last element, strings and streams do
+    /// not.
     fn is_gone(&self) -> bool {
         match self {
             Body::Text(_) | Body::Stream(_) => false,
@@ -58,7 +59,7 @@ impl Body {
         }
     }
 
-    /// How many elements it has; of a string, one.
+    /// Number of elements; 1 for a string.
     pub(crate) fn count(&self) -> usize {
         match self {
             Body::Text(_) => 1,
@@ -71,7 +72,7 @@ impl Body {
     }
 }
 
-/// Changes the value of a key, which is made if it is not there, and goes if nothing is left.
+/// Changes the value of a key. Creates the key if it is missing, and removes it if nothing is left.
 pub(crate) fn change<T>(model: &mut Model, key: &str, make: impl FnOnce(&mut Body) -> T) -> T {
     let empty = || Contents { body: empty_body(key), expires_at: None };
     let contents = model.entry(key.to_owned()).or_insert_with(empty);
@@ -82,7 +83,7 @@ pub(crate) fn change<T>(model: &mut Model, key: &str, make: impl FnOnce(&mut Bod
     made
 }
 
-/// A value for people, cut short.
+/// A value for display, truncated.
 pub(crate) fn shown(contents: Option<&Contents>) -> String {
     let Some(Contents { body, expires_at }) = contents else { return "nothing".to_owned() };
     let text = |bytes: &Bytes| {

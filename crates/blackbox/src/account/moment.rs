@@ -1,7 +1,7 @@
-//! One order for events on several threads: sending, receiving, writing to the disk.
+//! A total order of events on several threads: sending, receiving, writing to the disk.
 //!
-//! A moment is a unique number of nanoseconds since the timeline began. If one event happened before another, by a
-//! message between them or on one thread, its moment is smaller.
+//! A moment is a unique number of nanoseconds since the timeline began. If one event happened before another,
+//! because of a message between them or on one thread, its moment is smaller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// A point of a [`Timeline`], in nanoseconds since it began.
 pub type Moment = u64;
 
-/// Where moments come from.
+/// The source of moments.
 #[derive(Debug)]
 pub struct Timeline {
     start: Instant,
@@ -22,7 +22,7 @@ impl Timeline {
         Timeline { start: Instant::now(), last: AtomicU64::new(0) }
     }
 
-    /// This moment; nobody else gets the same.
+    /// The current moment, which is unique.
     pub fn moment(&self) -> Moment {
         let now = self.start.elapsed().as_nanos() as u64;
         let next = |last: u64| Some(now.max(last + 1));
@@ -31,10 +31,10 @@ impl Timeline {
     }
 }
 
-/// Which moments a crash came at, and what was to survive it.
+/// When a crash happened, and what had to survive it.
 #[derive(Clone, Copy, Debug)]
 pub struct Crash {
-    /// What was sent after this moment has not happened.
+    /// What was sent after this moment cannot have happened.
     pub at: Moment,
     /// What was acknowledged up to this moment must be there.
     pub promised: Moment,
@@ -47,7 +47,7 @@ impl Crash {
     }
 }
 
-/// When something was asked for, and when the server said that it was done.
+/// When something was requested, and when the server acknowledged it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// Before the first byte was sent.
@@ -57,7 +57,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Asked for now.
+    /// A request sent at this moment, without a reply.
     pub fn from(sent: Moment) -> Span {
         Span { sent, acked: None }
     }
@@ -67,7 +67,7 @@ impl Span {
         self.sent <= crash.at
     }
 
-    /// Whether it was acknowledged by then.
+    /// Whether it had been acknowledged when the crash happened.
     pub fn was_acked(&self, crash: Crash) -> bool {
         self.acked.is_some_and(|acked| acked <= crash.at)
     }
@@ -77,7 +77,7 @@ impl Span {
         self.acked.is_some_and(|acked| acked <= crash.promised)
     }
 
-    /// Whether it was under way when the crash came.
+    /// Whether it was in progress when the crash happened.
     pub fn is_open(&self, crash: Crash) -> bool {
         self.may_be(crash) && !self.was_acked(crash)
     }

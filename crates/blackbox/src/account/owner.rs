@@ -1,7 +1,7 @@
 //! The account of a client that has keys of its own.
 //!
-//! It knows every state that its keys have ever had, one after each step. After a crash they must be in one of those states: not
-//! before the last step that had to survive, and not after the last one that was sent. So nothing acknowledged is lost,
+//! It knows every state that its keys have had, one after each step. After a crash they must be in one of those states: at or
+//! after the last step that had to survive, and at or before the last one that was sent. So nothing acknowledged is lost,
 //! nothing is torn, and nothing is there that was never sent.
 
 use std::collections::BTreeSet;
@@ -12,45 +12,45 @@ use super::model::{Contents, Model, shown};
 use super::moment::{Crash, Moment, Span};
 use super::plan::{Planner, Step};
 
-/// Keys that a complaint shows.
+/// Most keys that a complaint shows.
 const KEYS_SHOWN: usize = 6;
 
 /// One client's account.
 #[derive(Debug)]
 pub struct Owner {
-    /// What its keys begin with.
+    /// Prefix of its keys.
     pub name: String,
-    /// Where they are.
+    /// The database of its keys.
     pub db: u32,
-    /// Steps that it sends before it reads a reply.
+    /// Most steps that it sends before it reads a reply.
     pub window: usize,
-    /// What it does.
+    /// Makes its steps.
     pub planner: Planner,
-    /// What its keys held at first.
+    /// The contents of its keys at the start.
     base: Model,
     /// What it has done since.
     pub history: Vec<(Step, Span)>,
 }
 
-/// What a crash left of the steps, with what is needed to compare them with those of others.
+/// The step up to which a crash has kept the changes, and what is needed to compare that with other clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cut {
-    /// When the last step was sent that is certainly there.
+    /// When the last step was sent that certainly survived.
     pub(crate) last_kept_sent: Option<Moment>,
-    /// When the first step was acknowledged that is certainly not there.
+    /// When the first step was acknowledged that was certainly lost.
     pub(crate) first_lost_acked: Option<Moment>,
-    /// Which state was found: after so many steps.
+    /// The state that was found, as the number of steps before it.
     pub(crate) steps: usize,
 }
 
 impl Owner {
-    /// The account of client `name` with nothing in it.
+    /// An empty account of client `name`.
     pub fn new(name: &str, db: u32, window: usize, flushes: bool) -> Owner {
         let planner = Planner::new(name, flushes);
         Owner { name: name.to_owned(), db, window, planner, base: Model::new(), history: Vec::new() }
     }
 
-    /// Which of its states was found.
+    /// Determines which of its states was found.
     pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<Cut, String> {
         let ceiling = self.history.iter().take_while(|(_, span)| span.may_be(crash)).count();
         let floor = self.history.iter().take_while(|(_, span)| span.must_be(crash)).count();
@@ -129,7 +129,7 @@ impl Owner {
         )
     }
 
-    /// Goes on from what was found, which was the state after so many steps.
+    /// Continues from the data that was found, which was the state after `cut.steps` steps.
     pub(crate) fn adopt(&mut self, found: &Found, cut: Cut) {
         let mut model = std::mem::take(&mut self.base);
         self.history[..cut.steps].iter().for_each(|(step, _)| step.apply(&mut model));
@@ -140,12 +140,12 @@ impl Owner {
     }
 }
 
-/// A client's model beside what was found, step by step.
+/// Compares a client's model with what was found, step by step.
 struct Comparison<'a> {
     owner: &'a Owner,
     found: &'a Found,
     model: Model,
-    /// Keys that are not as they were found.
+    /// Keys whose contents differ from what was found.
     differing: BTreeSet<String>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Comparison<'a> {
         let prefix = format!("{}:", self.owner.name);
         let there = self.found.databases.get(&self.owner.db).into_iter().flat_map(|model| model.keys());
         let there = there.filter(|key| key.starts_with(&prefix));
-        // Those that differed, too: they may be in neither of both now.
+        // Also those that differed: they may now be in neither.
         let keys: BTreeSet<String> = there.chain(self.model.keys()).chain(&self.differing).cloned().collect();
         keys.iter().for_each(|key| self.compare(key));
     }
@@ -186,7 +186,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Whether a key holds what it should, given when it was read.
+/// Whether a key has the expected contents, given when it was read.
 fn agrees(expected: Option<&Contents>, found: Option<&Contents>, read_ms: (u64, u64)) -> bool {
     match (expected, found) {
         (None, None) => true,

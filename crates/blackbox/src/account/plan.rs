@@ -1,4 +1,4 @@
-//! The next step of a client: random changes of its own keys, which happen as a whole or not at all.
+//! The next step of a client: random changes of its own keys, which must be applied completely or not at all.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,39 +8,39 @@ use ds::random::Random;
 use super::deed::Deed;
 use super::model::{Body, Bytes, Model};
 
-/// What keys are called, behind their client's name, that are made anew whenever they have expired: a counter and a list.
+/// Names, after the client's prefix, of the keys that are created again whenever they have expired: a counter and a list.
 const MORTAL: [&str; 2] = ["e1", "l2"];
-/// Elements of a collection from which on more are taken out than put in.
+/// From this size on, more elements of a collection are removed than added.
 const ELEMENTS_MANY: usize = 24;
-/// Runs the commands that are among its arguments, each behind its length.
+/// Runs the commands in its arguments, each preceded by its length.
 const SCRIPT: &str = "local i = 1 while i <= #ARGV do local n = tonumber(ARGV[i]) \
                       redis.call(unpack(ARGV, i + 1, i + n)) i = i + n + 1 end return 'OK'";
 
-/// How the commands of a step are made one.
+/// How the commands of a step are made atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// There is only one.
+    /// There is only one command.
     Alone,
     /// `MULTI` … `EXEC`.
     Transaction,
-    /// A script, with its keys declared or not.
+    /// A script.
     Script {
-        /// Whether the server is told the keys.
+        /// Whether its keys are declared.
         declared: bool,
     },
 }
 
-/// What happens as a whole.
+/// An atomic step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// In order.
+    /// Its commands, in order.
     pub deeds: Vec<Deed>,
     /// How they are sent.
     pub form: Form,
 }
 
 impl Step {
-    /// The requests, of which the reply to the last one is the acknowledgement.
+    /// The requests. The reply to the last one is the acknowledgement.
     pub fn requests(&self) -> Vec<Vec<Bytes>> {
         let word = |word: &str| word.as_bytes().to_vec();
         let deeds = self.deeds.iter().map(Deed::request);
@@ -64,7 +64,7 @@ impl Step {
         }
     }
 
-    /// Does it to the model.
+    /// Applies the step to the model.
     pub fn apply(&self, model: &mut Model) {
         self.deeds.iter().for_each(|deed| deed.apply(model));
     }
@@ -73,13 +73,13 @@ impl Step {
 /// Makes steps for one client.
 #[derive(Debug)]
 pub struct Planner {
-    /// What its keys begin with.
+    /// Prefix of its keys.
     name: String,
-    /// Whether it has a database of its own, which it empties now and then.
+    /// Whether it has a database of its own, which it flushes now and then.
     flushes: bool,
-    /// Counts everything that it ever made, so that no value comes twice.
+    /// Number of commands that it has made, so that no value occurs twice.
     number: u64,
-    /// What its keys will hold when all was done that it made.
+    /// The contents of its keys after all steps that it has made.
     ahead: Model,
 }
 
@@ -89,7 +89,7 @@ impl Planner {
         Planner { name: name.to_owned(), flushes, number: 0, ahead: Model::new() }
     }
 
-    /// Goes on from what a server was found to hold.
+    /// Continues from the data that was found on a server.
     pub fn resume(&mut self, model: &Model) {
         self.ahead.clone_from(model);
     }
@@ -108,7 +108,7 @@ impl Planner {
         };
         let count = if form == Form::Alone { 1 } else { 2 + random.below(5) };
         let mut deeds: Vec<Deed> = (0..count).map(|_| self.deed(random)).collect();
-        // The number of whole steps is told to others, who must never see one that is then lost.
+        // Other clients read the number of atomic steps, and must never see a step that is then lost.
         if form != Form::Alone {
             let deed = Deed::Increment(version_key(&self.name), 1);
             deed.apply(&mut self.ahead);
@@ -121,7 +121,7 @@ impl Planner {
         format!("{}:{kind}", self.name)
     }
 
-    /// One command that can run now, done to the model ahead.
+    /// One command that can run now, already applied to the model.
     fn deed(&mut self, random: &mut Random) -> Deed {
         self.number += 1;
         let deed = match random.below(13) {
@@ -135,7 +135,7 @@ impl Planner {
         deed
     }
 
-    /// A value that nobody has sent before; one in forty is large.
+    /// A value that was never sent before. One in forty is large.
     fn value(&self, random: &mut Random) -> Bytes {
         let mut value = format!("{}-{}-", self.name, self.number).into_bytes();
         let padding = match random.below(40) {
@@ -194,7 +194,8 @@ impl Planner {
         Deed::Expire(key, now_ms() + 1_000_000_000 + self.number)
     }
 
-    /// Changes a key that is to expire soon, and leaves it alone from then on: what it holds cannot be foretold.
+    /// Changes a key that is to expire soon, and does not touch it from then on, because its contents cannot be
+    /// predicted.
     fn mortal(&self, random: &mut Random) -> Deed {
         let name = MORTAL[random.below(2) as usize];
         let key = self.key(name);
@@ -207,7 +208,7 @@ impl Planner {
         }
     }
 
-    /// A key whose time should have come: whether it has the server says.
+    /// The command for a key that should have expired. The server decides whether it has.
     pub fn due(&self) -> Option<Deed> {
         let now_ms = now_ms();
         let is_due = |key: &String| {
@@ -216,7 +217,7 @@ impl Planner {
         MORTAL.map(|name| self.key(name)).into_iter().find(is_due).map(Deed::SeeExpired)
     }
 
-    /// That has been done, beside the steps.
+    /// Records a command that was done outside the steps.
     pub fn note(&mut self, deed: &Deed) {
         deed.apply(&mut self.ahead);
     }
@@ -229,7 +230,7 @@ impl Planner {
     }
 }
 
-/// The counter of whole steps of the client `name`.
+/// The key that counts the atomic steps of client `name`.
 pub(crate) fn version_key(name: &str) -> String {
     format!("{name}:v")
 }

@@ -1,12 +1,12 @@
 //! The account of two queues and of all clients that work on them.
 //!
-//! * `q:l0`: producers push, often to a pop that waits; consumers pop with `BRPOP`. An element whose pop was in
-//!   progress when the server died may be gone: it was delivered, but its taker was not told. There is at most one such
-//!   element for each such pop.
-//! * `q:l1`: consumers move elements to a list of their own (`BLMOVE`) and remove them there when they are done. No
-//!   element that was pushed may be gone before a client asked to remove it.
+//! * `q:l0`: producers push, often while a pop waits; consumers pop with `BRPOP`. An element may be gone if a pop was
+//!   in progress when the server died: it was delivered, but the consumer did not get the reply. Each such pop accounts
+//!   for at most one element.
+//! * `q:l1`: consumers move elements to a list of their own (`BLMOVE`), and remove them there when they are done. No
+//!   element that was pushed may be gone before a client sent the request to remove it.
 //!
-//! No element may be there twice, or again after its taker was told, or without having been pushed.
+//! No element may be there twice, or again after its consumer had got it, or without having been pushed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,32 +16,32 @@ use super::moment::{Crash, Moment, Span};
 
 /// The database of the queues.
 pub(crate) const DB: u32 = 0;
-/// The queue that is popped from.
+/// The queue from which elements are popped.
 pub const POPPED: &str = "q:l0";
-/// The queue that elements are moved from.
+/// The queue from which elements are moved.
 pub const MOVED: &str = "q:l1";
 
-/// What somebody did to a queue.
+/// What a client did to a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Doing {
-    /// Pushed elements to its head, all or none.
+    /// Pushed elements to its head, atomically.
     Push(Vec<Bytes>),
-    /// Popped from its tail, or moved from there to a list of its own: the element if the reply has come.
+    /// Popped an element from its tail, or moved one to a list of its own. The element, if the reply has arrived.
     Take(Option<Bytes>),
     /// Removed an element from a list of its own.
     Finish(Bytes),
 }
 
-/// Who works on a queue.
+/// A client that works on a queue.
 #[derive(Debug)]
 pub struct Worker {
-    /// What its elements begin with, and the name of its own list.
+    /// Prefix of its elements, and part of the name of its own list.
     pub name: String,
-    /// On which queue.
+    /// The key of its queue.
     pub queue: &'static str,
-    /// Elements that it ever made.
+    /// Number of elements that it has made.
     pub number: u64,
-    /// What it has moved and not finished.
+    /// Elements that it has moved and not finished.
     pub held: Vec<Bytes>,
     /// What it has done.
     pub history: Vec<(Doing, Span)>,
@@ -59,32 +59,32 @@ impl Worker {
     }
 }
 
-/// What is known of an element.
+/// What is known about an element.
 #[derive(Clone, Copy, Default, Debug)]
 struct Life {
-    /// When it was pushed; nothing if it was there at first.
+    /// When it was pushed; `None` if it was there at the start.
     pushed: Option<Span>,
-    /// When it was taken for good: popped, or finished.
+    /// When it was removed for good: popped or finished.
     gone: Option<Span>,
 }
 
-/// What a crash left, for the comparison with other clients.
+/// What a crash kept and lost, for the comparison with other clients.
 #[derive(Default, Debug)]
 pub(crate) struct Evidence {
-    /// When things were sent that are there.
+    /// When events were sent that survived.
     pub(crate) kept_sent: Vec<Moment>,
-    /// When things were acknowledged that are not there.
+    /// When events were acknowledged that were lost.
     pub(crate) lost_acked: Vec<Moment>,
 }
 
-/// A queue with everybody who works on it.
+/// A queue with its workers.
 #[derive(Debug)]
 pub struct Queue {
     /// Its key.
     pub key: &'static str,
-    /// What it held at first, in lists of workers too.
+    /// Its elements at the start, including those in lists of workers.
     base: BTreeSet<Bytes>,
-    /// Everybody.
+    /// Its workers.
     pub workers: Vec<Worker>,
 }
 
@@ -99,7 +99,7 @@ impl Queue {
         self.key == POPPED
     }
 
-    /// What is in the queue, and in the lists of its workers.
+    /// The elements in the queue and in the lists of its workers.
     fn elements(&self, found: &Found) -> Vec<Bytes> {
         let lists = self.workers.iter().map(Worker::own_list).chain([self.key.to_owned()]);
         lists.flat_map(|key| found.list(DB, &key)).collect()
@@ -130,7 +130,7 @@ impl Queue {
         lives
     }
 
-    /// Looks for what is missing, twice there, there again, or invented.
+    /// Checks for elements that are missing, duplicated, there again, or invented.
     pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<Evidence, String> {
         let elements = self.elements(found);
         let there: BTreeSet<&Bytes> = elements.iter().collect();
@@ -182,16 +182,16 @@ impl Queue {
         Ok(evidence)
     }
 
-    /// Pops that were under way: each may have taken an element.
+    /// Number of pops in progress. Each may have taken an element.
     fn open_pops(&self, crash: Crash) -> usize {
         let events = self.workers.iter().flat_map(|worker| &worker.history);
         events.filter(|(doing, span)| matches!(doing, Doing::Take(_)) && span.is_open(crash)).count()
     }
 
-    /// Elements of one producer lie in the order in which it pushed them.
+    /// Checks that the elements of each producer are in the order in which it pushed them.
     fn check_order(&self, found: &Found) -> Result<(), String> {
         let mut last: BTreeMap<String, u64> = BTreeMap::new();
-        // From the tail, where the oldest are.
+        // From the tail, where the oldest elements are.
         for element in found.list(DB, self.key).iter().rev() {
             let (producer, number) = parsed(element);
             if let Some(before) = last.insert(producer, number).filter(|before| *before > number) {
@@ -201,9 +201,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Elements that were pushed at once are there at once, unless some were taken. Taken are the first ones first.
+    /// Checks that elements that were pushed together are there together, unless some were taken. The first ones are
+    /// taken first.
     fn check_whole(&self, there: &BTreeSet<&Bytes>, crash: Crash) -> Result<(), String> {
-        // In the lists of workers they end in any order.
+        // Elements in the lists of workers are finished in any order.
         if !self.is_popped() {
             return Ok(());
         }
@@ -219,7 +220,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Goes on from what was found.
+    /// Continues from the data that was found.
     pub(crate) fn adopt(&mut self, found: &Found) {
         self.base = self.elements(found).into_iter().collect();
         for worker in &mut self.workers {
@@ -229,7 +230,7 @@ impl Queue {
     }
 }
 
-/// `producer-number-padding`
+/// Parses `producer-number-padding`.
 fn parsed(element: &Bytes) -> (String, u64) {
     let text = String::from_utf8_lossy(element);
     let mut parts = text.split('-');

@@ -1,28 +1,28 @@
 //! Counters that several clients increment, and what clients have read.
 //!
 //! A counter only grows. So after a crash it must be at least the result of any acknowledged `INCR`, and at least what
-//! any `GET` or message has shown: with `appendfsync always` nobody sees what a crash can take back.
+//! any `GET` or message has shown: with `appendfsync always` nobody sees what a crash can undo.
 
 use super::found::Found;
 use super::moment::{Crash, Moment, Span};
 
-/// The counter that everybody raises, in database 0.
+/// The shared counter, in database 0.
 pub const COUNTER: &str = "shared:n";
 
-/// The channel on which those who raise it say what it has become.
+/// The channel on which clients publish the counter's new value.
 pub const CHANNEL: &str = "news";
 
-/// Who raises the shared counter.
+/// A client that increments the shared counter.
 #[derive(Debug, Default)]
 pub struct Raiser {
-    /// When it asked, and what it was answered.
+    /// When it sent each request, and the reply.
     pub history: Vec<(Span, u64)>,
 }
 
-/// Who reads counters, or hears of them.
+/// A client that reads counters, or receives their values.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// When it had an answer; from which database and key; which number.
+    /// When a reply arrived, for which database and key, and the number.
     pub history: Vec<(Moment, u32, String, u64)>,
 }
 
@@ -30,7 +30,7 @@ pub struct Reader {
 #[derive(Debug, Default)]
 pub struct Counter {
     base: u64,
-    /// Who raises it.
+    /// The clients that increment it.
     pub raisers: Vec<Raiser>,
 }
 
@@ -40,7 +40,7 @@ impl Counter {
         Counter { base: 0, raisers: (0..raisers).map(|_| Raiser::default()).collect() }
     }
 
-    /// Whether it is between what was acknowledged and what was asked for.
+    /// Checks that the counter is between what was acknowledged and what was requested.
     pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<(), String> {
         let spans = || self.raisers.iter().flat_map(|raiser| &raiser.history);
         let number = found.number(0, COUNTER);
@@ -53,7 +53,7 @@ impl Counter {
         Err(format!("{COUNTER} is {number}: at least {least} was acknowledged, at most {most} was asked for"))
     }
 
-    /// Goes on from what was found.
+    /// Continues from the data that was found.
     pub(crate) fn adopt(&mut self, found: &Found) {
         self.base = found.number(0, COUNTER);
         self.raisers.iter_mut().for_each(|raiser| raiser.history.clear());
@@ -61,7 +61,7 @@ impl Counter {
 }
 
 impl Reader {
-    /// Whether all that it has read is still there.
+    /// Checks that nothing it has read was undone.
     pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<(), String> {
         for (moment, db, key, number) in self.history.iter().filter(|(moment, ..)| *moment <= crash.promised)
         {

@@ -1,4 +1,4 @@
-//! Tests of the account: it must notice each mistake that a server can make, made by hand.
+//! Tests of the account: it must detect each mistake that a server can make, constructed by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::queue::{MOVED, POPPED};
 use super::*;
 
-/// A crash at 100; what was acknowledged by then must be there.
+/// A crash at 100. Everything acknowledged by then must be there.
 const CRASH: Crash = Crash { at: 100, promised: 100 };
 
 fn span(sent: Moment, acked: Moment) -> Span {
@@ -28,7 +28,7 @@ fn found(deeds: &[Deed]) -> Found {
     Found { databases: BTreeMap::from([(0, model)]), read_ms: (1000, 1001) }
 }
 
-/// What is wrong when the clients of an account have done this, and that was found.
+/// Checks the complaint if the clients of an account have done this, and that data was found.
 #[track_caller]
 fn check(crash: Crash, fill: impl FnOnce(&mut Account), found: &Found, expected: Option<&str>) {
     let mut account = Account::default();
@@ -40,7 +40,7 @@ fn check(crash: Crash, fill: impl FnOnce(&mut Account), found: &Found, expected:
     }
 }
 
-/// Three steps of one client: acknowledged, acknowledged, not acknowledged.
+/// Three steps of one client: two acknowledged, one not.
 fn three_steps(account: &mut Account) {
     account.owners[0].history = vec![
         (step(&[set("c0:s0", "a")]), span(1, 2)),
@@ -151,7 +151,7 @@ fn popped_elements_add_up() {
     check(CRASH, popped(), &list(POPPED, &[]), Some("p0-2 is lost"));
     check(CRASH, popped(), &list(POPPED, &["p0-2", "p0-2"]), Some("twice"));
     check(CRASH, popped(), &list(POPPED, &["p0-3", "p0-2"]), Some("not pushed by anybody"));
-    // A pop that was under way may have taken one, and one only.
+    // A pop in progress may have taken one element, but only one.
     let open = || fill(Span::from(1), false);
     check(CRASH, open(), &list(POPPED, &["p0-2", "p0-1"]), None);
     check(CRASH, open(), &list(POPPED, &["p0-2"]), None);
@@ -203,7 +203,7 @@ fn counters_are_not_taken_back() {
     check(CRASH, fill, &number("3"), None);
     check(CRASH, fill, &number("1"), Some("at least 2"));
     check(CRASH, fill, &number("4"), Some("at most 3"));
-    // Somebody has seen what was not acknowledged yet.
+    // A listener has seen what was not yet acknowledged.
     let seen = |account: &mut Account| {
         fill(account);
         account.listeners[0].history = vec![(6, 0, COUNTER.to_owned(), 3)];

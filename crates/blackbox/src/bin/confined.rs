@@ -1,7 +1,7 @@
-//! Runs a program as a unit file of systemd would confine it: `confined UNIT PROGRAM ARGUMENT…`.
+//! Runs a program as confined as a unit file of systemd would: `confined UNIT PROGRAM ARGUMENT…`.
 //!
 //! ```text
-//!   unshare --mount ─▶ confined UNIT … ─▶ file system read-only, but for CONFINED_WRITABLE (the unit's folders)
+//!   unshare --mount ─▶ confined UNIT … ─▶ file system read-only, except CONFINED_WRITABLE (the unit's folders)
 //!                                      ─▶ setpriv: another user, no capabilities, no new privileges
 //!                                      ─▶ confined --filter UNIT … ─▶ system calls ─▶ PROGRAM
 //! ```
@@ -20,11 +20,11 @@ use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Whose id the program runs under: nobody's.
+/// The user and group id that the program runs under: nobody's.
 const USER: &str = "65534";
-/// Says that what comes before the filter is done.
+/// Option that says that the steps before the filter are done.
 const FILTER: &str = "--filter";
-/// Makes all that is mounted read-only, but for these folders, and what the kernel shows of itself.
+/// Makes all mounts read-only, except these folders and the kernel's file systems.
 const MOUNTS: &str = r#"
 set -e
 for folder in $CONFINED_WRITABLE; do mount --bind "$folder" "$folder"; done
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Mounts and user; comes back only with a failure.
+/// Sets up mounts and user. Returns only on failure.
 fn prepare(unit: &str, program: &str, args: &[String]) -> Failure {
     let Ok(own) = std::env::current_exe() else { return "nobody knows where this program is".into() };
     let user = [format!("--reuid={USER}"), format!("--regid={USER}")];
@@ -57,7 +57,7 @@ fn prepare(unit: &str, program: &str, args: &[String]) -> Failure {
     command.arg(own).args([FILTER, unit, program]).args(args).exec().into()
 }
 
-/// System calls; comes back only with a failure.
+/// Sets up the system call filter. Returns only on failure.
 fn filter(unit: &str, program: &str, args: &[String]) -> Failure {
     match filters(unit) {
         Ok(filters) => {
@@ -72,7 +72,7 @@ fn filter(unit: &str, program: &str, args: &[String]) -> Failure {
     }
 }
 
-/// Everything that the unit says about system calls, as filters of which the strictest counts.
+/// Everything that the unit says about system calls, as filters. The strictest one applies.
 fn filters(unit: &str) -> Result<Vec<BpfProgram>, Failure> {
     let unit = std::fs::read_to_string(unit)?;
     let values = |key: &str| -> Vec<String> {
@@ -96,7 +96,8 @@ fn filters(unit: &str) -> Result<Vec<BpfProgram>, Failure> {
     let mut rules: Vec<String> = Vec::new();
     if is_on("RestrictNamespaces") {
         const NAMESPACES: u64 = 0x7e02_0000;
-        // No thread begins by clone3: systemd cannot look into its arguments, and refuses it so that clone is tried.
+        // Threads are not started by clone3: systemd cannot inspect its arguments, and refuses it so that clone is
+        // tried.
         for call in ["unshare", "setns", "clone", "clone3"] {
             allowed.remove(call);
         }
@@ -135,7 +136,7 @@ fn call(name: &str) -> String {
     format!(r#"{{"syscall":"{name}"}}"#)
 }
 
-/// A call with conditions on its arguments: index, comparison, value.
+/// A rule for a call with conditions on its arguments: index, comparison, value.
 fn rule(name: &str, conditions: &[(u8, &str, u64)]) -> String {
     let conditions: Vec<String> = conditions
         .iter()
@@ -153,12 +154,12 @@ fn compile(matching: &str, otherwise: &str, rules: &[String]) -> Result<BpfProgr
     compiled.remove("unit").ok_or_else(|| "no filter came of it".into())
 }
 
-/// Whether this architecture has a system call of this name.
+/// Whether this architecture has a system call with this name.
 fn is_known(name: &str) -> bool {
     compile(r#""allow""#, r#""kill_process""#, &[call(name)]).is_ok()
 }
 
-/// What `systemd-analyze syscall-filter` says: `@group`, and indented its members.
+/// Parses the output of `systemd-analyze syscall-filter`: each `@group`, followed by its indented members.
 fn groups(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut group = "";
@@ -173,7 +174,7 @@ fn groups(text: &str) -> BTreeMap<&str, Vec<&str>> {
     groups
 }
 
-/// Calls `found` with each system call that `words` name, alone or in groups.
+/// Calls `found` with each system call in `words`, alone or in groups.
 fn expand(groups: &BTreeMap<&str, Vec<&str>>, words: &str, found: &mut dyn FnMut(&str)) {
     for word in words.split_whitespace() {
         match groups.get(word) {

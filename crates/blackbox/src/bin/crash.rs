@@ -1,5 +1,4 @@
-//! `make crash`: kills a server repeatedly for minutes, and checks each time what it has kept. [`blackbox::crash`] says
-//! how.
+//! `make crash`: kills a server repeatedly for minutes, and checks each time what it has kept. See [`blackbox::crash`].
 
 #![forbid(unsafe_code)]
 
@@ -10,25 +9,25 @@ use std::time::{Duration, Instant};
 use blackbox::crash::{Crashes, Failure, Trial};
 use clap::Parser;
 
-/// Between two lines about progress.
+/// Interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Kill a server again and again, and check that it keeps what it has acknowledged.
 #[derive(Debug, Parser)]
 struct Options {
-    /// For how long.
+    /// How long to run.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
     /// The first seed; each server with an empty folder gets the next one.
     #[arg(long)]
     seed: Option<u64>,
-    /// Kills before a server begins anew, with the next seed and an empty folder.
+    /// Kills before a server starts anew, with the next seed and an empty folder.
     #[arg(long, default_value_t = 100)]
     kills: u64,
-    /// What was acknowledged so many milliseconds before a kill may be lost. 0: nothing may.
+    /// What was acknowledged within this many milliseconds before a kill may be lost. 0: nothing may.
     #[arg(long, default_value_t = 0)]
     tolerance_ms: u64,
-    /// Where the servers' folders are made.
+    /// Where to create the servers' folders.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
     /// The server with its options, such as `redis-server --appendonly yes --appendfsync always`.
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        // What it holds is of no more use; the next one has a name of its own.
+        // Its contents are no longer needed, and the next folder has another name.
         let _ = std::fs::remove_dir_all(&folder);
         seed += 1;
     }
@@ -71,7 +70,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One server's lives; how often it was killed.
+/// The lives of one server. Returns how often it was killed.
 fn series(trial: Trial, kills_max: u64, end: Instant) -> Result<u64, (u64, Failure)> {
     let seed = trial.seed;
     let mut crashes = Crashes::begin(trial).map_err(|failure| (0, failure))?;

@@ -1,5 +1,5 @@
-//! `make power-failure`: records a server, and simulates power failures at thousands of moments of that run.
-//! [`blackbox::crash`] says how.
+//! `make power-failure`: records a server, and simulates power failures at thousands of moments of that run. See
+//! [`blackbox::crash`].
 
 #![forbid(unsafe_code)]
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use blackbox::crash::{Promise, Recorded, Trial};
 use clap::{Parser, ValueEnum};
 
-/// Points between two lines about progress.
+/// Points between two progress messages.
 const PROGRESS: u64 = 100;
-/// Faults that are shown whole.
+/// Faults that are shown in full.
 const FAULTS_SHOWN: usize = 5;
 
 /// Record what a server does to its files, and check that a power failure at any moment leaves what it had acknowledged.
@@ -21,19 +21,19 @@ struct Options {
     /// How long clients work, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// At how many moments the power fails.
+    /// Number of moments at which the power fails.
     #[arg(long, default_value_t = 1000)]
     points: u64,
-    /// What is drawn from.
+    /// Seed of the random choices.
     #[arg(long)]
     seed: Option<u64>,
-    /// What was acknowledged so many milliseconds before a power failure may be lost. 0: nothing may.
+    /// What was acknowledged within this many milliseconds before a power failure may be lost. 0: nothing may.
     #[arg(long, default_value_t = 0)]
     tolerance_ms: u64,
-    /// What a power failure may leave of what no sync has covered.
+    /// What a power failure may leave of changes that no sync has covered.
     #[arg(long, value_enum, default_value = "any")]
     disk: Rest,
-    /// Where folders are made.
+    /// Where to create folders.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
     /// The server with its options, such as `redis-server --appendonly yes --appendfsync always`.
@@ -43,9 +43,9 @@ struct Options {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Rest {
-    /// Any of it, each sector and each name by itself.
+    /// Any part of it, each sector and each name independently.
     Any,
-    /// What ext4 gives: names in order, files that grow without holes.
+    /// What ext4 guarantees: names in order, files that grow without holes.
     Ordered,
 }
 
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         println!("\nFAILED: {} of {} power failures", faults.len(), options.points);
         return ExitCode::FAILURE;
     }
-    // What is in it is of no more use.
+    // Its contents are no longer needed.
     let _ = std::fs::remove_dir_all(&folder);
     println!("ok: {} power failures, nothing lost, torn or invented", options.points);
     ExitCode::SUCCESS

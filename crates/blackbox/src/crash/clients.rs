@@ -1,7 +1,7 @@
 //! Clients that work on a server until it dies or they are told to stop, and record what they sent and received.
 //!
-//! A client that gets an error reply, or no reply in time, has found a fault. One whose connection ends has not: that
-//! is what a crash looks like.
+//! A client that gets an error reply, or no reply in time, has found a fault. If its connection ends, that is not a fault: a crash
+//! looks like that.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,37 +18,37 @@ use crate::account::{
     Worker, call, version_key,
 };
 
-/// The length of a queue from which on its producers take from it, too.
+/// From this length of a queue on, its producers also take from it.
 const QUEUE_LONG: i64 = 100;
 /// How long a blocking pop waits, in seconds.
 const WAIT: &str = "0.2";
-/// How long a producer rests after a push at most, if it does.
+/// The longest pause of a producer after a push, if it pauses.
 const PAUSE_US_MAX: u64 = 4000;
 /// Pushes elements.
 const PUSH_SCRIPT: &str = "return redis.call('LPUSH', KEYS[1], unpack(ARGV))";
-/// Raises a counter and says so.
+/// Increments a counter and publishes the result.
 const RAISE_SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PUBLISH', ARGV[1], n) return n";
-/// How long a listener waits before it looks whether it is to stop.
+/// How long a listener waits before it checks whether it has to stop.
 const LISTEN_MAX: Duration = Duration::from_millis(200);
 
-/// What clients share.
+/// What all clients share.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Where the server listens.
+    /// The server's port.
     pub port: u16,
-    /// Where moments come from.
+    /// The source of moments.
     pub timeline: &'a Timeline,
-    /// Whether they are to stop.
+    /// Whether the clients have to stop.
     pub stop: &'a AtomicBool,
-    /// What they draw from.
+    /// The seed of their random choices.
     pub seed: u64,
 }
 
-/// Why a client stopped before it was told to.
+/// Why a client stopped early.
 enum End {
     /// Its connection ended.
     Closed,
-    /// It was answered what it should not have been.
+    /// It got a reply that it must not get.
     Strange(String),
 }
 
@@ -63,7 +63,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Has all clients of the account work while `meanwhile` runs, and then until they end; says what they complain of.
+/// Runs all clients of the account while `meanwhile` runs, and then until they end. Returns their complaints.
 pub fn work<T>(account: &mut Account, field: Field<'_>, meanwhile: impl FnOnce() -> T) -> (T, Vec<String>) {
     type Job<'j> = Box<dyn FnOnce(&mut Line<'_>) -> Result<(), End> + Send + 'j>;
     let mut jobs: Vec<(u32, Job<'_>)> = Vec::new();
@@ -120,7 +120,7 @@ impl<'a> Line<'a> {
         !self.field.stop.load(Ordering::Relaxed)
     }
 
-    /// The next reply, which is not to be an error.
+    /// The next reply. An error reply is a fault.
     fn receive(&mut self) -> Result<Value, End> {
         let value = self.socket.receive()?;
         let is_bad = |value: &Value| matches!(value, Value::Error(_));
@@ -131,12 +131,12 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Does one thing to a queue, and notes it.
+    /// Sends a request to a queue, and records it.
     fn doing(&mut self, worker: &mut Worker, doing: Doing, words: &[&[u8]]) -> Result<Value, End> {
         self.doing_all(worker, doing, &[words])
     }
 
-    /// The same with several requests, of which the last one's reply is the answer.
+    /// Sends several requests to a queue, and records them. The reply to the last one counts.
     fn doing_all(&mut self, worker: &mut Worker, doing: Doing, requests: &[&[&[u8]]]) -> Result<Value, End> {
         worker.history.push((doing, Span::from(self.field.timeline.moment())));
         let requests: Vec<Vec<Bytes>> =
@@ -162,7 +162,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Changes keys of its own, in windows.
+/// Changes the client's own keys, in windows.
 fn own(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
     while line.is_to_go_on() {
         see_expired(owner, line)?;
@@ -183,7 +183,8 @@ fn own(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
     Ok(())
 }
 
-/// Asks for a key whose time should have come. If the server says so, the next change of it begins with nothing, after a crash too.
+/// Reads a key that should have expired. If the server says that it has, its next change starts with an empty key, also after a
+/// crash.
 fn see_expired(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
     let Some(deed) = owner.planner.due() else { return Ok(()) };
     let sent = line.field.timeline.moment();
@@ -199,7 +200,7 @@ fn see_expired(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
 /// Works on a queue. The first half of a queue's workers push, the others take.
 fn serve(worker: &mut Worker, line: &mut Line<'_>) -> Result<(), End> {
     let pushes = matches!(worker.name.as_str(), "p0" | "p1" | "m0");
-    // In every other life there is less to take than is asked for: who takes waits, and is handed what is pushed.
+    // In every other life there is less to take than is requested, so that clients wait and are served by pushes.
     let pause_us = if line.field.seed.is_multiple_of(2) { PAUSE_US_MAX } else { 0 };
     while line.is_to_go_on() {
         for element in std::mem::take(&mut worker.held) {
@@ -221,7 +222,7 @@ fn serve(worker: &mut Worker, line: &mut Line<'_>) -> Result<(), End> {
     Ok(())
 }
 
-/// Pushes one to three elements; the length of the queue.
+/// Pushes one to three elements. Returns the length of the queue.
 fn push(worker: &mut Worker, line: &mut Line<'_>) -> Result<i64, End> {
     let count = if line.random.below(4) == 0 { 3 } else { 1 };
     let elements: Vec<Bytes> = (0..count)
@@ -292,7 +293,7 @@ fn finish(worker: &mut Worker, line: &mut Line<'_>, element: Bytes) -> Result<()
     }
 }
 
-/// Raises the shared counter.
+/// Increments the shared counter.
 fn raise(raiser: &mut Raiser, line: &mut Line<'_>) -> Result<(), End> {
     while line.is_to_go_on() {
         raiser.history.push((Span::from(line.field.timeline.moment()), 0));
@@ -311,7 +312,7 @@ fn raise(raiser: &mut Raiser, line: &mut Line<'_>) -> Result<(), End> {
     Ok(())
 }
 
-/// Reads the numbers that others raise, of several shards at once.
+/// Reads the numbers that others increment, from several shards at once.
 fn read(reader: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
     let keys = [COUNTER.to_owned(), version_key("c0"), version_key("c1"), version_key("c3")];
     let request: Vec<Bytes> =
@@ -332,14 +333,14 @@ fn read(reader: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
     Ok(())
 }
 
-/// Hears what the shared counter has become.
+/// Receives the values of the shared counter.
 fn listen(listener: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
     call(&mut line.socket, &["SUBSCRIBE", CHANNEL])?;
     line.socket.stream.set_read_timeout(Some(LISTEN_MAX))?;
     while line.is_to_go_on() {
         let message = match line.socket.receive() {
             Ok(message) => message,
-            // What has come of a message is kept.
+            // The received part of a message is kept.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Kills a server again and again, and checks each time whether it has kept what it promised.
+//! Kills a server repeatedly, and checks each time whether it has kept what it promised.
 //!
 //! ```text
 //! start ─▶ clients work ─▶ (BGREWRITEAOF) ─▶ kill -9 ─▶ (start ─▶ kill -9 while it recovers)* ─▶ start ─▶ read all ─▶ check
@@ -6,9 +6,8 @@
 //!             └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The server may be any that accepts redis-server's options. It keeps one folder throughout. The seed decides when it
-//! is killed; it does not decide what then happens on which thread. So a seed gives the same clients and the same
-//! pauses, but not the same run.
+//! The server may be any that accepts redis-server's options. It keeps one folder throughout. The seed decides when it is
+//! killed, but not what then happens on which thread. So a seed repeats the clients and the pauses, but not the run.
 
 mod clients;
 mod power;
@@ -29,21 +28,21 @@ use rustix::process::Signal;
 use crate::account::{Account, Crash, Found, Timeline};
 use crate::server::{Server, StartError};
 
-/// How long clients work at least and at most before the server is killed.
+/// Shortest and longest time that clients work before the server is killed.
 const LIFE_MS: (u64, u64) = (10, 500);
-/// Into a recovery it is killed after at most so long.
+/// Longest time after which it is killed during a recovery.
 const RECOVERY_MS: u64 = 40;
 
-/// What is tried.
+/// What to test.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// The program and its options; where it listens and its folder are added.
+    /// The program with its options. Its port and its folder are added.
     pub server: Vec<String>,
-    /// Where it keeps its data; empty at first.
+    /// The folder for its data; empty at first.
     pub folder: PathBuf,
-    /// What is drawn from.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// What it acknowledged so shortly before it was killed may be lost.
+    /// What it acknowledged within this time before it was killed may be lost.
     pub tolerance: Duration,
 }
 
@@ -53,10 +52,10 @@ pub enum Failure {
     /// It did not keep its promise.
     #[error("{}", .0.join("\n"))]
     Broken(Vec<String>),
-    /// It does not start on what it left.
+    /// It does not start on the data that it left.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It cannot be asked.
+    /// It cannot be queried.
     #[error("it does not tell what it holds: {0}")]
     Io(#[from] io::Error),
 }
@@ -69,9 +68,9 @@ pub struct Crashes {
     timeline: Timeline,
     account: Account,
     server: Server,
-    /// How often it was killed, in recoveries too.
+    /// How often it was killed, including in recoveries.
     pub kills: u64,
-    /// What was acknowledged in all.
+    /// Total number of acknowledged operations.
     pub acknowledged: u64,
 }
 
@@ -84,17 +83,17 @@ impl Crashes {
         Ok(Crashes { trial, random, timeline, account, server, kills: 0, acknowledged: 0 })
     }
 
-    /// The server's process as it is now.
+    /// The server's current process.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Has the clients work, kills the server, starts it again, and compares.
+    /// Lets the clients work, kills the server, starts it again, and compares.
     pub fn round(&mut self) -> Result<(), Failure> {
         self.round_with(|_| ())
     }
 
-    /// The same; between death and start `damage` may change what is in the folder.
+    /// Does the same. Between death and start, `damage` may change the files in the folder.
     pub fn round_with(&mut self, damage: impl FnOnce(&Path)) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let seed = self.random.next_u64();
@@ -103,7 +102,7 @@ impl Crashes {
         let (killed, complaints) = work(&mut self.account, field, || {
             pause(random, LIFE_MS);
             if random.below(4) == 0 {
-                // Its answer does not matter, nor whether one is under way.
+                // Neither the reply matters, nor whether a rewrite is in progress.
                 if let Ok(mut socket) = server.connect() {
                     let _ = socket.send(&[vec![b"BGREWRITEAOF".to_vec()]]);
                 }
@@ -141,7 +140,7 @@ impl Crashes {
     fn kill_in_recovery(&mut self) -> Result<(), Failure> {
         let mut server = Server::begin(&self.trial.server, &options(&self.trial))?;
         pause(&mut self.random, (0, RECOVERY_MS));
-        // It may have ended by itself: then the next start says why.
+        // It may have ended by itself. Then the next start says why.
         if server.is_running()? {
             server.signal(Signal::KILL);
         }

@@ -1,7 +1,7 @@
 //! Simulates thousands of power failures in one run.
 //!
 //! The server is recorded while clients work on it (`powerlog`). Then, for each of many moments, a folder is created
-//! that a power failure might have left, and a server is started on it that must contain what had been acknowledged by
+//! that a power failure might have left, and a server is started on it. It must contain what had been acknowledged by
 //! that moment.
 
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::account::{Account, Crash, Found, Moment, Timeline};
 use crate::client::PATIENCE;
 use crate::server::{StartError, free_port};
 
-/// Servers that are started at once.
+/// Number of servers that run at the same time.
 const SERVERS_AT_ONCE: usize = 2;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -35,25 +35,25 @@ pub struct Recorded {
     trial: Trial,
     events: Vec<Event>,
     account: Account,
-    /// When the server answered first, and when its clients had ended.
+    /// When the server first answered, and when its clients had ended.
     served: (Moment, Moment),
 }
 
 /// A power failure after which something was wrong.
 #[derive(Debug)]
 pub struct Fault {
-    /// Which of the points.
+    /// The number of the point.
     pub point: u64,
-    /// When.
+    /// When the power failed.
     pub at: Moment,
-    /// What was left; the server has been started on it.
+    /// The folder that was left. The server has been started on it.
     pub folder: PathBuf,
-    /// What is wrong.
+    /// What was wrong.
     pub failure: Failure,
 }
 
 impl Recorded {
-    /// Has clients work for so long on a server that is recorded. Its folder is made in that of the trial.
+    /// Lets clients work for this time on a server that is recorded. Its folder is created in the trial's.
     pub fn record(trial: Trial, duration: Duration) -> Result<Recorded, Failure> {
         let folder = trial.folder.join("recorded");
         fs::create_dir_all(&folder)?;
@@ -77,7 +77,7 @@ impl Recorded {
         let ((), complaints) = work(&mut account, field, || {
             thread::sleep(duration / 2);
             if let Ok(mut socket) = Socket::connect(("127.0.0.1", port)) {
-                // Whatever it answers.
+                // The reply does not matter.
                 let _ = socket.call(&[b"BGREWRITEAOF".to_vec()]);
             }
             thread::sleep(duration / 2);
@@ -103,12 +103,12 @@ impl Recorded {
         Ok(Recorded { trial, events, account, served: (begin, end) })
     }
 
-    /// How many calls were recorded, and how much was acknowledged.
+    /// Number of recorded calls, and of acknowledged operations.
     pub fn counts(&self) -> (usize, usize) {
         (self.events.len(), self.account.acknowledged())
     }
 
-    /// Lets the power fail at so many points; calls `shown` after each, and says what was wrong.
+    /// Lets the power fail at this many points. Calls `shown` after each. Returns the faults.
     pub fn fail(&self, points: u64, promise: Promise, shown: impl Fn(u64) + Sync) -> io::Result<Vec<Fault>> {
         let mut random = Random::new(self.trial.seed);
         let mut moments: Vec<Moment> = (0..points).map(|_| self.moment(&mut random)).collect();
@@ -138,7 +138,7 @@ impl Recorded {
         Ok(faults)
     }
 
-    /// A moment while clients worked: just before or after a call or its end, or any.
+    /// A random moment while clients worked: just before or after the beginning or end of a call, or any.
     fn moment(&self, random: &mut Random) -> Moment {
         let (begin, end) = self.served;
         let any = begin + random.below(end - begin);
@@ -156,7 +156,7 @@ impl Recorded {
         if (begin..=end).contains(&moment) { moment } else { any }
     }
 
-    /// Makes what the next failure leaves.
+    /// Creates the folder that the next failure leaves.
     fn next_image(
         &self,
         next: &Mutex<(Disk<'_>, impl Iterator<Item = (usize, Moment)>)>,
@@ -170,7 +170,7 @@ impl Recorded {
         Ok(Some((point as u64, at, folder)))
     }
 
-    /// Starts a server on what is left, and compares.
+    /// Starts a server on the folder, and compares.
     fn look(&self, at: Moment, folder: &Path) -> Result<(), Failure> {
         let server = start(&Trial { folder: folder.to_owned(), ..self.trial.clone() })?;
         let found = Found::read(&mut server.connect()?)?;
@@ -193,11 +193,11 @@ fn command(trial: &Trial, folder: &Path, port: u16, log: &Path) -> io::Result<Co
     Ok(command)
 }
 
-/// Waits until the server has loaded; false if it ended before that.
+/// Waits until the server has loaded. False if it ended before that.
 fn answers(port: u16, recording: &Recording) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end && !recording.is_over() {
-        // Not through a socket with its time-outs: most attempts come too early.
+        // Not with [`Socket`] and its timeouts, because most attempts are too early.
         if TcpStream::connect(("127.0.0.1", port)).is_ok()
             && Socket::connect(("127.0.0.1", port))?.call(&[b"PING".to_vec()])?
                 == Value::Simple(b"PONG".to_vec())

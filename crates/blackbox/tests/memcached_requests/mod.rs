@@ -1,13 +1,13 @@
 //! Random requests of memcached's protocol, in which `@<number>@` stands for a cas number that was seen.
 //!
-//! Keys are of three kinds. Those of text never hold a number, because memcached leaves blanks where a number became
-//! shorter, to which `append` would add; those in base64 are always sent so.
+//! There are three kinds of keys. Text keys never hold a number, because memcached leaves blanks behind a number
+//! that became shorter, and `append` would add after them. Base64 keys are always sent in base64.
 
 use std::collections::BTreeMap;
 
 use ds::random::Random;
 
-/// Keys of text, and of numbers.
+/// Keys for text, then keys for numbers.
 pub(crate) const KEYS: &[&str] = &["a", "b", "key:with:a:long:name", "n1", "n2"];
 const TEXT_KEYS: usize = 3;
 const BINARY_KEYS: &[&str] = &["aGVsbG8gd29ybGQ=", "AP/+"];
@@ -78,7 +78,7 @@ impl Generator {
         key.starts_with('n')
     }
 
-    /// A cas number: one of the `seen` that were seen, mostly of late, or another one.
+    /// A cas number: one of the `seen` ones, mostly a recent one, or an invalid one.
     fn cas(&mut self, seen: usize) -> String {
         match self.below(8) {
             0 => "0".to_owned(),
@@ -89,9 +89,9 @@ impl Generator {
         }
     }
 
-    /// Some requests, one behind the other.
+    /// Several requests in a row.
     pub(crate) fn requests(&mut self, seen: usize, of_key: &BTreeMap<String, Vec<usize>>) -> Vec<u8> {
-        // Alone: with the error memcached forgets replies to what came before it.
+        // Alone, because with this error memcached drops the replies to what came before it.
         if self.percent(1) {
             return format!("get nothing {} b\r\n", "k".repeat(250 + self.below(2))).into_bytes();
         }
@@ -104,7 +104,7 @@ impl Generator {
         requests
     }
 
-    /// Requests that show what is there: of keys of text without leaving a trace; and, if `with_values`, all values.
+    /// Requests that show the state: of text keys without changing anything and, if `with_values`, all values.
     pub(crate) fn state(&self, with_values: bool) -> Vec<u8> {
         let mut requests: String = KEYS[..TEXT_KEYS].iter().map(|key| format!("me {key}\r\n")).collect();
         if with_values {
@@ -141,7 +141,7 @@ impl Generator {
             32..35 => self.meta_arithmetic(seen),
             35 | 36 => match self.below(3) {
                 0 => format!("me {} b\r\n", self.pick(BINARY_KEYS)),
-                // Whether a number was read before it was counted is not kept.
+                // It is not recorded whether a number was read before it was incremented.
                 _ => format!("me {}\r\n", self.pick(&KEYS[..TEXT_KEYS])),
             },
             _ => self.oddity(),
@@ -172,12 +172,12 @@ impl Generator {
         )
     }
 
-    /// A value that is too large, under a key that is not too long: so that it is not taken for a request.
+    /// A value that is too large, under a key that is short enough, so that the value is not taken for a request.
     fn too_large(&mut self, key: &str, line: impl FnOnce(&str) -> String) -> String {
         format!("{}\r\n{}\r\n", line(&key[..key.len().min(250)]), "x".repeat(1_048_577))
     }
 
-    /// Flags in any order, each with a chance; sometimes a wrong one.
+    /// Flags in random order, each with its probability; sometimes an invalid one.
     fn flags(&mut self, flags: &[(String, usize)]) -> String {
         let mut chosen: Vec<String> = Vec::new();
         for (flag, chance) in flags {
@@ -193,7 +193,7 @@ impl Generator {
         chosen.iter().map(|flag| format!(" {flag}")).collect()
     }
 
-    /// A key for a meta command, and the flag that it needs.
+    /// A key for a meta command, and the flag that it requires.
     fn meta_key(&mut self) -> (String, &'static str) {
         if self.percent(15) { (self.pick(BINARY_KEYS).to_owned(), " b") } else { (self.key(), "") }
     }
@@ -231,13 +231,13 @@ impl Generator {
         let (key, binary) = self.meta_key();
         let is_number = Self::is_number(&key);
         let value = self.pick(if is_number { NUMBERS } else { TEXTS });
-        // What is added to a key in base64 makes memcached forget that it is one.
+        // If something is appended to a base64 key, memcached forgets that the key is one.
         let modes: &[&str] = match is_number || !binary.is_empty() {
             true => &["MS", "ME", "MR"],
             false => &["MS", "ME", "MR", "MA", "MP", "MX"],
         };
         let (mode, time, mut cas) = (self.pick(modes), self.pick(META_TIMES), self.cas(seen));
-        // Which of two numbers is later is the same on both sides only for one key.
+        // Only for a single key is the order of two cas numbers the same on both servers.
         let own = of_key.get(&key).map(Vec::as_slice).unwrap_or_default();
         let may_be_stale = binary.is_empty() && !is_number && !own.is_empty() && self.percent(40);
         if may_be_stale {
@@ -280,7 +280,7 @@ impl Generator {
         format!("md {key}{binary}{flags}\r\n")
     }
 
-    /// Without a time: memcached gives it to the old item where a number becomes longer.
+    /// Without a time to live: when a number becomes longer, memcached gives that to the old item.
     fn meta_arithmetic(&mut self, seen: usize) -> String {
         let key = self.pick(&["n1", "n2", "n1", "n2", "a"]);
         let (mode, time) = (self.pick(&["MI", "M+", "MD", "M-", "MX"]), self.pick(META_TIMES));
@@ -302,7 +302,7 @@ impl Generator {
         format!("ma {key}{flags}\r\n")
     }
 
-    /// What is no right request, or about no item.
+    /// An invalid request, or one that is not about an item.
     fn oddity(&mut self) -> String {
         self.pick(&[
             "\r\n",

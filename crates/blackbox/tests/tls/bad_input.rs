@@ -1,4 +1,4 @@
-//! What does not speak TLS as it should, at the port that does.
+//! Clients that do not speak TLS properly at the port for TLS.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::fixture::{Authority, Secured, dial_plain, read_to_end, secured, secured_on};
 
-/// Half a hello: a record of 512 bytes, of which one comes.
+/// Half a hello: the first bytes of a record of 512 bytes.
 const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1];
 
 fn half_handshakes(secured: &Secured, count: usize) -> Vec<TcpStream> {
@@ -43,7 +43,7 @@ fn thousands_of_half_handshakes_end_and_leave_nothing() {
     let before = used_bytes(&mut admin);
     for _ in 0..2 {
         let mut crowd = half_handshakes(&secured, 900);
-        // There is room for a good one beside them.
+        // A proper client is still served.
         check(&mut secured.connect(Some(&client)), "PING", "PONG");
         crowd.extend(half_handshakes(&secured, 1100));
         check(&mut old, "PING", "PONG");
@@ -55,7 +55,7 @@ fn thousands_of_half_handshakes_end_and_leave_nothing() {
     let rejected: u64 = admin.info("stats", "rejected_connections").parse().expect("it is a number");
     assert!(rejected >= 1000, "{rejected}");
     eventually("they are gone", || admin.info("clients", "connected_clients") == "2");
-    // Two thousand sessions had taken 10 MiB and more.
+    // Two thousand sessions would take 10 MiB or more.
     eventually("their memory is back", || used_bytes(&mut admin) < before + (2 << 20));
 }
 
@@ -74,7 +74,7 @@ fn garbage_after_the_handshake_ends_the_connection() {
             let mut client = secured.connect(Some(&identity));
             check(&mut client, "SET k v", "OK");
             let stream = client.stream();
-            // It may hang up before all is sent.
+            // The server may hang up before everything is sent.
             let _ = stream.sock.write_all(garbage);
             assert!(stream.read(&mut [0; 100]).map_or(true, |count| count == 0), "{garbage:?}");
         }
@@ -145,7 +145,7 @@ fn the_limit_of_clients_is_told_over_tls() {
 
 #[test]
 fn protected_mode_holds_over_tls() {
-    // Nothing is sent: the system only says by which address it would be.
+    // Nothing is sent. The system only chooses the local address.
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").expect("there are ports");
     let address = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr());
     let Some(address) = address.ok().filter(|address| !address.ip().is_loopback()) else { return };
@@ -170,7 +170,7 @@ fn what_is_sent_before_the_handshake_is_bounded() {
     let secured = secured("tls-flood", &[]);
     let identity = secured.authority.issue("client");
     let mut flood = dial_plain(secured.port);
-    // Records of a handshake message that never ends; it may hang up before all are sent.
+    // Records of a handshake message that never ends. The server may hang up before all are sent.
     let record = [&[22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; (1 << 14) - 4]].concat();
     let _ = (0..1000).try_for_each(|_| flood.write_all(&record));
     let said = read_to_end(&mut flood);

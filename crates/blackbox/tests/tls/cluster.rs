@@ -1,10 +1,10 @@
-//! MIGRATE over TLS, and what the emulated cluster says of ports.
+//! MIGRATE over TLS, and the ports that the emulated cluster reports.
 
 use blackbox::{Client, Server, check, free_port};
 
 use crate::fixture::{Authority, secured};
 
-/// Servers with TLS that take each other's certificates.
+/// Servers with TLS that accept each other's certificates.
 fn start(authority: &Authority, is_redis: bool, more: &[&str]) -> Option<(Server, u16)> {
     let port = free_port().expect("a port is free");
     let mut options = authority.options();
@@ -37,7 +37,7 @@ fn keys_migrate_over_tls() {
         check(there, &format!("MIGRATE 127.0.0.1 {our_port} \"\" 0 5000 KEYS large list"), "OK");
         check(client, "STRLEN large", "(integer) 300000");
         check(client, "FLUSHALL", "OK");
-        // A port without TLS, or one with that is spoken to without, is not reached, and nothing is lost.
+        // A port without TLS, or a TLS port that is used without TLS, cannot be reached, and nothing is lost.
         fill(client);
         let plain = format!("MIGRATE 127.0.0.1 {} list 0 5000", other.port());
         check(client, &plain, "(error) IOERR error or timeout connecting to the client");

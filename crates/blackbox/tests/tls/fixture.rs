@@ -1,4 +1,4 @@
-//! An authority, whom it vouches for, and servers and clients that show it.
+//! A certificate authority, the certificates that it issues, and servers and clients that use them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// An authority, and the files of whom it vouches for.
+/// A certificate authority, and the folder for the files that it issues.
 pub(crate) struct Authority {
     pub(crate) issuer: CertifiedIssuer<'static, KeyPair>,
     pub(crate) scratch: Scratch,
@@ -60,7 +60,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// Puts the server's files, or others, where the server reads them.
+    /// Puts these files where the server reads its own.
     pub(crate) fn serve_as(&self, identity: &Identity) {
         self.scratch.file("server.pem", &identity.certificate);
         self.scratch.file("server.key", &identity.key);
@@ -73,7 +73,7 @@ impl Authority {
         paths.into_iter().flat_map(file).collect()
     }
 
-    /// What a client trusts and shows.
+    /// A client's configuration: the authority that it trusts, and its own certificate.
     pub(crate) fn client_config(&self, identity: Option<&Identity>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         let pem = self.issuer.pem();
@@ -94,7 +94,7 @@ impl Authority {
     }
 }
 
-/// A server with TLS, and beside it a port without.
+/// A server with a port for TLS and one without.
 pub(crate) struct Secured {
     pub(crate) server: Server,
     pub(crate) port: u16,
@@ -122,7 +122,7 @@ pub(crate) fn dial_plain(port: u16) -> TcpStream {
     stream
 }
 
-/// A connection whose handshake is made with the first request.
+/// A connection whose handshake happens with the first request.
 pub(crate) fn dial(port: u16, config: Arc<ClientConfig>) -> Secure {
     secure(dial_plain(port), config)
 }
@@ -150,7 +150,7 @@ impl Secured {
         Client::over(secure(tcp, self.authority.client_config(Some(identity))))
     }
 
-    /// Whether a client that shows this is served.
+    /// Whether a client with this configuration is served.
     pub(crate) fn serves(&self, config: Arc<ClientConfig>) -> bool {
         let mut client = self.connect_with(config);
         let stream = client.stream();
@@ -159,7 +159,7 @@ impl Secured {
         asked.is_ok() && stream.read_exact(&mut reply).is_ok() && &reply == b"+PONG\r\n"
     }
 
-    /// The certificate that a new connection is shown.
+    /// The certificate that the server presents on a new connection.
     pub(crate) fn shown(&self, client: &Identity) -> Vec<u8> {
         let mut client = self.connect(Some(client));
         check(&mut client, "PING", "PONG");
@@ -167,7 +167,7 @@ impl Secured {
     }
 }
 
-/// Reads until the peer closes; what came.
+/// Reads until the peer closes. Returns what arrived.
 pub(crate) fn read_to_end(stream: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use crate::fixture::{Identity, Secure, Secured, dial, dial_plain, read_to_end, secured};
 use crate::{der, rubbish};
 
-/// HTTP connections that a server takes unless told otherwise.
+/// The default limit of HTTP connections.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A server with HTTP over TLS.
@@ -36,7 +36,7 @@ impl Site {
         dial(self.port, self.config(identity))
     }
 
-    /// Status and body of the answer to a request on a connection of its own.
+    /// Status and body of the response to a request on a new connection.
     #[track_caller]
     fn get(&self, path: &str, identity: Option<&Identity>, headers: &str) -> (u16, String) {
         let mut stream = self.connect(identity);
@@ -53,7 +53,7 @@ fn split(answer: &str) -> (u16, String) {
     (status.expect("it has a status"), body.to_owned())
 }
 
-/// Asks twice on one connection, as Prometheus does.
+/// Sends two requests on one connection, like Prometheus.
 fn scrape_twice(stream: &mut Secure) {
     for _ in 0..2 {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
@@ -78,7 +78,7 @@ fn metrics_come_over_tls() {
     let client = site.secured.authority.issue("client");
     scrape_twice(&mut site.connect(Some(&client)));
     assert!(site.secured.server.log_end().contains(&format!("https://127.0.0.1:{}", site.port)));
-    // Without TLS there is an answer that says so, and rubbish gets an alert.
+    // A request without TLS gets a response that says so, and garbage gets an alert.
     let mut plain = dial_plain(site.port);
     plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
     let (status, body) = split(&String::from_utf8_lossy(&read_to_end(&mut plain)));
@@ -86,7 +86,7 @@ fn metrics_come_over_tls() {
     let mut garbage = dial_plain(site.port);
     garbage.write_all(&[22, 3, 1, 0xff, 0xff]).expect("it is open");
     assert_eq!(read_to_end(&mut garbage)[0], 21, "an alert");
-    // Nor is anything told to who shows no certificate.
+    // A client without a certificate learns nothing either.
     let mut stranger = site.connect(None);
     let _ = stream_request(&mut stranger);
     assert!(stranger.read_to_end(&mut Vec::new()).is_err());
@@ -122,10 +122,10 @@ fn a_certificate_may_name_the_http_user() {
     assert_eq!(status("/metrics", &alice, ""), 200);
     assert_eq!(status("/queues.json", &alice, ""), 403);
     assert_eq!(status("/metrics", &nobody, ""), 401);
-    // A password says more than the certificate: "default:secret".
+    // A password takes precedence over the certificate: "default:secret".
     assert_eq!(status("/queues.json", &alice, "Authorization: Basic ZGVmYXVsdDpzZWNyZXQ=\r\n"), 200);
     assert!(site.secured.server.log_end().contains("names user 'nobody', who does not exist"));
-    // A user who is gone does not go on, on connections that are open either.
+    // A deleted user is refused, even on connections that are open.
     let mut open = site.connect(Some(&alice));
     scrape_twice(&mut open);
     check(&mut admin, "ACL DELUSER alice", "(integer) 1");
@@ -188,7 +188,7 @@ fn silent_handshakes_keep_nobody_out() {
     }
     let (_, metrics) = site.get("/metrics", Some(&client), "");
     assert!(metrics.contains("darter_http_rejected_connections_total 0\n"), "{metrics}");
-    // And they end.
+    // They end, too.
     for stream in &mut seated {
         assert_eq!(read_to_end(stream), b"");
     }

@@ -1,4 +1,4 @@
-//! TLS from outside: who comes in, who does not, and what becomes of certificates while the server runs.
+//! TLS from outside: who is let in, who is not, and what changes of certificates do to a running server.
 
 mod bad_input;
 mod cluster;
@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::fixture::{Authority, Identity, read_to_end, secured, secured_on};
 
-/// Files with which no server can speak TLS.
+/// Files that are not valid for TLS.
 fn rubbish() -> Identity {
     Identity { certificate: "rubbish".to_owned(), key: String::new() }
 }
@@ -85,7 +85,7 @@ fn who_does_not_speak_as_the_port_does_is_sent_away() {
     let mut plain = secured.tcp();
     plain.write_all(b"*1\r\n$4\r\nPING\r\n").expect("it is open");
     assert_eq!(read_to_end(&mut plain)[0], 21, "an alert");
-    // A record longer than any may be.
+    // A record longer than is allowed.
     let mut oversized = secured.tcp();
     oversized.write_all(&[22, 3, 1, 0xff, 0xff]).expect("it is open");
     assert_eq!(read_to_end(&mut oversized)[0], 21, "an alert");
@@ -114,7 +114,7 @@ fn certificates_are_asked_for_as_the_settings_say() {
         assert_eq!(served, expected, "{mode}");
     }
     assert_eq!(admin.info("stats", "rejected_connections"), "0");
-    // And a client does not take this server for another's.
+    // And a client that trusts another authority does not accept this server.
     assert!(!secured.serves(other.client_config(None)));
 }
 
@@ -148,14 +148,15 @@ fn the_user_of_a_certificate_has_only_so_many_connections() {
     let [mut first, mut second] = [(); 2].map(|()| secured.connect(Some(&alice)));
     check(&mut first, "ACL WHOAMI", "\"alice\"");
     check(&mut second, "ACL WHOAMI", "\"alice\"");
-    // One more ends unserved, whether it says so itself or not; a password takes a place of the same user.
+    // One more client is refused, whether its certificate or a password names the user: both count for the same
+    // user.
     assert!(!secured.serves(own.client_config(Some(&alice))));
     assert!(secured.server.log_end().contains("user 'alice' has reached maxclients-per-user: refusing"));
     check(&mut admin, "AUTH alice x", "(error) ERR max number of clients of this user reached");
     assert_eq!(admin.info("stats", "rejected_connections"), "2");
     let mut other = secured.connect(Some(&bob));
     check(&mut other, "ACL WHOAMI", "\"bob\"");
-    // Places come back from who becomes somebody else, and from who goes.
+    // A place is freed when a client changes its user, and when it leaves.
     check(&mut first, "RESET", "RESET");
     check(&mut secured.server.client(), "AUTH alice x", "OK");
     eventually("a place", || secured.serves(own.client_config(Some(&alice))));
@@ -193,7 +194,7 @@ fn certificates_change_under_connections() {
     secured.server.signal(Signal::HUP);
     eventually("the new one is shown", || secured.shown(&client) == der(&second));
     assert_ne!(first, der(&second));
-    // Rubbish changes nothing.
+    // Invalid files change nothing.
     own.serve_as(&rubbish());
     secured.server.signal(Signal::HUP);
     eventually("the log says why", || {
@@ -214,7 +215,7 @@ fn certificates_change_under_connections() {
     own.serve_as(&third);
     check(&mut admin, &format!("CONFIG SET tls-cert-file {path}"), "OK");
     assert_eq!(secured.shown(&client), der(&third));
-    // And when somebody asks that files be looked at.
+    // And when a setting makes the server check the files.
     check(&mut admin, "CONFIG SET tls-auto-reload-interval 1", "OK");
     let fourth = own.issue("a server with another name");
     own.serve_as(&fourth);
@@ -239,7 +240,7 @@ fn a_change_that_fails_changes_nothing() {
     check(&mut admin, &format!("CONFIG SET {files} tls-auth-clients no tls-port {port}"), refused);
     assert_eq!(secured.shown(&client), first);
     assert!(!secured.serves(own.client_config(None)), "certificates are asked for as before");
-    // Nor does a server speak TLS that could not begin to listen for it.
+    // The server does not start TLS either if it cannot listen.
     check(&mut admin, "CONFIG SET tls-port 0", "OK");
     check(&mut admin, &format!("CONFIG SET tls-port {port}"), refused);
     check(&mut admin, &format!("CONFIG SET {files} tls-port {}", secured.port), "OK");
@@ -302,7 +303,7 @@ fn a_server_that_cannot_speak_tls_does_not_start() {
     assert_eq!(authority.name, "tls-start");
 }
 
-/// Starts the two, has one follow the other over TLS, and compares them.
+/// Makes one server follow the other over TLS, and compares them.
 fn replicate(primary: &Server, port: u16, replica: &Server) {
     let mut writer = primary.client();
     for key in 0..100 {

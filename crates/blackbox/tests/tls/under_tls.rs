@@ -1,4 +1,4 @@
-//! What clients do, over TLS and on either driver: they wait, listen, run transactions, and send and fetch much.
+//! Clients over TLS, with either driver: they wait, listen, run transactions, and transfer much data.
 
 use blackbox::{check, eventually};
 use resp::Value;
@@ -33,7 +33,7 @@ fn clients_wait_and_are_served() {
         jobs.sort();
         jobs.dedup();
         assert_eq!(jobs.len(), 50);
-        // One that goes while it waits takes nothing with it.
+        // A client that leaves while it waits takes nothing with it.
         let mut gone = waiting.pop().expect("there are fifty");
         gone.send("BLPOP queue 0");
         eventually("it waits", || admin.info("clients", "blocked_clients") == "1");
@@ -74,7 +74,7 @@ fn transactions_and_messages_pass() {
 fn a_large_value_passes_both_ways() {
     on_either_driver("tls-large", |secured, identity| {
         let mut client = secured.connect(Some(identity));
-        // Of no period that a record or a buffer has.
+        // The period does not match the size of any record or buffer.
         let large: Vec<u8> = (0..64_u32 << 20).map(|index| (index % 251) as u8).collect();
         client.send_args(&[b"SET", b"large", &large]);
         assert_eq!(client.receive().to_string(), "OK");

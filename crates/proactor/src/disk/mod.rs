@@ -1,25 +1,24 @@
 //! Files: what is written, and what is durable.
 //!
-//! A [`Disk`] is the machine's or a simulated one ([`SimDisk`]), and both promise the same and no more:
+//! A [`Disk`] is the machine's or a simulated one ([`SimDisk`]). Both guarantee the same:
 //!
 //! | after | a crash leaves |
 //! |---|---|
 //! | [`DiskFile::write_at`], a [`DiskWriter`] | any of the sectors, each whole, old or in pieces; any length between the old and the new one |
-//! | [`DiskFile::sync`], [`DiskFile::reserve`], [`DiskFile::pre_write`] | all that was written to the file before |
-//! | [`DiskFile::write_durably_at`] | these bytes; nothing is known of others |
-//! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change for itself |
-//! | [`Disk::sync_directory`] | all changes of names in the directory before |
+//! | [`DiskFile::sync`], [`DiskFile::reserve`], [`DiskFile::pre_write`] | everything written to the file before |
+//! | [`DiskFile::write_durably_at`] | these bytes; nothing is guaranteed for others |
+//! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change independently |
+//! | [`Disk::sync_directory`] | all previous changes of names in the directory |
 //!
 //! * The calls block. They are for threads that may wait, not for those that serve. The exception is
 //!   [`DiskFile::read_ready_at`].
 //! * **After a failed sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a
-//!   second sync that succeeds says nothing about what the first one lost. Once a sync of a file has failed, all later
-//!   ones therefore fail.
-//! * **Files are private.** New files are for the server's user alone (0600, folders 0700); a file that replaces
-//!   another keeps that one's permissions. A file to be written is not reached through a symbolic link, is not a
-//!   device, and, if others may write to the folder, does not belong to another user. A file to be read may be
-//!   anything.
-//! * A file that has to exist as a whole or not at all gets its name when its bytes are durable
+//!   second sync that succeeds says nothing about what the first one lost. Therefore, once a sync of a file has
+//!   failed, all later ones fail.
+//! * **Files are private.** New files are only for the server's user (0600, folders 0700). A file that replaces
+//!   another keeps that one's permissions. A file is not opened for writing through a symbolic link, if it is a
+//!   device, or if it belongs to another user and others may write to the folder. Anything may be opened for reading.
+//! * A file that has to exist completely or not at all gets its name when its bytes are durable
 //!   ([`Disk::put_in_place`], [`Disk::replace`]).
 //!
 //! Not here: buffers, formats, and which thread waits for what.
@@ -40,15 +39,15 @@ use std::time::SystemTime;
 pub use real::open_no_follow;
 pub use sim::{DiskFaults, Fault, SimDisk};
 
-/// Zeros that are written at once when a file is written before it is used.
+/// Size of the zeros that are written at once when a file is written in advance.
 const PRE_WRITE_BYTES: usize = 1 << 20;
 
-/// What memory, offset and length of a write past the system's cache are multiples of.
+/// Memory, offset and length of writes that bypass the cache must be multiples of this.
 pub const DIRECT_BYTES: usize = 4096;
-/// The longest file that is read as a whole.
+/// The longest file that is read at once.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 20;
 
-/// Where files are; cheap to clone.
+/// A file system; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Disk(Source);
 
@@ -61,27 +60,27 @@ enum Source {
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Open {
-    /// To be read; it must be there.
+    /// For reading; it must exist.
     Read,
-    /// The same; it must be an ordinary file, not a pipe or a device, of which nobody knows when it ends.
+    /// For reading; it must exist and be a regular file, because a pipe or a device may never end.
     ReadRegular,
-    /// To be read and written; created if it is not there.
+    /// For reading and writing; created if it does not exist.
     Write,
-    /// The same, but without what it held.
+    /// For reading and writing, truncated; created if it does not exist.
     Empty,
-    /// Like `Write`, but what is written goes past the system's cache if the file system can do that. Memory, offset and
-    /// length of a write have to be multiples of [`DIRECT_BYTES`].
+    /// Like `Write`, but writes bypass the system's cache if the file system supports that. Memory, offset and length of a write must be
+    /// multiples of [`DIRECT_BYTES`].
     Direct,
 }
 
-/// What is known of a file beside its bytes.
+/// The metadata of a file.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
     /// Its length in bytes.
     pub bytes: u64,
-    /// Whether it is an ordinary file.
+    /// Whether it is a regular file.
     pub is_file: bool,
-    /// When it was last written, if the file system knows.
+    /// When it was last written, if the file system reports that.
     pub modified: Option<SystemTime>,
 }
 
@@ -92,7 +91,7 @@ pub struct DiskFile {
     has_failed: AtomicBool,
 }
 
-/// A file that nobody else can lock while this is there, in this process or another.
+/// A lock of a file. Nobody else, in this process or another, can lock the file while this exists.
 #[derive(Debug)]
 pub struct DiskLock {
     _held: Held,
@@ -111,7 +110,7 @@ enum File {
 }
 
 impl Disk {
-    /// The machine's.
+    /// The machine's disk.
     pub fn real() -> Disk {
         Disk(Source::Real)
     }
@@ -120,7 +119,7 @@ impl Disk {
         Disk(Source::Simulated(disk))
     }
 
-    /// Opens a file. If that creates it, its name is not durable before [`sync_directory`](Self::sync_directory).
+    /// Opens a file. If that creates it, its name is only durable after [`sync_directory`](Self::sync_directory).
     pub fn open(&self, path: &Path, how: Open) -> io::Result<DiskFile> {
         let file = match &self.0 {
             Source::Real => File::Real(real::open(path, how)?),
@@ -129,7 +128,7 @@ impl Disk {
         Ok(DiskFile { file, has_failed: AtomicBool::new(false) })
     }
 
-    /// Gives the file `from` the name `to` in the same directory, in place of a file that has it.
+    /// Renames the file `from` to `to` in the same directory. Replaces a file with that name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         match &self.0 {
             Source::Real => std::fs::rename(from, to),
@@ -137,7 +136,7 @@ impl Disk {
         }
     }
 
-    /// Takes a name from a file, which goes if nobody has it open.
+    /// Removes a name of a file. The file is deleted when it has no name left and nobody has it open.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Source::Real => std::fs::remove_file(path),
@@ -145,7 +144,7 @@ impl Disk {
         }
     }
 
-    /// Makes durable which names there are in a directory, and which files they name.
+    /// Makes the names in a directory durable, and which files they name.
     pub fn sync_directory(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Source::Real => real::sync_directory(path),
@@ -153,7 +152,7 @@ impl Disk {
         }
     }
 
-    /// Makes a directory, durably, if it is not there. (A simulated disk has all directories.)
+    /// Creates a directory durably, if it does not exist. (A simulated disk has all directories.)
     pub fn create_directory(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Source::Real => real::create_directory(path),
@@ -161,8 +160,8 @@ impl Disk {
         }
     }
 
-    /// Locks the file at `path`, which is created if it is not there, for as long as the lock and its process live. Fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if somebody has locked it.
+    /// Locks the file at `path`, for as long as the lock and its process live. Creates it if it does not exist. Fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the file is locked already.
     pub fn lock(&self, path: &Path) -> io::Result<DiskLock> {
         let held = match &self.0 {
             Source::Real => Held::Real { _file: real::lock(path)? },
@@ -171,7 +170,7 @@ impl Disk {
         Ok(DiskLock { _held: held })
     }
 
-    /// The names of everything in a directory, in no order.
+    /// The names of everything in a directory, in any order.
     pub fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
         match &self.0 {
             Source::Real => real::list(path),
@@ -179,7 +178,7 @@ impl Disk {
         }
     }
 
-    /// What is known of a file.
+    /// The metadata of a file.
     pub fn info(&self, path: &Path) -> io::Result<FileInfo> {
         match &self.0 {
             Source::Real => real::info(path),
@@ -187,7 +186,7 @@ impl Disk {
         }
     }
 
-    /// Whether there is something of this name, if only a link that leads nowhere.
+    /// Whether the name exists, even if only as a dangling link.
     pub fn has(&self, path: &Path) -> bool {
         match &self.0 {
             Source::Real => path.symlink_metadata().is_ok(),
@@ -195,12 +194,12 @@ impl Disk {
         }
     }
 
-    /// Whether there is an ordinary file of this name.
+    /// Whether a regular file with this name exists.
     pub fn is_file(&self, path: &Path) -> bool {
         self.info(path).is_ok_and(|info| info.is_file)
     }
 
-    /// All of an ordinary file of at most 256 MiB.
+    /// Reads all of a regular file. Fails if it is longer than 256 MiB.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let reader = DiskReader { file: self.open(path, Open::ReadRegular)?, offset: 0 };
         let mut bytes = Vec::new();
@@ -216,16 +215,16 @@ impl Disk {
         Ok(DiskReader { file: self.open(path, Open::Read)?, offset: 0 })
     }
 
-    /// Makes `temporary`, all of which is durable, the file at `path`, which is in the same directory. Whoever could read and write
-    /// the file that was there can do so with this one.
+    /// Renames `temporary`, whose content is durable, to `path` in the same directory, durably. It gets the permissions of the file that it
+    /// replaces.
     pub fn put_in_place(&self, temporary: &Path, path: &Path) -> io::Result<()> {
         self.keep_permissions(temporary, path)?;
         self.rename(temporary, path)?;
         self.sync_directory(directory_of(path))
     }
 
-    /// Replaces the file at `path` as a whole, durably: after a crash there is the old one or the new one. It keeps its
-    /// permissions. With an error the old one is still there, or the new one, whose name may not be durable.
+    /// Replaces the file at `path` atomically and durably: after a crash it is the old file or the new one. It keeps its permissions. After
+    /// an error it is the old file, or the new one, whose name may not be durable.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let (temporary, file) = self.create_beside(path)?;
         let write = || {
@@ -236,13 +235,13 @@ impl Disk {
         };
         let replaced = write();
         if replaced.is_err() {
-            // The error that is reported is the first one.
+            // The first error is reported.
             let _ = self.remove(&temporary);
         }
         replaced
     }
 
-    /// Creates an empty file in the directory of `path`, which nobody else may read, under a name that nobody can foresee.
+    /// Creates an empty file in the directory of `path`, which only the server may read, under a name that nobody can predict.
     fn create_beside(&self, path: &Path) -> io::Result<(PathBuf, DiskFile)> {
         match &self.0 {
             Source::Real => {
@@ -265,13 +264,13 @@ impl Disk {
     }
 }
 
-/// The directory in which a file is.
+/// The directory that contains a file.
 fn directory_of(path: &Path) -> &Path {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     directory.unwrap_or(Path::new("."))
 }
 
-/// Where a file is written that is to take the place of the one at `path`.
+/// A name for a file that is going to replace the one at `path`.
 fn temporary_path(path: &Path, number: u64) -> PathBuf {
     let mut temporary: OsString = path.as_os_str().to_owned();
     temporary.push(format!(".{number:016x}.tmp"));
@@ -287,7 +286,7 @@ impl DiskFile {
         }
     }
 
-    /// Reads from `offset` on; how many bytes, none at the end of the file.
+    /// Reads from `offset`. Returns the number of bytes, 0 at the end of the file.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         match &self.file {
             File::Real(file) => std::os::unix::fs::FileExt::read_at(file, into, offset),
@@ -295,8 +294,8 @@ impl DiskFile {
         }
     }
 
-    /// The same, for threads that must not wait: `None` if none of it is in memory. The disk was asked for it then, so it is worth trying again
-    /// soon. (A file system that does not say what is in memory is waited for.)
+    /// Reads from `offset` without waiting: `None` if none of it is in memory. Then the disk was asked for it, so it is worth trying again
+    /// soon. (If the file system does not report what is in memory, this waits.)
     pub fn read_ready_at(&self, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
         match &self.file {
             File::Real(file) => real::read_ready_at(file, offset, into),
@@ -304,7 +303,7 @@ impl DiskFile {
         }
     }
 
-    /// Writes at `offset`; how many bytes, perhaps fewer than there are. They are not durable.
+    /// Writes at `offset`. Returns the number of bytes written, perhaps fewer than given. They are not durable.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         match &self.file {
             File::Real(file) => std::os::unix::fs::FileExt::write_at(file, bytes, offset),
@@ -317,7 +316,7 @@ impl DiskFile {
         write_all(offset, bytes, |offset, bytes| self.write_at(offset, bytes))
     }
 
-    /// Writes all of `bytes` at `offset`, and waits until they are durable: one call to the kernel.
+    /// Writes all of `bytes` at `offset`, and waits until they are durable, in one system call if the system accepts all bytes at once.
     pub fn write_durably_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.durably(|| {
             write_all(offset, bytes, |offset, bytes| match &self.file {
@@ -327,7 +326,7 @@ impl DiskFile {
         })
     }
 
-    /// Waits until all that was written is durable, the length too.
+    /// Waits until everything written is durable, including the length.
     pub fn sync(&self) -> io::Result<()> {
         self.durably(|| match &self.file {
             File::Real(file) => file.sync_data(),
@@ -335,8 +334,8 @@ impl DiskFile {
         })
     }
 
-    /// Waits until all that was written is durable, and forgets what the system has in its cache, so that what is read next is what the
-    /// disk has. After a sync that failed, perhaps in an earlier process, these are two things.
+    /// Waits until everything written is durable, and drops it from the system's cache, so that later reads return what is on the disk.
+    /// After a failed sync, perhaps in an earlier process, the two may differ.
     pub fn sync_and_forget(&self) -> io::Result<()> {
         self.sync()?;
         match &self.file {
@@ -345,29 +344,29 @@ impl DiskFile {
         }
     }
 
-    /// Takes the room for `bytes` of zeros, which the file begins with, and makes that durable: writing there later changes no length
-    /// and cannot fail for want of room. Where the file system cannot do that the zeros [are written](Self::pre_write).
+    /// Allocates space for `bytes` zeros at the beginning of the file, durably. Later writes there do not change the length, and cannot
+    /// fail for lack of space. If the file system does not support that, the zeros [are written](Self::pre_write).
     pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         if self.takes_room(bytes)? { self.sync() } else { self.pre_write(bytes) }
     }
 
-    /// The same, and the zeros are written: what is written there later changes nothing but those bytes, so it is durable sooner.
+    /// Allocates the same space and writes the zeros. Later writes there change nothing but these bytes, so they are durable sooner.
     pub fn pre_write(&self, bytes: u64) -> io::Result<()> {
-        // If there is no room for all of it that is known at once, and not when the disk is full.
+        // Fails at once if there is not enough space, rather than when the disk is full.
         self.takes_room(bytes)?;
         let zeros = vec![0; PRE_WRITE_BYTES.min(bytes as usize)];
         let mut offset = 0;
         while offset < bytes {
             let count = (bytes - offset).min(PRE_WRITE_BYTES as u64);
             self.write_all_at(offset, &zeros[..count as usize])?;
-            // One by one: a disk that takes all of them at once makes others, who wait for a few bytes, wait as long.
+            // Syncs piece by piece: a disk that gets everything at once makes others, who sync a few bytes, wait as long.
             self.sync()?;
             offset += count;
         }
         Ok(())
     }
 
-    /// Whether the file has the room now, which is not durable; false: nobody knows.
+    /// Allocates the space, not durably. False if the file system does not support that.
     fn takes_room(&self, bytes: u64) -> io::Result<bool> {
         match &self.file {
             File::Real(file) => real::take_room(file, bytes),
@@ -375,14 +374,14 @@ impl DiskFile {
         }
     }
 
-    /// Has the system begin to write this part to the disk, so that a sync later has less to do. Nothing is durable by that.
+    /// Makes the system begin to write this part to the disk, so that a later sync has less to do. This makes nothing durable.
     pub fn begin_write_out(&self, from: u64, to: u64) {
         if let File::Real(file) = &self.file {
             real::begin_write_out(file, from, to);
         }
     }
 
-    /// Does what makes something durable, unless that has failed before.
+    /// Runs `make`, which makes something durable. Fails if that has failed before.
     fn durably(&self, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if self.has_failed.load(Ordering::Relaxed) {
             return Err(io::Error::other("an earlier sync of this file failed, and what it lost is unknown"));
@@ -391,7 +390,7 @@ impl DiskFile {
     }
 }
 
-/// Writes all of `bytes` at `offset`, as much at once as `write` takes.
+/// Writes all of `bytes` at `offset`, in as many calls of `write` as needed.
 fn write_all(
     mut offset: u64,
     mut bytes: &[u8],
@@ -411,7 +410,7 @@ fn write_all(
     Ok(())
 }
 
-/// Writes a file from its beginning on, one byte after the other. It may be a pipe.
+/// Writes a file sequentially from its beginning. It may be a pipe.
 #[derive(Debug)]
 pub struct DiskWriter {
     file: DiskFile,
@@ -419,22 +418,22 @@ pub struct DiskWriter {
 }
 
 impl DiskWriter {
-    /// Writes `file`, which was just opened.
+    /// Writes `file`, which must have just been opened.
     pub fn new(file: DiskFile) -> DiskWriter {
         DiskWriter { file, offset: 0 }
     }
 
-    /// What it writes to.
+    /// The file that it writes to.
     pub fn file(&self) -> &DiskFile {
         &self.file
     }
 
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub fn written_bytes(&self) -> u64 {
         self.offset
     }
 
-    /// Reads what was written, from the beginning.
+    /// Turns it into a reader, from the beginning of what was written.
     pub fn into_reader(self) -> io::Result<DiskReader> {
         let mut reader = DiskReader { file: self.file, offset: 0 };
         reader.go_to(0)?;
@@ -457,7 +456,7 @@ impl Write for DiskWriter {
     }
 }
 
-/// Reads a file, one byte after the other. It may be a pipe.
+/// Reads a file sequentially. It may be a pipe.
 #[derive(Debug)]
 pub struct DiskReader {
     file: DiskFile,
@@ -470,7 +469,7 @@ impl DiskReader {
         self.file.size_bytes()
     }
 
-    /// Goes on reading at `offset`.
+    /// Continues reading at `offset`.
     pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
         if let File::Real(file) = &mut self.file.file {
             io::Seek::seek(file, io::SeekFrom::Start(offset))?;

@@ -45,12 +45,12 @@ impl Change {
     }
 }
 
-/// Names, with the numbers of the files that they name.
+/// Names, each with the number of its file.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Names {
     seen: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
-    /// In order.
+    /// Changes that are not durable, in order.
     unsynced: Vec<Change>,
 }
 
@@ -93,12 +93,12 @@ impl Names {
         self.settle(directory, |_| true);
     }
 
-    /// A sync fails: the changes are not durable, and no later sync makes them so.
+    /// A sync fails: some changes become durable at random, and no later sync makes the others durable.
     pub(super) fn fail_to_sync(&mut self, directory: &Path, entropy: &mut Entropy) {
         self.settle(directory, |_| entropy.one_in(2));
     }
 
-    /// Changes in a directory for which `is_made` is true become durable, and the others are forgotten.
+    /// Changes in a directory for which `is_made` is true become durable. The others are forgotten.
     fn settle(&mut self, directory: &Path, mut is_made: impl FnMut(&Change) -> bool) {
         let changes = std::mem::take(&mut self.unsynced);
         for change in changes {
@@ -110,10 +110,10 @@ impl Names {
         }
     }
 
-    /// Only what is on the disk is left.
+    /// A crash: only what is on the disk is left.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let count = self.unsynced.len() as u64;
-        // All, none, those before some moment, or each by itself.
+        // All changes, none, those before some moment, or each independently.
         let (mode, moment) = (entropy.below(4), entropy.below(count + 1));
         for (index, change) in (0..).zip(std::mem::take(&mut self.unsynced)) {
             let is_made = match mode {

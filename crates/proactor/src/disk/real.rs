@@ -1,4 +1,4 @@
-//! The machine's disk: system calls, where the standard library has no function for them.
+//! The machine's disk: system calls that the standard library has no function for.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -13,14 +13,14 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::{FileInfo, Open, directory_of, temporary_path};
 use crate::{Entropy, sys};
 
-/// The disk is asked for at least this much when data are not in memory: asking takes about 0.1 ms, on a thread that
-/// must not wait.
+/// At least this much is requested from the disk when data is not in memory: the request takes about 0.1 ms, on a
+/// thread that must not wait.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
 /// The mode of new files. A file that replaces another keeps that one's mode, which may allow more.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// Names tried for a temporary file before this is taken for an attack.
+/// Most names that are tried for a temporary file. More collisions would mean an attack.
 const NAME_TRIES_MAX: u32 = 16;
 
 /// Opens a file. A file to be written is not reached through a link at the end of its path, and must be the server's
@@ -32,11 +32,11 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
         Open::Write | Open::Empty | Open::Direct => {}
     }
     let mut options = File::options();
-    // What was there stays: who may write it is not known yet.
+    // The content stays for now, because the owner has not been checked yet.
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
     let past_the_cache = if how == Open::Direct { libc::O_DIRECT } else { 0 };
     let mut opened = open_no_follow(path, &mut options, past_the_cache);
-    // A file system that has nothing but its cache, such as tmpfs.
+    // A file system that consists only of its cache, such as tmpfs.
     if how == Open::Direct && has_code(&opened, libc::EINVAL) {
         opened = open_no_follow(path, &mut options, 0);
     }
@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to be written, with these flags of the kernel. Refuses a symbolic link at the end of the path.
+/// Opens a file for writing, with these kernel flags. Refuses a symbolic link at the end of the path.
 pub fn open_no_follow(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
     let opened = options.custom_flags(libc::O_NOFOLLOW | flags).open(path);
     if has_code(&opened, libc::ELOOP) {
@@ -58,7 +58,7 @@ pub fn open_no_follow(path: &Path, options: &mut OpenOptions, flags: i32) -> io:
     opened
 }
 
-/// Opens a regular file, without waiting for the writer of a pipe.
+/// Opens a regular file for reading. Does not wait for the writer of a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -91,7 +91,7 @@ fn check_owner(metadata: &Metadata, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file beside `path` with a name that nobody can predict, and that nobody else may read.
+/// Creates a file beside `path`, with a name that nobody can predict, and that only the server may read.
 pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
@@ -123,7 +123,7 @@ pub(super) fn keep_permissions(temporary: &Path, path: &Path) -> io::Result<()> 
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
         Ok(()) => sync_directory(directory_of(path)),
-        // It may be elsewhere, by a link of the operator.
+        // It may be a link to another place, made by the operator.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             check_owner(&fs::symlink_metadata(path)?, path)?;
             match fs::metadata(path)?.is_dir() {
@@ -146,7 +146,8 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     let write = || rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
     match write() {
-        // The file was opened to be written past the cache, and the file system takes that back: nothing was written.
+        // The file was opened to bypass the cache, but the file system does not support that after all. Nothing was
+        // written.
         Err(Errno::INVAL) if goes_past_the_cache(file)? => {
             rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? - OFlags::DIRECT)?;
             Ok(write()?)
@@ -155,7 +156,7 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
     }
 }
 
-/// Reads what is in memory. If nothing is, asks the disk for it.
+/// Reads what is in memory. If nothing is, requests it from the disk.
 pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match rustix::io::preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
@@ -174,7 +175,7 @@ pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Re
     }
 }
 
-/// Allocates space for the file's first `bytes`; false if the file system does not support that.
+/// Allocates space for the file's first `bytes`. False if the file system does not support that.
 pub(super) fn take_room(file: &File, bytes: u64) -> io::Result<bool> {
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
@@ -203,7 +204,7 @@ pub(super) fn info(path: &Path) -> io::Result<FileInfo> {
 }
 
 pub(super) fn begin_write_out(file: &File, from: u64, to: u64) {
-    // Where that is not possible, the file is written out at the end.
+    // If this is not possible, the file is written out at the end.
     let _ = sys::begin_write_out(file, from, to);
 }
 

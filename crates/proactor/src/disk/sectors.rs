@@ -1,4 +1,4 @@
-//! The bytes of a simulated file: as they are read, and as far as they are durable.
+//! The bytes of a simulated file: what reads return, and what is durable.
 //!
 //! ```text
 //!   bytes      AAAAAAAA BBBBBBBB CCCC        what is read
@@ -6,8 +6,8 @@
 //!   unsynced            ^        ^           the sectors that were written since the last sync
 //! ```
 //!
-//! At a crash each unsynced sector has its new content, its durable content, or some of both; the length is one of the
-//! two or between them. A sector that was never made durable may contain anything.
+//! At a crash each unsynced sector gets its new content, its durable content, or some of both. The length becomes one
+//! of the two or something between them. A sector that was never made durable may contain anything.
 //!
 //! The system also writes at times of its own: when a sector that is already unsynced is written again, its previous
 //! content may have become durable.
@@ -58,7 +58,7 @@ impl Sectors {
         self.bytes[offset..end].copy_from_slice(bytes);
     }
 
-    /// Empties the file; that is not durable either.
+    /// Empties the file. That is not durable either.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.unsynced = sectors_of(0, self.durable.len()).collect();
@@ -80,7 +80,7 @@ impl Sectors {
         }
     }
 
-    /// The system could not write, has reported it, and forgets about it: it considers unwritten sectors clean.
+    /// A sync fails: the system has reported that, and forgets about it, so it considers unwritten sectors clean.
     pub(super) fn fail_to_sync(&mut self, entropy: &mut Entropy) {
         while let Some(sector) = self.unsynced.pop_first() {
             if entropy.one_in(2) {
@@ -101,11 +101,11 @@ impl Sectors {
         }
     }
 
-    /// Only what is on the disk is left, and becomes the content.
+    /// A crash: only what is on the disk is left, and becomes the content.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let (before, written) = (self.durable.len(), self.bytes.len());
         let unsynced = std::mem::take(&mut self.unsynced);
-        // Whole files are lost or kept more often than sectors by themselves.
+        // Whole files are lost or kept more often than single sectors.
         let mode = entropy.below(4);
         for sector in unsynced {
             self.crash_sector(sector, mode, entropy);
@@ -130,7 +130,7 @@ impl Sectors {
         if is_kept {
             self.write_out(sector);
         } else if entropy.one_in(2) {
-            // Torn: the new bytes up to somewhere, or from there on.
+            // Torn: the new bytes up to some point, or from there on.
             let at = start + entropy.below((end - start) as u64 + 1) as usize;
             let (from, to) = if entropy.one_in(2) { (start, at) } else { (at, end) };
             self.reach(to);
@@ -147,7 +147,7 @@ impl Sectors {
         }
     }
 
-    /// Makes a sector durable as it is.
+    /// Makes the current content of a sector durable.
     fn write_out(&mut self, sector: usize) {
         let start = sector * SECTOR_BYTES;
         let end = (start + SECTOR_BYTES).min(self.bytes.len());
@@ -157,18 +157,18 @@ impl Sectors {
         }
     }
 
-    /// By how many bytes the file grows when it is written up to `end`.
+    /// How many bytes of space the file needs in addition to be written up to `end`.
     pub(super) fn growth(&self, end: usize) -> u64 {
         (sectors_of(0, end).len().saturating_sub(sectors_of(0, self.bytes.len()).len()) * SECTOR_BYTES) as u64
     }
 
-    /// Bytes that it takes on the disk.
+    /// Bytes of space that it takes on the disk.
     pub(super) fn taken_bytes(&self) -> u64 {
         (sectors_of(0, self.bytes.len()).len() * SECTOR_BYTES) as u64
     }
 }
 
-/// The offset as an index.
+/// An offset as an index.
 pub(super) fn index(offset: u64) -> io::Result<usize> {
     usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }

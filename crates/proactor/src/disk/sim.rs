@@ -1,4 +1,4 @@
-//! A simulated disk: it keeps what was made durable; the seed decides what else a crash leaves.
+//! A simulated disk. It keeps what was made durable, and the seed decides what else a crash leaves.
 //!
 //! [`SimDisk::crash`] is a power failure. Open files are closed; `sectors.rs` and `names.rs` say what the files contain
 //! afterwards. Errors occur at given rates ([`DiskFaults`]) or as planned ([`SimDisk::plan`]):
@@ -26,7 +26,7 @@ use super::sectors::{Sectors, index};
 use super::{DIRECT_BYTES, Disk, FileInfo, Open, directory_of};
 use crate::Entropy;
 
-/// What may go wrong.
+/// A fault that may occur.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// A write fails with EIO.
@@ -41,7 +41,7 @@ pub enum Fault {
     Hang(u64),
 }
 
-/// How often faults occur by themselves: one in this many operations, 0 is never.
+/// How often faults occur by themselves: at one in this many operations; 0: never.
 #[derive(Clone, Debug)]
 pub struct DiskFaults {
     /// [`Fault::WriteError`]
@@ -52,7 +52,7 @@ pub struct DiskFaults {
     pub short_write_one_in: u64,
     /// [`Fault::Hang`]
     pub hang_one_in: u64,
-    /// The longest of those, in nanoseconds.
+    /// Longest duration of those, in nanoseconds.
     pub hang_ns_max: u64,
     /// The space for all files together.
     pub room_bytes: u64,
@@ -82,8 +82,8 @@ impl fmt::Debug for SimDisk {
     }
 }
 
-/// Called with the time on the simulation's clock at which an operation that takes time is over; returns true if the
-/// operation returns no sooner.
+/// Called before an operation with the time on the simulation's clock at which it ends, if it takes time. Returns true
+/// if the operation returns no sooner.
 type OnOperation = Arc<dyn Fn(Option<u64>) -> bool + Send + Sync>;
 
 struct State {
@@ -111,7 +111,7 @@ enum Operation {
     Write,
     DurableWrite,
     Sync,
-    /// A name is changed.
+    /// A change of a name.
     Name {
         creates: bool,
     },
@@ -150,7 +150,7 @@ impl SimDisk {
         SimDisk::at(Arc::new(AtomicU64::new(0)), seed)
     }
 
-    /// The same on this clock.
+    /// An empty disk with this clock.
     pub(crate) fn at(now_ns: Arc<AtomicU64>, seed: u64) -> SimDisk {
         SimDisk(Arc::new(Mutex::new(State {
             now_ns,
@@ -204,13 +204,13 @@ impl SimDisk {
         self.state().operations
     }
 
-    /// Before each such operation calls `act`, with the time at which the operation takes effect if that is not now.
-    /// True: that time has come; false: the disk moves the clock.
+    /// Calls `act` before each such operation, with the time at which the operation takes effect if that is not now.
+    /// True: that time has come; false: the disk advances the clock.
     pub fn on_operation(&self, act: impl Fn(Option<u64>) -> bool + Send + Sync + 'static) {
         self.state().on_operation = Some(Arc::new(act));
     }
 
-    /// The power fails, unless it already has, and comes back.
+    /// The power fails, unless it has failed already, and comes back.
     pub fn crash(&self) {
         if self.has_power() {
             self.lose_power();
@@ -219,14 +219,14 @@ impl SimDisk {
         (state.has_power, state.power_fails_at) = (true, None);
     }
 
-    /// The power fails when the next operation after `spared` others begins. Until [`crash`](Self::crash) brings it
-    /// back nothing can be done.
+    /// The power fails when the next operation after `spared` others begins. Nothing can be done then until
+    /// [`crash`](Self::crash) restores it.
     pub fn fail_power_after(&self, spared: u64) {
         let mut state = self.state();
         state.power_fails_at = Some(state.operations + spared + 1);
     }
 
-    /// Cancels that.
+    /// Cancels [`fail_power_after`](Self::fail_power_after).
     pub fn keep_power(&self) {
         self.state().power_fails_at = None;
     }
@@ -271,7 +271,7 @@ impl SimDisk {
         Ok(SimLock { disk: self.clone(), locked })
     }
 
-    /// Begins an operation; returns its fault, if any. Fails if the power does meanwhile.
+    /// Begins an operation. Returns its fault, if any. Fails if the power fails meanwhile.
     fn begin(&self, operation: Operation) -> io::Result<Option<Fault>> {
         let mut state = self.state();
         state.operations += 1;
@@ -294,7 +294,7 @@ impl SimDisk {
         if self.state().life == life { Ok(fault) } else { Err(closed()) }
     }
 
-    /// A durable write is in progress: the power may fail after it was written and before it is durable.
+    /// In the middle of a durable write: the power may fail after the data was written and before it is durable.
     fn pass(&self) {
         let act = self.state().on_operation.clone();
         if let Some(act) = act {
@@ -341,7 +341,7 @@ impl SimDisk {
         assert_eq!(directory_of(from), directory_of(to), "files stay in their directories here");
         self.number(from)?;
         self.begin(Operation::Name { creates: false })?;
-        // Somebody else may have been here meanwhile.
+        // Another thread may have been here meanwhile.
         self.number(from)?;
         self.state().names.rename(from, to);
         Ok(())
@@ -380,7 +380,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// The fault of this operation, if any; planned faults come first.
+    /// The fault of this operation, if any. Planned faults have priority.
     fn fault_of(&mut self, operation: Operation) -> Option<Fault> {
         let mut hit = None;
         self.planned.retain_mut(|(spared, fault)| {

@@ -1,6 +1,6 @@
 //! Tests of both disks, and of each way in which the simulated one loses something that was not made durable.
 //!
-//! A rule about crashes is checked over many seeds: what may be lost is lost for some of them; what may not is lost for
+//! A rule about crashes is checked over many seeds: what may be lost is lost for some seeds; what must not be lost is lost for
 //! none.
 
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ fn path(name: &str) -> PathBuf {
     Path::new("data").join(name)
 }
 
-/// Does something on a disk, lets it crash, and looks at it; what was found for each seed.
+/// Does something on a disk, crashes it, and inspects it. Returns the result for each seed.
 fn after_crash<R>(act: impl Fn(&SimDisk, &Disk), look: impl Fn(&Disk) -> R) -> Vec<R> {
     let one = |seed| {
         let sim = SimDisk::new(seed);
@@ -30,7 +30,7 @@ fn write(disk: &Disk, name: &str, bytes: &[u8]) -> DiskFile {
     file
 }
 
-/// A file that is durable, with its name.
+/// A file that is durable, and so is its name.
 fn durable(disk: &Disk, name: &str, bytes: &[u8]) -> DiskFile {
     let file = write(disk, name, bytes);
     file.sync().unwrap();
@@ -75,14 +75,14 @@ fn both_disks_read_what_was_written() {
         assert_eq!(file.read_ready_at(5_000, &mut bytes).unwrap(), Some(0));
         assert_eq!(file.read_ready_at(4_095, &mut bytes).unwrap(), Some(10));
         file.sync_and_forget().unwrap();
-        // It may have to come from the disk now, and then comes without being waited for.
+        // It may have to be read from the disk now, and appears without waiting.
         let count =
             std::iter::repeat_with(|| file.read_ready_at(4_096, &mut bytes).unwrap()).flatten().next();
         assert_eq!(count, Some(10));
         disk.rename(&a, &b).unwrap();
         assert!(!disk.has(&a) && disk.is_file(&b));
         assert_eq!(disk.list(folder).unwrap(), ["b"]);
-        // What is opened again is as it was; emptied, it is not.
+        // Reopening keeps the content, `Empty` does not.
         assert_eq!(disk.open(&b, Open::Write).unwrap().size_bytes().unwrap(), 5_000);
         assert_eq!(disk.open(&b, Open::Empty).unwrap().size_bytes().unwrap(), 0);
         let mut writer = DiskWriter::new(disk.open(&b, Open::Empty).unwrap());
@@ -128,7 +128,7 @@ fn a_file_that_is_replaced_keeps_its_permissions() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A folder of the machine's disk for one test.
+/// A folder on the machine's disk for one test.
 fn real_folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("darter-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -178,13 +178,13 @@ fn nothing_is_written_by_way_of_a_link() {
     }
     assert!(disk.lock(&link).is_err());
     assert_eq!(disk.read(&link).unwrap(), b"precious", "reading is another matter");
-    // The link goes, and what it led to stays.
+    // The link is replaced, and its target stays.
     disk.replace(&link, b"new").unwrap();
     assert_eq!(
         (disk.read(&target).unwrap(), disk.read(&link).unwrap()),
         (b"precious".to_vec(), b"new".to_vec())
     );
-    // Hard links are how backups are made; what is written then is written to both.
+    // Hard links are how backups are made. Later writes reach both names.
     let second = folder.join("second");
     std::fs::hard_link(&target, &second).unwrap();
     disk.open(&second, Open::Write).unwrap();
@@ -214,7 +214,7 @@ fn what_another_user_may_have_put_there_is_not_written_to() {
         assert_eq!(disk.create_directory(&inner).unwrap_err().to_string(), expected, "{mode:o}");
     }
     assert_eq!(disk.read(&path).unwrap(), b"precious", "it was not emptied");
-    // Its owner can put there what he wants, and nobody else could.
+    // The folder's owner can put anything there, and nobody else can.
     std::os::unix::fs::chown(&folder, Some(65_534), None).unwrap();
     disk.open(&path, Open::Write).unwrap();
     std::os::unix::fs::chown(&folder, Some(0), None).unwrap();
@@ -339,7 +339,7 @@ fn after_a_failed_sync_nothing_is_durable() {
         assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(libc::EIO));
         assert!(file.sync().is_err(), "the same file says so again");
         assert!(file.write_durably_at(0, b"x").is_err());
-        // Who opens it anew is told nothing.
+        // A newly opened file does not report the failure.
         disk.open(&path("a"), Open::Write).unwrap().sync().unwrap();
     };
     let found = after_crash(failed, |disk| held(disk, "a").unwrap());
@@ -425,17 +425,17 @@ fn a_sync_that_hangs_has_no_effect_before_its_time() {
     });
     sim.plan(0, Fault::Hang(1_000));
     file.sync().unwrap();
-    // The clock has moved.
+    // The clock has advanced.
     sim.plan(0, Fault::Hang(500));
     file.sync().unwrap();
     assert_eq!(*seen.lock().unwrap(), [1_000, 1_500]);
-    // The power fails while it hangs: it never returns that something is durable.
+    // The power fails while it hangs, so it never reports that something is durable.
     *crashes.lock().unwrap() = true;
     assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(libc::EBADF));
     assert!(file.write_at(0, b"2").is_err(), "a file of an earlier life is closed");
 }
 
-/// Replaces a file in the way that `replace` does, crashes at some operation, and says whether it had returned and what there is.
+/// Replaces a file like `replace`, and crashes at some operation. Returns whether it had returned, and the content.
 fn replaced(seed: u64, crash_at: u64, replace: impl Fn(&Disk) -> io::Result<()>) -> (bool, Option<Vec<u8>>) {
     let sim = SimDisk::new(seed);
     let disk = sim.disk();
@@ -452,7 +452,7 @@ fn replaced(seed: u64, crash_at: u64, replace: impl Fn(&Disk) -> io::Result<()>)
     (is_done, held(&sim.disk(), "a"))
 }
 
-/// Whether something is there that must not be, for some seed and moment.
+/// Whether, for some seed and moment, the content is one that must not occur.
 fn breaks(replace: impl Fn(&Disk) -> io::Result<()>) -> bool {
     let (old, new) = (vec![b'o'; 1_500], vec![b'n'; 1_500]);
     (1..=SEEDS).any(|seed| {

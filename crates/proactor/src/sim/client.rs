@@ -1,9 +1,9 @@
-//! The other end of a simulated connection, moved by the test.
+//! The client's end of a simulated connection, driven by the test.
 
 use super::net::Read;
 use super::{Endpoint, SimNet, SimTap};
 
-/// A simulated client. Nothing it does waits; dropped, it closes.
+/// A simulated client. None of its methods wait. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct SimClient(Endpoint);
 
@@ -21,7 +21,7 @@ pub enum SimReceived {
 }
 
 impl SimNet {
-    /// Connects a client; None if nobody listens at `address`.
+    /// Connects a client; `None` if nobody listens at `address`.
     pub fn connect(&self, address: &str) -> Option<SimClient> {
         self.link(address, true).map(SimClient)
     }

@@ -42,7 +42,7 @@ impl Flush for SimDriver {
         self.write(slot, events);
     }
 
-    /// Nothing: each turn looks at all connections.
+    /// Does nothing, because each turn checks all connections.
     fn read_resumed(&mut self, _slot: u32) {}
 
     fn end_overdue(&mut self, slot: u32) {
@@ -50,7 +50,7 @@ impl Flush for SimDriver {
         self.connections.free(slot);
     }
 
-    /// Nothing: each turn accepts.
+    /// Does nothing, because each turn accepts.
     fn accept_again(&mut self, _now_ns: u64) {}
 
     fn is_free(_link: &Endpoint) -> bool {

@@ -21,7 +21,7 @@ use crate::{Clock, Entropy, SimDisk, Waker};
 /// How hostile the network is.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// The longest time for which a piece travels.
+    /// Longest travel time of a piece.
     pub latency_ns_max: u64,
     /// Bytes that may be in transit or unread in one direction.
     pub window_bytes: usize,
@@ -46,7 +46,7 @@ pub enum SimStep {
     Never,
 }
 
-/// A simulated world, as one of its machines sees it; all clones are the same. Clients are on no machine.
+/// A simulated world, from the view of one of its machines. Clones share it. Clients are on no machine.
 #[derive(Clone)]
 pub struct SimNet {
     state: Arc<Mutex<State>>,
@@ -72,11 +72,11 @@ struct State {
     /// What has yet to arrive, by time and then by order of sending.
     arrivals: BTreeMap<(u64, u64), Arrival>,
     sequence: u64,
-    /// Something has reached a side that belongs to no thread.
+    /// Whether something has reached a side that belongs to no thread.
     has_client_news: bool,
     /// Pairs of machines that cannot reach each other.
     parted: BTreeSet<(usize, usize)>,
-    /// What will arrive when they can again, in order.
+    /// What will arrive once they can reach each other again, in order.
     held: Vec<Arrival>,
 }
 
@@ -105,7 +105,7 @@ struct Link {
     machines: [Option<usize>; 2],
     /// `pipes[side]` is what `side` reads from.
     pipes: [Pipe; 2],
-    /// The thread whose driver has a side, which has to run when something reaches it.
+    /// The thread whose driver has each side. It has to run when something reaches that side.
     owners: [Option<usize>; 2],
     is_closed: [bool; 2],
     /// Everything that side 1 has queued for side 0, sent or not.
@@ -139,7 +139,7 @@ struct ThreadState {
     is_ready: bool,
     /// When a parked thread runs again by itself; `None`: never.
     deadline_ns: Option<u64>,
-    /// Its machine is gone.
+    /// Whether its machine is gone.
     is_gone: bool,
 }
 
@@ -152,7 +152,7 @@ pub(crate) enum Read {
     Reset,
 }
 
-/// One side of a link. Dropped, it closes.
+/// One side of a link. Dropping it closes the link.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     net: SimNet,
@@ -202,14 +202,14 @@ impl SimNet {
         SimNet { state: Arc::new(Mutex::new(state)), machine: 0 }
     }
 
-    /// The same world as another of its machines sees it; the first machine has number 0.
+    /// The same world from the view of another machine. The first machine has number 0.
     #[must_use]
     pub fn on_machine(&self, machine: usize) -> SimNet {
         SimNet { state: Arc::clone(&self.state), machine }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that fails while it holds the lock still wants to print and drop things.
+        // A test that panicked while it held the lock still prints and drops things.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -312,7 +312,7 @@ impl SimNet {
         state.parted.remove(&pair);
         let now_ns = state.now_ns();
         for arrival in std::mem::take(&mut state.held) {
-            // What is still parted comes back.
+            // What still cannot pass is held again.
             state.schedule(now_ns, arrival);
         }
         state.arrive();
@@ -338,7 +338,7 @@ impl SimNet {
         Entropy::from_seed(self.state().entropy.next_u64())
     }
 
-    /// What has to act next; moves the clock to that time.
+    /// What has to act next. Advances the clock to that time.
     pub fn step(&self) -> SimStep {
         let mut state = self.state();
         loop {
@@ -361,19 +361,19 @@ impl SimNet {
         self.state().runnable()
     }
 
-    /// Moves the clock to the next event, whether or not it concerns a driver; false if there is none.
+    /// Advances the clock to the next event, whether or not it concerns a driver. False if there is none.
     pub fn advance(&self) -> bool {
         self.state().advance(u64::MAX)
     }
 
-    /// The same, but no further than `end_ns`.
+    /// Advances the clock to the next event, or to `end_ns` if that is earlier.
     pub fn advance_to(&self, end_ns: u64) {
         if !self.state().advance(end_ns) {
             self.state().now_ns.fetch_max(end_ns, Ordering::Relaxed);
         }
     }
 
-    /// A turn begins: some time has passed since the last.
+    /// A turn begins. Some time has passed since the previous one.
     pub(super) fn begin_turn(&self, thread: usize) {
         let mut state = self.state();
         let spent_ns = state.entropy.below(5_000);
@@ -460,7 +460,7 @@ impl State {
                     let pipe = &mut self.links[link].pipes[side];
                     pipe.in_transit_bytes -= bytes.len();
                     if closed {
-                        // Nobody is there: the sender learns it.
+                        // Nobody is there, and the sender is told so.
                         let at_ns = self.arrival_time();
                         self.schedule(at_ns, Arrival::Reset { link, side: 1 - side });
                     } else if !pipe.is_reset {

@@ -100,7 +100,7 @@ impl Drop for BufferRing {
     fn drop(&mut self) {
         // SAFETY: allocated in `register` with this layout.
         unsafe { dealloc(self.entries.as_ptr().cast(), Self::entries_layout(self.count)) };
-        // SAFETY: likewise.
+        // SAFETY: allocated in `register` with this layout.
         unsafe { dealloc(self.memory.as_ptr(), Self::memory_layout(self.count)) };
     }
 }

@@ -42,18 +42,18 @@ use buffers::BufferRing;
 use message::Message;
 use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
-/// Events after which a turn asks the kernel for no more.
+/// After this many events a turn takes no more completions.
 const EVENTS_MAX: usize = 256;
-/// Received bytes after which it asks for no more: a client that sends more waits while others are served.
+/// After this many received bytes a turn takes no more: a client that sends more waits while others are served.
 const TURN_BYTES_MAX: usize = 1 << 20;
-/// What a completion counts in addition to its bytes.
+/// Bytes that a completion counts as, in addition to its own.
 const COMPLETION_BYTES: usize = 2048;
 
 /// This driver's part of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     kernel: KernelSocket,
-    /// Operations whose last completion has yet to come.
+    /// Operations whose last completion has not arrived yet.
     under_way: u32,
     is_receiving: bool,
     is_stopping: bool,
@@ -147,7 +147,7 @@ impl UringDriver {
         if mode == CloseMode::AfterFlush {
             let now_ns = self.thread.clock.monotonic_ns();
             if self.connections.begin_close(id, now_ns) {
-                // What the peer still says is thrown away, but its end has to be noticed.
+                // What the peer still sends is discarded, but its end has to be noticed.
                 self.read_on(id.slot);
             }
         } else if self.connections.open(id).is_some() {
@@ -159,7 +159,7 @@ impl UringDriver {
     fn cut(&mut self, slot: u32, mode: CloseMode) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let fd = connection.link.kernel.fd.as_fd();
-        // A socket that is gone already needs neither.
+        // A socket that is already gone needs neither.
         let _ = match mode {
             CloseMode::Reset => sys::reset_on_close(fd),
             CloseMode::Now | CloseMode::AfterFlush => sys::shutdown(fd, Shutdown::Both),
@@ -209,7 +209,7 @@ impl UringDriver {
                 link.under_way += 1;
                 self.ring.watch_hang_up(fd, Tag::new(OpKind::HangUp, id));
             }
-            // As wanted, or on its way there: the completion of what is under way asks again.
+            // As wanted, or about to be: the completion of the operation in progress calls this again.
             (true, true) | (false, _) => {}
         }
     }
@@ -226,7 +226,7 @@ impl UringDriver {
             return self.send_freed(slot);
         }
         let what = match connection.sending.only_slice() {
-            // A chunk of 4 GiB or more goes in parts.
+            // A chunk of 4 GiB or more is sent in parts.
             Some(only) => ToSend::Bytes(only.as_ptr(), u32::try_from(only.len()).unwrap_or(u32::MAX)),
             None => {
                 let message = connection.link.message.get_or_insert_with(Message::new);
@@ -252,7 +252,7 @@ impl UringDriver {
         }
     }
 
-    /// Takes a closing connection one step further.
+    /// Takes the next step of closing a connection.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         if connection.state == State::Open {
@@ -261,7 +261,7 @@ impl UringDriver {
         if connection.owes_goodbye() {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
-            // It may be gone already; then the next receive says so.
+            // The socket may be gone already. Then the next receive reports it.
             let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), Shutdown::Write);
             connection.state = State::Draining;
         }
@@ -346,7 +346,7 @@ impl UringDriver {
     fn on_hang_up(&mut self, slot: u32, completion: Completion, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         connection.link.is_watching = false;
-        // If it is being received from again, the end will be received.
+        // If receiving has been started again, that will report the end.
         if completion.result > 0 && !connection.link.is_receiving {
             let is_cut = completion.result & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
             let error = is_cut.then_some(io::ErrorKind::BrokenPipe);
@@ -449,7 +449,7 @@ impl Backend for UringDriver {
                 self.on_completion(completion, events);
             }
             self.completions = completions;
-            // Who sends faster than it is served would be read for ever.
+            // Otherwise a client that sends faster than it is served would be read for ever.
             if events.len() >= EVENTS_MAX || taken_bytes >= TURN_BYTES_MAX {
                 break;
             }

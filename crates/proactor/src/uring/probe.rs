@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::buffers::BufferRing;
 use super::ring::{OpKind, Ring, Tag};
 
-/// Tests receiving; the error is the step that failed, and why.
+/// Tests receiving. The error has the step that failed, and why.
 pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let at = |step| move |error| (step, error);
     let lacking = |kind| at("multishot receive")(io::Error::from(kind));
@@ -28,7 +28,7 @@ pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let len = completion.length().map_err(at("multishot receive"))?;
     let bytes = completion.buffer.map(|buffer| buffers.bytes(buffer, len));
     let works = bytes == Some(b"!") && completion.has_more;
-    // The ring lets go of the buffers before they are freed.
+    // The ring must release the buffers before they are freed.
     drop(ring);
     if works { Ok(()) } else { Err(lacking(io::ErrorKind::Unsupported)) }
 }

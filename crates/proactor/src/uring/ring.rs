@@ -10,8 +10,7 @@
 //!   [ kind   ][ generation, 28 bits  ][ slot                 ]
 //! ```
 //!
-//! As a slot is not reused before its last completion, slot and kind would suffice; the generation is there to be
-//! asserted.
+//! Since a slot is not reused before its last completion, slot and kind would suffice. The generation is only asserted.
 //!
 //! Invariant: memory that an operation refers to (only sends do) is not moved or freed until its completion. The caller
 //! of [`Ring::send`] guarantees that. An operation that does not fit into the queue waits in `backlog`, in order.
@@ -66,7 +65,7 @@ impl Tag {
         Tag { kind, id: ConnId { slot: id.slot, generation: id.generation & Self::GENERATION_MASK } }
     }
 
-    /// For operations that belong to no connection.
+    /// A tag for operations that belong to no connection.
     pub(super) fn numbered(kind: OpKind, number: u32) -> Tag {
         Tag { kind, id: ConnId { slot: number, generation: 0 } }
     }
@@ -95,7 +94,7 @@ pub(super) struct Completion {
     pub(super) result: i32,
     /// Whether the operation continues and will complete again.
     pub(super) has_more: bool,
-    /// Which buffer was filled.
+    /// The buffer that was filled.
     pub(super) buffer: Option<u16>,
 }
 
@@ -195,7 +194,7 @@ impl Ring {
     fn push(&mut self, entry: Entry, tag: Tag) {
         let entry = entry.user_data(tag.pack());
         if !self.backlog.is_empty() || !self.try_push(&entry) {
-            // The queue is full: have the kernel take it. If it does not, the entry waits.
+            // The queue is full: ask the kernel to take it. If it does not, the entry waits.
             self.backlog.push_back(entry);
             let _ = self.ring.submit();
             self.work_off_backlog();
@@ -203,7 +202,7 @@ impl Ring {
     }
 
     fn try_push(&mut self, entry: &Entry) -> bool {
-        // SAFETY: of our operations only `send` names memory, and its caller has promised that it stays.
+        // SAFETY: only `send` refers to memory, and its caller guarantees that the memory stays in place.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
@@ -249,7 +248,7 @@ impl Ring {
         match result {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Out of time, interrupted, or the completion queue has to be emptied first: all no news.
+                // Timed out, interrupted, or the completion queue has to be emptied first: not an error.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -269,7 +268,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Whatever still runs must let go of its memory before that is freed. A ring with nothing under way says so.
+        // Operations in progress must release their memory before it is freed. The call fails if there are none.
         let patience = Timespec::from(Duration::from_secs(1));
         let _ = self.ring.submitter().register_sync_cancel(Some(patience), CancelBuilder::any());
     }

@@ -1,11 +1,10 @@
-//! A driver, clients of it, and a little server between them, all in one thread.
+//! A driver, its clients, and a small server between them, all in one thread.
 //!
-//! [`over_all_drivers`] runs one scenario over each driver: epoll, io_uring (skipped with a note where the kernel refuses
-//! it), and the simulated one with a few seeds; over each with plain bytes, and once more with bytes that pass a codec on both
-//! sides.
-//! Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after ten seconds.
+//! [`over_all_drivers`] runs a scenario over each driver: epoll, io_uring (skipped with a note if the kernel refuses it), and
+//! the simulated one with a few seeds. Each runs once with plain bytes, and once with bytes that pass through a codec on both
+//! sides. Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after ten seconds.
 
-// Each test uses its part of this.
+// Each test file uses only parts of this.
 #![allow(dead_code)]
 
 pub(crate) mod scramble;
@@ -22,7 +21,7 @@ use proactor::{
 
 use scramble::Scramble;
 
-/// How many simulated worlds each scenario runs in.
+/// Simulated worlds per scenario.
 const SEEDS: u64 = 3;
 /// How long a scenario waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +32,7 @@ pub(crate) struct World {
     net: Option<SimNet>,
     /// Whether the server answers every byte with itself and closes what is closed.
     pub(crate) is_echo: bool,
-    /// Whether bytes pass a codec.
+    /// Whether bytes pass through a codec.
     pub(crate) is_coded: bool,
     codecs: Arc<()>,
     pub(crate) opened: Vec<ConnId>,
@@ -60,7 +59,7 @@ pub(crate) fn over_all_drivers_with(config: &Config, scenario: impl Fn(&mut Worl
     }
 }
 
-/// Through a codec only.
+/// Runs `scenario` only with a codec.
 pub(crate) fn over_all_drivers_coded(config: &Config, scenario: impl Fn(&mut World)) {
     over_all_drivers_as(config, |world| {
         world.is_coded = true;
@@ -89,7 +88,7 @@ fn over_all_drivers_as(config: &Config, scenario: impl Fn(&mut World)) {
 }
 
 impl World {
-    /// Codecs of the server's connections that are there.
+    /// Number of codecs of the server's existing connections.
     pub(crate) fn codec_count(&self) -> usize {
         Arc::strong_count(&self.codecs) - 1
     }
@@ -113,7 +112,7 @@ impl World {
         }
     }
 
-    /// A connected client, its handshake done, and the server's name for its connection.
+    /// Connects a client and completes its handshake. Also returns the server's name for its connection.
     pub(crate) fn connect(&mut self) -> (Client, ConnId) {
         let (mut client, conn) = self.connect_only();
         self.shake_hands(&mut client);
@@ -127,7 +126,7 @@ impl World {
         });
     }
 
-    /// The same, its handshake still to come.
+    /// Connects a client without its handshake.
     pub(crate) fn connect_only(&mut self) -> (Client, ConnId) {
         let before = self.opened.len();
         let link = match &self.net {
@@ -145,7 +144,7 @@ impl World {
         (client, self.opened[before])
     }
 
-    /// Random numbers: of the simulated world's seed, or the same ones every time.
+    /// Random numbers: from the simulated world's seed, or the same ones every time.
     pub(crate) fn entropy(&mut self) -> Entropy {
         match &self.net {
             Some(net) => net.entropy(),
@@ -202,7 +201,7 @@ impl World {
         self.driver.put_io(conn, io);
     }
 
-    /// Turns until `done`.
+    /// Runs turns until `done`.
     pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut World) -> bool) {
         let start = Instant::now();
         while !done(self) {
@@ -239,7 +238,7 @@ impl World {
         client.received.drain(..len).collect()
     }
 
-    /// Receives until the connection ends, and says how.
+    /// Receives until the connection ends. Returns how.
     pub(crate) fn receive_end(&mut self, client: &mut Client) -> Ending {
         self.until("a client's end", |_| {
             client.receive(usize::MAX);
@@ -278,11 +277,11 @@ pub(crate) enum Ending {
 pub(crate) struct Client {
     link: Link,
     pub(crate) codec: Option<Scramble>,
-    /// Encoded, and not yet taken by the socket.
+    /// Encoded bytes that the socket has not accepted yet.
     pending: Vec<u8>,
-    /// What was received, decoded.
+    /// Received bytes, decoded.
     pub(crate) received: Vec<u8>,
-    /// The server has said goodbye.
+    /// Whether the server has said goodbye.
     pub(crate) is_told: bool,
     pub(crate) ending: Option<Ending>,
 }
@@ -310,7 +309,7 @@ impl Client {
         length
     }
 
-    /// Sends what is encoded and what the codec has to say; true if the socket took all.
+    /// Sends what is encoded and the codec's own output. True if the socket accepted everything.
     pub(crate) fn flush(&mut self) -> bool {
         if let Some(codec) = &mut self.codec
             && codec.has_words()
@@ -379,7 +378,7 @@ impl Client {
         }
     }
 
-    /// Sends nothing more, and says so.
+    /// Says goodbye and sends nothing more.
     pub(crate) fn finish(&mut self) {
         if let Some(codec) = &mut self.codec {
             codec.finish(&mut self.pending);

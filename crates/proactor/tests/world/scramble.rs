@@ -1,11 +1,11 @@
-//! A codec as hard to carry as TLS: a handshake of several round trips, frames, a goodbye, alerts, and bytes that mean nothing
-//! unless every one before them came in order.
+//! A codec as demanding as TLS: a handshake of several round trips, frames, a goodbye, alerts, and bytes that can only be
+//! decoded if all bytes before them arrived in order.
 //!
 //! ```text
 //!   frame:      [kind][length: u16][payload, each byte XORed with a count of this direction and the key]
 //!   handshake:  client Hello(0) ─▶   ◀─ Hello(1) server   Hello(2) ─▶   ◀─ Hello(3)   Hello(4) ─▶ both are ready
 //! ```
-//! The key is made of the handshake's payloads, so a side that missed one reads nonsense.
+//! The key is derived from the handshake's payloads, so a side that missed one decodes nonsense.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const ALERT: u8 = 4;
 
 const HEADER_BYTES: usize = 3;
 const ROUNDS: u8 = 5;
-/// A hello has so much to carry that it is cut into pieces on the way.
+/// A hello is so long that it is split on the way.
 const HELLO_BYTES: usize = 700;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Scramble {
     partial: Vec<u8>,
     has_heard_bye: bool,
     pub(crate) has_heard_alert: bool,
-    /// Shared by those that are not gone.
+    /// Shared by all that exist.
     pub(crate) _life: Arc<()>,
 }
 
@@ -53,7 +53,7 @@ impl Scramble {
         }
     }
 
-    /// One that counts among those that share `life`.
+    /// A server's codec that is counted by `life`.
     pub(crate) fn server_among(life: &Arc<()>) -> Scramble {
         Scramble { _life: life.clone(), ..Scramble::server() }
     }
@@ -150,7 +150,7 @@ impl Codec for Scramble {
     }
 
     fn truncation(&self) -> Option<io::ErrorKind> {
-        // As with TLS: before its handshake is done a peer has said nothing of which something could be missing.
+        // As with TLS: before the handshake is complete, a peer has sent nothing that could be truncated.
         (self.is_ready() && !self.has_heard_bye).then_some(io::ErrorKind::UnexpectedEof)
     }
 

@@ -1,7 +1,7 @@
 //! JSON to Lua values.
 //!
-//! As in the original, the text ends at its first zero byte, and unless `decode_invalid_numbers` is off,
-//! numbers are whatever C's `strtod` takes for one.
+//! As in the original, the text ends at its first zero byte. Unless `decode_invalid_numbers` is off, whatever
+//! C's `strtod` accepts is a number.
 
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, Stack};
@@ -11,8 +11,7 @@ pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
         return Err(Failure::argument(1, "expected 1 argument"));
     }
     let text = stack.arg_bytes(1)?;
-    // Only the first character of a text is certain to be ASCII: a zero byte in it or behind it means a wider
-    // encoding.
+    // The first character of JSON is ASCII, so a zero byte among the first two bytes means UTF-16 or UTF-32.
     if text.len() >= 2 && text[..2].contains(&0) {
         return Err(Failure::message("JSON parser does not support UTF-16 or UTF-32"));
     }
@@ -27,7 +26,7 @@ pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(1)
 }
 
-/// A piece of JSON. Text is found in the input, or, when it had escapes, in the decoder's buffer.
+/// A token. Text is a slice of the input or, if it had escapes, is in the decoder's buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum TokenKind<'a> {
     ObjectBegin,
@@ -48,12 +47,12 @@ enum TokenKind<'a> {
 #[derive(Clone, Copy)]
 struct Token<'a> {
     kind: TokenKind<'a>,
-    /// Where it begins, or where the error is.
+    /// Where the token begins, or where the error is.
     position: usize,
 }
 
 impl TokenKind<'_> {
-    /// The name in error messages.
+    /// Its name in error messages.
     fn name(self) -> &'static str {
         match self {
             TokenKind::ObjectBegin => "T_OBJ_BEGIN",
@@ -87,7 +86,7 @@ impl<'b> Decoder<'_, 'b> {
         Failure::message(format!("Expected {expected} but found {found} at character {character}"))
     }
 
-    /// The byte `ahead` of the present one; zero at the end.
+    /// The byte `ahead` bytes after the current one; zero at the end.
     fn peek(&self, ahead: usize) -> u8 {
         self.text.get(self.position + ahead).copied().unwrap_or(0)
     }
@@ -116,7 +115,7 @@ impl<'b> Decoder<'_, 'b> {
         Token { kind: single, position }
     }
 
-    /// A number or one of JSON's three words.
+    /// A number, or one of the words `true`, `false` and `null`.
     fn word(&mut self) -> TokenKind<'b> {
         let first = self.peek(0);
         let allows_invalid = self.settings.decode_invalid != 0;
@@ -144,7 +143,7 @@ impl<'b> Decoder<'_, 'b> {
     }
 
     fn number(&mut self) -> TokenKind<'b> {
-        // C's function stops at a zero byte by itself.
+        // `strtod` stops at a zero byte, which is not part of a number.
         match number::read(self.rest()) {
             Some((number, length)) => {
                 self.position += length;
@@ -154,8 +153,8 @@ impl<'b> Decoder<'_, 'b> {
         }
     }
 
-    /// Whether what stands here is a number to C and not to JSON: a plus sign, a leading zero, hexadecimal,
-    /// infinite, NaN.
+    /// Whether a number starts here that C accepts and JSON does not: with a plus sign or a leading zero,
+    /// hexadecimal, infinite, or NaN.
     fn is_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;
@@ -171,7 +170,7 @@ impl<'b> Decoder<'_, 'b> {
         }
     }
 
-    /// A string; the common one without escapes is not copied.
+    /// A string. In the common case, without escapes, it is not copied.
     fn text_token(&mut self, position: usize) -> Token<'b> {
         self.position += 1;
         let rest = self.rest();
@@ -220,7 +219,7 @@ impl<'b> Decoder<'_, 'b> {
         Ok(())
     }
 
-    /// The four hexadecimal digits `ahead` of the present byte.
+    /// Parses four hexadecimal digits, starting `ahead` bytes after the current one.
     fn hex4(&self, ahead: usize) -> Option<u32> {
         let start = self.position + ahead;
         self.text

@@ -4,9 +4,9 @@ use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, LuaKind, Stack};
 use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
-/// The first capacity of a text: most jobs' events fit.
+/// Initial capacity of the output: the events of most jobs fit.
 const OUT_BYTES_MIN: usize = 256;
-/// The bytes that are not written as they are.
+/// Bytes that have to be escaped.
 const ESCAPED: [bool; 256] = {
     let mut escaped = [false; 256];
     let mut byte = 0;
@@ -52,7 +52,7 @@ impl Encoder<'_, '_> {
                 return Err(self.refuse(-1, "type not supported"));
             }
         }
-        // A small table that contains others many times over makes endless text.
+        // A small table that contains others many times would otherwise make endless text.
         self.stack.claim_memory(self.out.len())
     }
 
@@ -107,8 +107,8 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// The length of the table on top if it is an array that is worth the name: at least one item, all keys
-    /// positive integers, not sparse.
+    /// The length of the table on top if it is an array: at least one item, only positive integers as keys, and
+    /// not sparse. `None` if it has to be written as an object.
     fn array_length(&mut self) -> Result<Option<i32>, Failure> {
         let table = self.stack.top();
         let (mut length, mut item_count) = (0_i32, 0_i32);
@@ -120,7 +120,7 @@ impl Encoder<'_, '_> {
                 return Ok(None);
             }
             if key > f64::from(length) {
-                // As in C, a key beyond 32 bits is taken for a negative one, and the table for no array.
+                // As in C: a key beyond 32 bits becomes a negative length, so the table is not an array.
                 length = if key > f64::from(i32::MAX) { i32::MIN } else { key as i32 };
             }
             item_count += 1;

@@ -1,7 +1,7 @@
 //! The library `cjson`: JSON after Lua CJSON 2.1.0, with the defaults that Redis builds it with.
 //!
-//! Every instance (`cjson` itself and what `cjson.new()` makes) has its settings, which its functions share:
-//! they are kept packed in a string, the only item of the functions' own table.
+//! Each instance (`cjson` itself, and what `cjson.new()` returns) has its own settings, shared by its
+//! functions: packed into a string, which is the only item of the functions' own table.
 
 mod decode;
 mod encode;
@@ -9,9 +9,9 @@ mod number;
 
 use crate::raw::{Failure, LuaKind, Native, Stack};
 
-/// No table is followed deeper, whatever the settings allow: encoder and decoder recurse.
+/// Deepest nesting, whatever the settings allow, because encoder and decoder recurse.
 const NESTING_MAX: i32 = 2000;
-/// Digits that fit the C library's number buffer.
+/// Most significant digits that fit the C library's number buffer.
 const PRECISION_MAX: i32 = 14;
 
 const FUNCTIONS: [(&str, Native); 10] = [
@@ -39,20 +39,20 @@ const FUNCTIONS: [(&str, Native); 10] = [
     ("new", |stack| push_instance(stack).map(|()| 1)),
 ];
 
-/// One instance's settings. Choices are positions among their names; "off" is 0 and "on" is 1.
+/// The settings of one instance. A choice is an index into its names; "off" is 0 and "on" is 1.
 #[derive(Clone, Copy)]
 struct Settings {
     sparse_convert: i32,
-    /// An array with more than so many positions per item is sparse; 0 for never.
+    /// An array with more than this many positions per item is sparse. 0: none is.
     sparse_ratio: i32,
-    /// Up to here it is not.
+    /// An array of at most this length is never sparse.
     sparse_safe: i32,
     encode_depth_max: i32,
     decode_depth_max: i32,
     precision: i32,
-    /// Only remembered: the buffer is ours.
+    /// Stored and reported, but without effect: there is no buffer to keep.
     keeps_buffer: i32,
-    /// What becomes of numbers that JSON does not have.
+    /// How numbers that JSON does not have are written.
     encode_invalid: i32,
     decode_invalid: i32,
 }
@@ -70,7 +70,7 @@ impl Settings {
         decode_invalid: 1,
     };
 
-    /// The settings of the function that runs.
+    /// The settings of the running function's instance.
     fn load(stack: &mut Stack<'_>) -> Result<Settings, Failure> {
         stack.push_own_table()?;
         stack.get_item(-1, 1)?;
@@ -95,7 +95,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Keeps the settings in the table on top.
+    /// Stores the settings in the table on top.
     fn store(&self, stack: &mut Stack<'_>) -> Result<(), Failure> {
         let words = [
             self.sparse_convert,
@@ -112,7 +112,7 @@ impl Settings {
         stack.set_item(-2, 1)
     }
 
-    /// The same for the function that runs.
+    /// Stores them for the running function's instance.
     fn store_own(&self, stack: &mut Stack<'_>) -> Result<(), Failure> {
         stack.push_own_table()?;
         self.store(stack)?;
@@ -121,13 +121,13 @@ impl Settings {
     }
 }
 
-/// Stores `cjson` in the globals on top.
+/// Adds `cjson` to the globals on top.
 pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     push_instance(stack)?;
     stack.set_field(-2, "cjson")
 }
 
-/// Pushes a library table with settings of its own.
+/// Pushes a new instance of the library, with default settings.
 fn push_instance(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, 16)?;
     let library = stack.top();
@@ -160,7 +160,8 @@ fn is_given(stack: &Stack<'_>, position: i32) -> bool {
     position <= stack.arg_count() && stack.kind(position) != LuaKind::Nil
 }
 
-/// Takes an integer argument, if given, into `setting`. The original blames the first argument in every case.
+/// Reads an integer argument, if given, into `setting`. Errors always name the first argument, as in the
+/// original.
 fn take_integer(
     stack: &Stack<'_>,
     position: i32,
@@ -178,7 +179,7 @@ fn take_integer(
     Ok(())
 }
 
-/// Takes a boolean or one of `names`, if given, into `setting`.
+/// Reads a boolean or one of `names`, if given, into `setting`.
 fn take_choice(stack: &Stack<'_>, position: i32, setting: &mut i32, names: &[&str]) -> Result<(), Failure> {
     if is_given(stack, position) {
         *setting = if stack.kind(position) == LuaKind::Boolean {
@@ -236,7 +237,7 @@ fn encode_sparse_array(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(3)
 }
 
-/// Appends a number as Lua itself prints it.
+/// Appends a number as Lua prints it.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: f64) {
     number::write(out, number, PRECISION_MAX as usize);
 }

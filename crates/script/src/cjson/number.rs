@@ -1,6 +1,6 @@
-//! Numbers as C's `printf("%.*g")` writes them and `strtod` reads them.
+//! Writes numbers like C's `printf("%.*g")` and reads them like `strtod`.
 
-/// Whole numbers below this are written digit by digit in any precision of at least 14.
+/// Integers below this have at most 14 digits, so a precision of 14 or more prints all of them.
 const PLAIN_INTEGER_END: f64 = 1e14;
 
 /// Appends `number` with `precision` significant digits, as `%g` does.
@@ -65,8 +65,8 @@ fn write_plain(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     }
 }
 
-/// The number at the start of `text` and its length, as `strtod` finds it: decimal, hexadecimal, infinite or
-/// NaN.
+/// Parses the number at the start of `text` like `strtod`: decimal, hexadecimal, infinite or NaN. Returns it
+/// with its length in bytes.
 pub(super) fn read(text: &[u8]) -> Option<(f64, usize)> {
     let sign_length = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let is_negative = text.first() == Some(&b'-');
@@ -106,7 +106,7 @@ fn read_unsigned(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, length))
 }
 
-/// The length of "(letters)" after `nan`.
+/// Length of the "(letters)" that may follow `nan`.
 fn nan_payload_length(text: &[u8]) -> usize {
     if text.first() != Some(&b'(') {
         return 0;
@@ -119,7 +119,7 @@ fn count_digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The length of an exponent with its letter, 0 when there are no digits in it.
+/// Length of an exponent with its letter; 0 if it has no digits.
 fn exponent_length(text: &[u8], letter: u8) -> usize {
     if !text.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&letter)) {
         return 0;
@@ -131,7 +131,8 @@ fn exponent_length(text: &[u8], letter: u8) -> usize {
     }
 }
 
-/// A hexadecimal number after its `0x`. Digits beyond the 60th bit only shift: no one writes them.
+/// Parses a hexadecimal number after its `0x`. Digits beyond the 60th bit only shift the value; such numbers do
+/// not occur in practice.
 fn read_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     const MANTISSA_END: u64 = 1 << 60;
     let (mut mantissa, mut exponent, mut digit_count, mut length) = (0_u64, 0_i32, 0, 0);
@@ -164,7 +165,7 @@ fn read_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
             i32::MAX
         }));
     }
-    // In two steps: the power alone may be out of range where the product is not.
+    // In two steps, because the power alone may be out of range while the product is not.
     let half = exponent.clamp(-2400, 2400) / 2;
     let rest = exponent.clamp(-2400, 2400) - half;
     Some((mantissa as f64 * 2_f64.powi(half) * 2_f64.powi(rest), length + tail))

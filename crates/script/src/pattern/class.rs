@@ -1,4 +1,4 @@
-//! What one character of a subject is compared with: a byte, any, a class (`%a`), or a set (`[a-z_]`). Classes are those of the C locale.
+//! The items that match one character: a byte, any byte, a class (`%a`), or a set (`[a-z_]`). Classes are those of the C locale.
 
 /// Bits of [`CLASSES`].
 const ALPHA: u16 = 1;
@@ -32,7 +32,8 @@ static CLASSES: [u16; 256] = {
     classes
 };
 
-/// The class that a letter behind `%` names: a capital names what is not in it. `None` for what stands for itself.
+/// The class that a letter after `%` names; the caller negates it for an upper-case letter. `None` for other characters, which match
+/// themselves.
 #[inline(always)]
 fn class_mask(letter: u8) -> Option<u16> {
     Some(match letter | 0x20 {
@@ -50,7 +51,7 @@ fn class_mask(letter: u8) -> Option<u16> {
     })
 }
 
-/// What is compared with one character.
+/// An item that matches one character.
 #[derive(Clone, Copy)]
 pub(super) enum Single<'a> {
     Any,
@@ -59,12 +60,12 @@ pub(super) enum Single<'a> {
         mask: u16,
         is_negated: bool,
     },
-    /// What stands between the brackets.
+    /// The bytes between the brackets.
     Set(&'a [u8]),
 }
 
 impl<'a> Single<'a> {
-    /// The item that lies from `start` to `end` in the pattern, as [`super::item_end`] finds it.
+    /// The item from `start` to `end` of the pattern; `end` comes from [`super::item_end`].
     #[inline(always)]
     pub(super) fn of(pattern: &'a [u8], start: usize, end: usize) -> Single<'a> {
         match pattern[start] {
@@ -83,7 +84,7 @@ impl<'a> Single<'a> {
         }
     }
 
-    /// Whether it stands for this character.
+    /// Whether the item matches this byte.
     #[inline]
     pub(super) fn has(self, byte: u8) -> bool {
         match self {
@@ -100,8 +101,8 @@ pub(super) fn is_in_class(byte: u8, mask: u16, is_negated: bool) -> bool {
     (CLASSES[usize::from(byte)] & mask != 0) != is_negated
 }
 
-/// Whether a set, without its brackets, stands for this character. A range ends at the character behind its `-`, whatever that is,
-/// and `-` stands for itself where nothing is behind it.
+/// Whether a set, given without its brackets, contains this byte. A range ends at whatever byte follows its `-`. A `-` at the end of the
+/// set matches itself.
 pub(super) fn is_in_set(byte: u8, set: &[u8]) -> bool {
     let (is_negated, mut rest) = match set {
         [b'^', rest @ ..] => (true, rest),

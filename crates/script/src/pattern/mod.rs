@@ -1,7 +1,7 @@
-//! Lua 5.1's patterns, after the description in its reference manual, with a bounded stack and a count of steps.
+//! Lua 5.1's patterns, written after the description in its reference manual, with a bounded stack and a count of steps.
 //!
-//! Lua's own matcher calls itself for what follows an item, and goes on until it has tried everything: a pattern that backtracks may
-//! take hours, in which nothing interrupts it. This one keeps what is still to be tried on a stack of its own, and counts what it does.
+//! Lua's own matcher recurses for the rest of a pattern and tries every possibility. A pattern that backtracks may take hours, and
+//! nothing can interrupt it. This matcher keeps the alternatives still to be tried on its own stack, and counts its work.
 //!
 //! ```text
 //! pattern  (%a+)-?x$    subject  ab-x    pending, when it is at the `x`s, the last one on top:
@@ -10,16 +10,16 @@
 //!                                           Fewer { low: 1, high: 1, next: )-?x$ }   and has one letter
 //! ```
 //!
-//! Items are matched from left to right; where one fails, the last entry that still has something to try says where to go on. The order
-//! is that of Lua's matcher, so results are the same, and so are errors: a fault in a pattern is found when its place is reached.
+//! Items are matched from left to right. If one fails, matching continues at the last entry that has something left to try. The order is
+//! that of Lua's matcher, so results are the same. So are errors: a fault in a pattern is found when matching reaches it.
 //!
 //! Invariants:
-//! - an item of the pattern adds at most one entry, and no item is reached twice on one way, so there are at most as many as the pattern
-//!   has items; [`PENDING_COUNT_MAX`] bounds them all the same;
-//! - between two steps lies a bounded amount of work.
+//! - an item adds at most one entry, and no item is reached twice on one path, so there are at most as many entries as items;
+//!   [`PENDING_COUNT_MAX`] bounds them all the same;
+//! - the work between two steps is bounded.
 //!
-//! A zero byte ends a pattern, as in Lua 5.1 (`%z` stands for one): callers cut it there. `^` at the front is the callers', too:
-//! `string.gmatch` knows no anchor.
+//! A zero byte ends a pattern, as in Lua 5.1 (`%z` matches one): callers cut the pattern there. Callers also handle `^` at the front,
+//! because `string.gmatch` has no anchor.
 
 mod class;
 #[cfg(test)]
@@ -31,16 +31,16 @@ use class::{Single, is_in_class, is_in_set};
 
 use crate::steps::{Over, STEP_COUNT, Steps};
 
-/// How many captures a pattern may have.
+/// Most captures in a pattern.
 const CAPTURE_COUNT_MAX: usize = 32;
-/// How many entries may wait to be tried. Lua 5.1 has no limit but the stack of the thread, which it overruns.
+/// Most entries that may be pending. Lua 5.1 has no limit but the thread's stack, which it overflows.
 const PENDING_COUNT_MAX: usize = 8192;
-/// So many entries stay allocated.
+/// A larger stack of pending entries is freed after the match.
 const PENDING_COUNT_KEPT: usize = 256;
-/// So many bytes of a set are compared in one step.
+/// Bytes of a set that are compared in one step.
 const SET_STEP_BYTES: usize = 8;
 
-/// Why there is no answer. As wide as a place, so that a result of either fits into registers.
+/// Why there is no result. As wide as a position, so that a result or a fault fits into registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Fault {
@@ -58,7 +58,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// What Lua says of a pattern that is wrong, or of what is asked of it.
+    /// Lua's error message for a faulty pattern or a request that it cannot fulfil.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Fault::Over => "interrupted",
@@ -81,11 +81,11 @@ impl From<Over> for Fault {
     }
 }
 
-/// What a capture has got.
+/// The value of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Captured<'a> {
     Text(&'a [u8]),
-    /// The place of `()`, counted from one.
+    /// The position at `()`, counted from one.
     Position(usize),
 }
 
@@ -102,23 +102,24 @@ struct Capture {
     end: CaptureEnd,
 }
 
-/// What is tried when the items behind it have failed. Places are indexes of the subject, and `next`, `item` and `end` of the pattern.
+/// What to try when the items after it have failed. `low`, `high` and `at` are indexes into the subject; `next`, `item` and `end` into
+/// the pattern.
 #[derive(Clone, Copy)]
 enum Pending {
-    /// A repetition that ends earlier: at `high`, and then down to `low`.
+    /// Ends a repetition earlier: at `high`, next time one before, down to `low`.
     Fewer { low: u32, high: u32, next: u32 },
-    /// A repetition, of the item that ends at `end`, that goes on for one more character at `at`.
+    /// Extends a repetition of the item that ends at `end` by one more character, at `at`.
     More { at: u32, item: u32, end: u32 },
-    /// The last capture was opened: it is given up.
+    /// Removes the last capture, which was opened here.
     Opened,
-    /// This capture was closed: it is open again.
+    /// Opens this capture again, which was closed here.
     Closed(u8),
 }
 
-/// Matches patterns; keeps what the last one captured.
+/// Matches patterns, and keeps the captures of the last match.
 pub(crate) struct Matcher {
     captures: [Capture; CAPTURE_COUNT_MAX],
-    /// How many of them there are.
+    /// Number of captures in use.
     level: usize,
     pending: Vec<Pending>,
 }
@@ -130,7 +131,7 @@ impl Default for Matcher {
     }
 }
 
-/// Cuts a pattern where it ends.
+/// Cuts a pattern at its first zero byte.
 #[inline]
 pub(crate) fn until_end(pattern: &[u8]) -> &[u8] {
     match pattern.iter().position(|byte| *byte == 0) {
@@ -139,7 +140,7 @@ pub(crate) fn until_end(pattern: &[u8]) -> &[u8] {
     }
 }
 
-/// What has a meaning of its own in patterns, and what ends them.
+/// The characters with a special meaning in patterns, and the zero byte that ends one.
 static SPECIALS: [bool; 256] = {
     let mut specials = [false; 256];
     let bytes = b"^$*+?.([%-\0";
@@ -151,17 +152,17 @@ static SPECIALS: [bool; 256] = {
     specials
 };
 
-/// Whether a pattern, up to its end, stands for itself.
+/// Whether a pattern, up to its end, is plain text.
 #[inline]
 pub(crate) fn is_plain(pattern: &[u8]) -> bool {
     let special = pattern.iter().find(|byte| SPECIALS[usize::from(**byte)]);
     special.is_none_or(|byte| *byte == 0)
 }
 
-/// The item that each match begins with, where that is plain to see: a single one that is not left out.
+/// The single item that every match starts with, if that is easy to see and the item is not optional.
 #[inline]
 fn head<'a>(pattern: &'a [u8], steps: &Steps<'_>) -> Result<Option<Single<'a>>, Fault> {
-    // What is in a capture begins it.
+    // If the pattern starts with a capture, its content decides.
     let start = usize::from(pattern.first() == Some(&b'('));
     match pattern.get(start..) {
         Some([b'(' | b')' | b'$', ..] | [b'%', b'b' | b'f' | b'0'..=b'9', ..] | []) | None => Ok(None),
@@ -173,7 +174,7 @@ fn head<'a>(pattern: &'a [u8], steps: &Steps<'_>) -> Result<Option<Single<'a>>, 
     }
 }
 
-/// Where the next character lies that the item stands for.
+/// The position of the next character that the item matches, at or after `from`.
 #[inline]
 fn skip_to(subject: &[u8], from: usize, head: Single<'_>, steps: &Steps<'_>) -> Result<Option<usize>, Fault> {
     let rest = &subject[from..];
@@ -192,7 +193,7 @@ fn skip_to(subject: &[u8], from: usize, head: Single<'_>, steps: &Steps<'_>) -> 
     Ok((skipped < rest.len()).then_some(from + skipped))
 }
 
-/// Where the single item ends that begins at `start`: behind it may stand how often it is repeated.
+/// The end of the single item that starts at `start`, which its repetition mark may follow.
 #[inline]
 fn item_end(pattern: &[u8], start: usize, steps: &Steps<'_>) -> Result<usize, Fault> {
     match pattern[start] {
@@ -203,7 +204,7 @@ fn item_end(pattern: &[u8], start: usize, steps: &Steps<'_>) -> Result<usize, Fa
     }
 }
 
-/// Where the set ends that begins at `start`. Its first character may be a `]`.
+/// The end of the set that starts at `start`. Its first character may be a `]`.
 fn set_end(pattern: &[u8], start: usize, steps: &Steps<'_>) -> Result<usize, Fault> {
     let mut end = start + 1;
     if pattern.get(end) == Some(&b'^') {
@@ -222,7 +223,7 @@ fn set_end(pattern: &[u8], start: usize, steps: &Steps<'_>) -> Result<usize, Fau
     Ok(end + 1)
 }
 
-/// How many characters at the front of `rest` the item stands for.
+/// Number of characters at the front of `rest` that the item matches.
 #[inline]
 fn count_run(rest: &[u8], single: Single<'_>, steps: &Steps<'_>) -> Result<usize, Fault> {
     match single {
@@ -235,7 +236,7 @@ fn count_run(rest: &[u8], single: Single<'_>, steps: &Steps<'_>) -> Result<usize
     }
 }
 
-/// How many characters at the front of `rest` the set stands for, or does not.
+/// Number of characters at the front of `rest` that are in the set, or are not.
 #[inline]
 fn count_in_set(rest: &[u8], set: &[u8], is_in: bool, steps: &Steps<'_>) -> Result<usize, Fault> {
     let mut count = 0;
@@ -261,10 +262,9 @@ fn count_while(rest: &[u8], steps: &Steps<'_>, is_in: impl Fn(u8) -> bool) -> Re
 }
 
 impl Matcher {
-    /// The first match that begins at `from` or, unless it is anchored there, behind it.
+    /// Finds the first match that starts at `from` or, unless it is anchored there, later.
     ///
-    /// # Errors
-    /// When the pattern turns out to be wrong, or the script must end.
+    /// # Errors If matching finds a fault in the pattern, or the script must end.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -297,7 +297,7 @@ impl Matcher {
         Ok(found)
     }
 
-    /// Where the match ends that begins at `start`.
+    /// The end of the match that starts at `start`.
     fn match_at(
         &mut self,
         subject: &[u8],
@@ -309,7 +309,7 @@ impl Matcher {
         loop {
             steps.take(1)?;
             let Some(letter) = pattern.get(item) else { return Ok(Some(at)) };
-            // Where to go on, if the item matches here.
+            // Position and item to continue with, if this item matches.
             let goes_on = match (letter, pattern.get(item + 1)) {
                 (b'(', Some(b')')) => {
                     self.open(at, CaptureEnd::Position)?;
@@ -348,7 +348,7 @@ impl Matcher {
         }
     }
 
-    /// Matches the single item at `item` as often as it says.
+    /// Matches the single item at `item`, with its repetition.
     #[inline]
     fn match_single(
         &mut self,
@@ -385,7 +385,7 @@ impl Matcher {
         Ok(Some((at + matched_count, end + 1)))
     }
 
-    /// Takes up what was put off last: where to go on, if anything is left to try.
+    /// Backtracks to the last entry that has something left to try. `None` if there is none.
     #[inline]
     fn go_back(
         &mut self,
@@ -438,11 +438,11 @@ impl Matcher {
         };
         *capture = Capture { start: at as u32, end };
         self.level += 1;
-        // Where nothing waits, nothing is undone: the match fails as a whole.
+        // With nothing pending, nothing can be undone: the match fails as a whole.
         if self.pending.is_empty() { Ok(()) } else { self.push(Pending::Opened) }
     }
 
-    /// Ends the capture that was begun last.
+    /// Closes the capture that was opened last.
     #[inline]
     fn close(&mut self, at: usize) -> Result<(), Fault> {
         let captures = &mut self.captures[..self.level];
@@ -452,7 +452,7 @@ impl Matcher {
         if self.pending.is_empty() { Ok(()) } else { self.push(Pending::Closed(index as u8)) }
     }
 
-    /// Where what `%1` has captured ends, if it stands here again.
+    /// `%1`: the end of the captured text, if that text is repeated at `at`.
     fn captured_again(
         &self,
         subject: &[u8],
@@ -465,23 +465,22 @@ impl Matcher {
         let Some(Capture { start, end: end @ (CaptureEnd::Position | CaptureEnd::At(_)) }) = capture else {
             return Err(Fault::NoSuchCapture);
         };
-        // A position is no text, so it stands nowhere.
+        // A position is not text, so it does not match.
         let CaptureEnd::At(end) = end else { return Ok(None) };
         let text = &subject[*start as usize..*end as usize];
         steps.take_bytes(text.len())?;
         Ok(subject[at..].starts_with(text).then_some(at + text.len()))
     }
 
-    /// How many captures the last match has.
+    /// Number of captures of the last match.
     #[inline]
     pub(crate) fn level(&self) -> usize {
         self.level
     }
 
-    /// A capture of the last match. Without any, the first is all that was matched.
+    /// A capture of the last match. If the pattern has no captures, capture 0 is the whole match.
     ///
-    /// # Errors
-    /// When there is no such capture, or it was not ended.
+    /// # Errors If there is no such capture, or it was not closed.
     #[inline]
     pub(crate) fn captured<'a>(
         &self,
@@ -503,7 +502,7 @@ impl Matcher {
     }
 }
 
-/// `%bxy`: how long the text at the front of `rest` is that begins with x and ends with the y that belongs to it.
+/// `%bxy`: the length of the text at the front of `rest` that starts with x and ends with the matching y.
 fn balanced_end(rest: &[u8], pair: &[u8], steps: &Steps<'_>) -> Result<Option<usize>, Fault> {
     let [open, close, ..] = pair else { return Err(Fault::Unbalanced) };
     if rest.first() != Some(open) {
@@ -528,7 +527,7 @@ fn balanced_end(rest: &[u8], pair: &[u8], steps: &Steps<'_>) -> Result<Option<us
     Ok(None)
 }
 
-/// `%f[set]`: where the set ends that begins at `start`.
+/// `%f[set]`: the end of the set that starts at `start`.
 fn frontier_end(pattern: &[u8], start: usize, steps: &Steps<'_>) -> Result<usize, Fault> {
     if pattern.get(start) != Some(&b'[') {
         return Err(Fault::FrontierWithoutSet);

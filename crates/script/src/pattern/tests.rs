@@ -1,10 +1,10 @@
-//! Matches, faults, and what they cost in steps. What Lua's own matcher says of more patterns is compared in `tests/`.
+//! Matches, faults, and their cost in steps. `tests/` compares more patterns with Lua's own matcher.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// What a search from `from` finds, as text: where, and what was captured.
+/// The result of a search from `from`, as text: where the match is, and its captures.
 fn show(subject: &[u8], pattern: &str, from: usize, may_go_on: &dyn Fn() -> bool) -> String {
     let (is_anchored, pattern) = match until_end(pattern.as_bytes()) {
         [b'^', rest @ ..] => (true, rest),
@@ -100,7 +100,7 @@ fn faults_are_found_where_they_are_reached() {
     check("aa", &"a-".repeat(PENDING_COUNT_MAX + 1), "pattern too complex");
 }
 
-/// Whatever takes long asks whether it may go on, and ends when it may not.
+/// Long work asks whether it may continue, and ends if it may not.
 #[test]
 fn long_work_is_interrupted() {
     let long = "a".repeat(1_000_000);

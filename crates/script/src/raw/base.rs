@@ -1,16 +1,16 @@
-//! Lua's own functions where scripts get a stricter one.
+//! Lua's own functions that are replaced by stricter ones.
 //!
-//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in
-//! the same frame, so that arguments, results and error texts stay Lua's. A wrapper's upvalue is the
-//! original's address. The checks are against
-//! - going round guarded tables (see `guard`);
-//! - swallowing an interrupt: `pcall`, `xpcall` and `coroutine.resume` raise it again;
-//! - precompiled chunks, which Lua does not verify: they are read as text, which they are not;
-//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing,
-//!   collection of a chunk's name while it is read;
-//! - calls that take long without a chance to interrupt them: they count their work in steps (see `steps`).
+//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in the same
+//! frame, so that arguments, results and error texts remain Lua's. A wrapper's upvalue is the address of the
+//! original. The checks prevent:
+//! - bypassing guarded tables (see `guard`);
+//! - catching an interrupt: `pcall`, `xpcall` and `coroutine.resume` raise it again;
+//! - precompiled chunks, which Lua does not verify: they are compiled as text, which fails;
+//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing, collection
+//!   of a chunk's name while it is read;
+//! - long calls that nothing can interrupt: they count their work in steps (see `steps`).
 //!
-//! None of these functions owns anything that would need a destructor, since all of them may raise.
+//! None of these functions owns anything with a destructor, since all of them may raise.
 
 use std::ffi::{CStr, c_int};
 
@@ -23,12 +23,12 @@ use super::lua::{CFunction, GLOBALS, Lua, MULTIPLE, lua_State};
 use super::{patterns, tables};
 use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
-/// So many bytes Lua's functions go over in one step.
+/// Bytes that Lua's text functions process in one step.
 const TEXT_STEP_BYTES: usize = 4;
-/// The first byte of precompiled chunks.
+/// First byte of a precompiled chunk.
 const CHUNK_SIGNATURE: u8 = 0x1b;
 
-/// Functions of Lua's base library that scripts see, unchanged unless listed below.
+/// Functions of Lua's base library that scripts see. Those listed below are replaced or wrapped.
 pub(super) const BASE_NAMES: [&str; 22] = [
     "assert",
     "collectgarbage",
@@ -54,7 +54,7 @@ pub(super) const BASE_NAMES: [&str; 22] = [
     "_VERSION",
 ];
 
-/// Functions of ours in place of Lua's: library ("" for the base), name, function.
+/// Our functions that replace Lua's: library ("" for the base), name, function.
 pub(super) const REPLACED: [(&str, &str, CFunction); 16] = [
     ("", "getmetatable", guard::get_metatable),
     ("", "next", next),
@@ -74,7 +74,7 @@ pub(super) const REPLACED: [(&str, &str, CFunction); 16] = [
     ("table", "sort", tables::sort),
 ];
 
-/// Wrappers around Lua's.
+/// Wrappers around Lua's functions.
 pub(super) const WRAPPED: [(&str, &str, CFunction); 15] = [
     ("", "collectgarbage", collect_garbage),
     ("", "load", load),
@@ -93,7 +93,7 @@ pub(super) const WRAPPED: [(&str, &str, CFunction); 15] = [
     ("table", "setn", change_table),
 ];
 
-/// Calls the function that a wrapper stands before.
+/// Calls the function that the running wrapper wraps.
 pub(super) fn original(lua: Lua) -> c_int {
     let pointer = lua.to_pointer(ffi::lua_upvalueindex(1));
     // SAFETY: `wrap` put the address of a C function there, and scripts cannot reach upvalues.
@@ -101,7 +101,7 @@ pub(super) fn original(lua: Lua) -> c_int {
     lua.delegate(function)
 }
 
-/// Replaces the C function on top by `wrapper` before it.
+/// Replaces the C function on top by `wrapper` around it.
 pub(super) fn wrap(lua: Lua, wrapper: CFunction) {
     let function = lua.to_function(-1).expect("Lua's libraries hold C functions");
     lua.pop(1);
@@ -109,7 +109,7 @@ pub(super) fn wrap(lua: Lua, wrapper: CFunction) {
     lua.push_function(wrapper, 1);
 }
 
-/// Raises `text` with the place of the calling Lua code.
+/// Raises `text`, prefixed with the position of the calling Lua code.
 pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
     let context = Context::of(lua);
     context.heap.set_trusting(true);
@@ -120,7 +120,8 @@ pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
     lua.raise()
 }
 
-/// What a script says to the collector holds until it ends: others use the same state. It finds Lua's own settings.
+/// `collectgarbage`. Settings of a script last until it ends, because other scripts use the same state. Before the
+/// first one, Lua's own defaults are restored.
 unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if !Context::of(lua).collector_was_set.replace(true) {
@@ -165,14 +166,14 @@ unsafe extern "C-unwind" fn rawget(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `rawset`, `setmetatable` …
+/// `rawset`, `setmetatable` and others: refuses guarded tables.
 unsafe extern "C-unwind" fn change_table(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     refuse_guarded(lua);
     original(lua)
 }
 
-/// `pcall` as Redis 7 has it: of an error table only the text arrives.
+/// `pcall` as in Redis 7: if the error is a table, the caller gets only its text.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(1);
@@ -197,8 +198,8 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     lua.top()
 }
 
-/// `xpcall`. Its handler runs inside the hook when that raises, where no hook could stop it: so not for an
-/// interrupt.
+/// `xpcall`. If the hook raises, the handler runs inside the hook, where no hook could stop it. So the handler is
+/// not called for an interrupt.
 unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(2);
@@ -212,7 +213,7 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     lua.top()
 }
 
-/// Calls the handler that `xpcall` was given, which is the upvalue.
+/// Calls the handler that was given to `xpcall` (the upvalue), unless the script is interrupted.
 unsafe extern "C-unwind" fn handle_unless_interrupted(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.set_top(1);
@@ -253,7 +254,7 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `string.rep`, which asks for its memory once.
+/// `string.rep`, which claims all memory for its result at once.
 unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let bytes = lua.check_bytes(1);
@@ -261,7 +262,7 @@ unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
     let context = Context::of(lua);
     let exit = super::stack::enter(lua, |stack| {
         let length = bytes.len().checked_mul(count).ok_or(super::stack::Failure::Memory)?;
-        // The text is built outside Lua's memory, then copied into it: both must fit.
+        // The text is built outside Lua's memory and then copied into it, so there must be room for both.
         if !context.heap.has_room(length.saturating_mul(2)) {
             return Err(super::stack::Failure::Memory);
         }
@@ -272,7 +273,7 @@ unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
     super::stack::leave(lua, exit)
 }
 
-/// A function that goes over its texts once.
+/// Wrapper for functions that process their strings once: counts the steps for their lengths.
 unsafe extern "C-unwind" fn spend_texts(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let bytes: usize = (1..=lua.top())
@@ -282,8 +283,8 @@ unsafe extern "C-unwind" fn spend_texts(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// Puts a space before a chunk that would be taken for a precompiled one: its text, if it has any, keeps its
-/// meaning.
+/// Puts a space before a chunk that looks precompiled, so that Lua compiles it as text. If it is text, its meaning
+/// is unchanged.
 fn defuse(lua: Lua, position: c_int) {
     lua.push_bytes(b" ");
     lua.push_value(position);
@@ -291,13 +292,13 @@ fn defuse(lua: Lua, position: c_int) {
     lua.replace(position);
 }
 
-/// Whether the value is a string that begins like a precompiled chunk.
+/// Whether the value is a string that starts like a precompiled chunk.
 fn is_precompiled(lua: Lua, position: c_int) -> bool {
     lua.is(position, ffi::LUA_TSTRING)
         && lua.bytes(position).and_then(<[u8]>::first) == Some(&CHUNK_SIGNATURE)
 }
 
-/// `loadstring`. The chunk's name, by default the text up to its first zero byte, is put on the stack: see
+/// `loadstring`. Puts the chunk's name on the stack, by default the text up to its first zero byte: see
 /// `Lua::load`.
 unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
@@ -315,7 +316,7 @@ unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `load`, with a reader that watches the first piece.
+/// `load`, with a reader that checks the first piece.
 unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_kind(1, ffi::LUA_TFUNCTION);
@@ -333,7 +334,7 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     Context::of(lua).catch(|| original(lua))
 }
 
-/// Cuts the name in slot 2 at its first zero byte, where Lua would cut it.
+/// Cuts the name in slot 2 at its first zero byte, as Lua would.
 fn anchor_name(lua: Lua) {
     let name = lua.check_bytes(2);
     if let Ok(name) = CStr::from_bytes_until_nul(name) {
@@ -342,7 +343,7 @@ fn anchor_name(lua: Lua) {
     }
 }
 
-/// The reader that `load` gives to Lua: calls the script's (first upvalue).
+/// The reader that `load` gives to Lua. It calls the script's function (first upvalue).
 unsafe extern "C-unwind" fn read_piece(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.set_top(0);
@@ -358,7 +359,7 @@ unsafe extern "C-unwind" fn read_piece(state: *mut lua_State) -> c_int {
     1
 }
 
-/// Removes the names of Lua's libraries that scripts must not see, by copying the others to the table on top.
+/// Copies the functions of Lua's base library that scripts may see to the table on top.
 pub(super) fn copy_base(lua: Lua) {
     for name in BASE_NAMES {
         lua.raw_get_field(GLOBALS, name);

@@ -1,4 +1,4 @@
-//! What the instructions of a compiled script say of it, read from Lua 5.1's dump (`ldump.c`).
+//! Finds out from the instructions of a compiled script how it uses globals. Reads Lua 5.1's dump (`ldump.c`):
 //!
 //! ```text
 //! header (12) | function
@@ -9,35 +9,35 @@
 //! ```
 
 const HEADER_BYTES: usize = 12;
-/// Two line numbers, and four bytes of numbers.
+/// Two line numbers, and four one-byte numbers.
 const FUNCTION_HEAD_BYTES: usize = 12;
 const OPCODE_MASK: u32 = 0x3F;
 const OP_GETGLOBAL: u32 = 5;
 const OP_GETTABLE: u32 = 6;
 const OP_SETGLOBAL: u32 = 7;
-/// Functions within functions, more deeply than Lua's parser nests them.
+/// Deepest nesting of functions, which is more than Lua's parser allows.
 const DEPTH_MAX: usize = 250;
 
-/// What the functions of a script do with globals.
+/// How the functions of a script use globals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Uses {
-    /// They only read them, and of the libraries only fields, as in `redis.call`: no library as such is ever in a variable, passed on or
-    /// written to.
+    /// They only read globals, and of libraries only fields, as in `redis.call`: a library itself is never stored in a variable, passed
+    /// on or written to.
     Fields,
-    /// They only read them.
+    /// They only read globals.
     Values,
-    /// They may assign them.
+    /// They may assign globals.
     Assigned,
 }
 
-/// What a dumped function and those within it do with globals, of which these are libraries; the most of what is possible where the dump
-/// is not understood.
+/// How a dumped function and the functions within it use globals. `libraries` are the names of globals that are libraries. If the dump
+/// is not understood, [`Uses::Assigned`].
 pub(super) fn uses(dump: &[u8], libraries: &[&str]) -> Uses {
     let mut reader = Reader { rest: dump, libraries };
     reader.take(HEADER_BYTES).and_then(|_| reader.function(0)).unwrap_or(Uses::Assigned)
 }
 
-/// Where an instruction's first register is, its second, and the number of its constant: bits 6 to 13, 23 to 31, and 14 to 31.
+/// Fields of an instruction: its first register (bits 6 to 13), its second (23 to 31), and the number of its constant (14 to 31).
 fn first(instruction: u32) -> u32 {
     instruction >> 6 & 0xFF
 }
@@ -50,7 +50,8 @@ fn constant(instruction: u32) -> usize {
     (instruction >> 14) as usize
 }
 
-/// Whether the value that an instruction puts into a register is replaced by a field of it at once, so that nothing else sees it.
+/// Whether the next instruction replaces the value that this one loads into a register by a field of it, so that nothing else sees the
+/// value.
 fn is_replaced_by_field(instruction: u32, next: Option<u32>) -> bool {
     next.is_some_and(|next| {
         let register = first(instruction);
@@ -58,7 +59,7 @@ fn is_replaced_by_field(instruction: u32, next: Option<u32>) -> bool {
     })
 }
 
-/// What is left of a dump. A method answers `None` where it ends too early.
+/// The rest of a dump. Methods return `None` if it ends too early.
 struct Reader<'a> {
     rest: &'a [u8],
     libraries: &'a [&'a str],
@@ -76,13 +77,13 @@ impl<'a> Reader<'a> {
         usize::try_from(i32::from_le_bytes(*bytes)).ok()
     }
 
-    /// A string with its final zero, or nothing.
+    /// A string with its final zero; empty if there is none.
     fn string(&mut self) -> Option<&'a [u8]> {
         let length = u64::from_le_bytes(*self.take(8)?.first_chunk()?);
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Skips a function, and says what it does.
+    /// Skips a function, and returns how it uses globals.
     fn function(&mut self, depth: usize) -> Option<Uses> {
         if depth > DEPTH_MAX {
             return None;
@@ -94,7 +95,7 @@ impl<'a> Reader<'a> {
         let mut is_library = Vec::new();
         for _ in 0..self.count()? {
             let text = match self.take(1)?[0] {
-                // nil, a truth value, a number, a string
+                // nil, boolean, number, string
                 0 => None,
                 1 => self.take(1).map(|_| None)?,
                 3 => self.take(8).map(|_| None)?,

@@ -1,8 +1,8 @@
 //! `redis.call` and `redis.pcall`: the hot path between a script and the host.
 //!
-//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings
-//! stay on the stack until the host has returned. Numbers become text in a buffer of ours. The reply is
-//! written to a buffer that every call uses again, and turned into Lua values from there.
+//! String arguments are not copied. The host sees the bytes in Lua's heap, which do not move because the strings stay on the stack until
+//! the host returns. Numbers are formatted into a buffer of ours. The reply is written to a buffer that all calls reuse, and converted to
+//! Lua values from there.
 
 use std::ffi::c_int;
 
@@ -17,21 +17,21 @@ use crate::host::Interrupt;
 use crate::steps::{STEP_COUNT, Steps};
 use crate::{TICK_INSTRUCTION_COUNT, error, value};
 
-/// So many arguments need no allocation.
+/// Up to this many arguments need no allocation.
 const FEW_ARGS_MAX: usize = 16;
-/// So many instructions run between two calls of the hook, and where values are large. The host is asked at every fourth of the former, and
-/// at each of the latter: a single instruction that reads a number from a hundred megabytes of digits takes a tenth of a second.
+/// Instructions between two calls of the hook, normally and when values are large. The host is asked in every fourth call of the former
+/// kind, and in each of the latter: a single instruction that parses a hundred megabytes of digits takes a tenth of a second.
 pub(super) const HOOK_INSTRUCTION_COUNT: i32 = TICK_INSTRUCTION_COUNT / 4;
 const HOOK_LARGE_INSTRUCTION_COUNT: i32 = 64;
-/// A reply buffer larger than this is given back after the call.
+/// A reply buffer larger than this is freed after the call.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// The steps that the instructions between two calls of the hook count for.
+/// Steps that the instructions between two calls of the hook count as.
 const HOOK_STEP_COUNT: i64 = STEP_COUNT / 4;
-/// With less memory in use, no instruction takes long.
+/// While less memory than this is in use, no instruction takes long.
 const SMALL_VALUES_BYTES: usize = 1024 * 1024;
 
-/// Behind the text of each number.
+/// Follows the text of each number in the buffer.
 const NUMBER_END: u8 = b' ';
 
 pub(super) unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
@@ -95,7 +95,7 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
     }
     let bytes = in_one_piece(output, joined);
     let is_error = value::is_error(bytes);
-    // Scripts drop most replies, and a table would be made for each status. An error is raised all the same.
+    // Scripts ignore most replies, and each status would need a table. Errors are raised all the same.
     let is_dropped = layout::drops_results(lua.0) && !(is_error && raises);
     if !is_dropped {
         value::push(stack, bytes)?;
@@ -111,7 +111,7 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
     }
 }
 
-/// What waits in `output`; copied to `joined` when it lies in several chunks.
+/// The content of `output`. It is copied to `joined` if it is in several chunks.
 fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
     let mut slices = output.slices();
     let first = slices.next().unwrap_or_default();
@@ -123,7 +123,8 @@ fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined
 }
 
-/// Has `body` use the arguments of a call; `None`, with the error pushed, if they are none. Nothing was pushed yet.
+/// Calls `body` with the arguments of the running call. If they are invalid, pushes the error and returns `None`. Nothing may have been
+/// pushed before.
 #[inline]
 fn with_args<R>(
     lua: Lua,
@@ -150,7 +151,7 @@ fn with_args<R>(
     }
 }
 
-/// Sets `args` to the texts of `values`, numbers among them by way of `numbers`; the error says why there are none.
+/// Sets `args` to the texts of `values`. Numbers are formatted into `numbers`. The error says why the values are not arguments.
 #[inline]
 fn gather<'a>(
     values: &[Value],
@@ -184,14 +185,14 @@ fn write_numbers<'a>(values: &[Value], numbers: &'a mut Vec<u8>, args: &mut [&'a
         resp::format_double(number + 0.0, numbers);
         numbers.push(NUMBER_END);
     }
-    // The buffer moves no more.
+    // From here on, the buffer does not move.
     let mut texts = numbers.split(|byte| *byte == NUMBER_END);
     for (arg, _) in args.iter_mut().zip(values).filter(|(_, value)| value.number().is_some()) {
         *arg = texts.next().expect("each number has a text");
     }
 }
 
-/// Pushes what a script sees of its end, if it gets to see anything.
+/// Pushes the error for an interrupt, in case the script or its caller gets to see it.
 fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
     let text: &[u8] = match (interrupt, stack.running()) {
         (Interrupt::Killed, Running::Script) => b"ERR Script killed by user with SCRIPT KILL...",
@@ -206,14 +207,14 @@ fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
     }
 }
 
-/// The same for the interrupt that there is.
+/// Does the same for the current interrupt.
 #[cold]
 pub(super) fn push_present_interrupt(stack: &mut Stack<'_>) -> Failure {
     let interrupt = stack.context().interrupt.get().unwrap_or(Interrupt::Killed);
     push_interrupt(stack, interrupt)
 }
 
-/// Counts so many steps of a function that owns nothing, and raises if the script must end.
+/// Counts steps for a function that owns nothing with a destructor. Raises if the script must end.
 #[inline]
 pub(super) fn take_steps(lua: Lua, count: usize) {
     let context = Context::of(lua);
@@ -223,7 +224,7 @@ pub(super) fn take_steps(lua: Lua, count: usize) {
     }
 }
 
-/// Raises if the script must end. Called after everything that could have caught the error.
+/// Raises if the script must end. To be called after everything that may have caught the error.
 #[inline]
 pub(super) fn raise_interrupt(lua: Lua) {
     if let Some(interrupt) = Context::of(lua).interrupt.get() {
@@ -233,7 +234,7 @@ pub(super) fn raise_interrupt(lua: Lua) {
     }
 }
 
-/// Asks the host whether the script may go on, from a function that takes long. If not, whatever runs next raises.
+/// Asks the host whether the script may continue, on behalf of a function that takes long. If not, whatever runs next raises.
 pub(super) fn may_go_on(lua: Lua, context: &Context) -> bool {
     if context.interrupt.get().is_none()
         && let Some(Err(interrupt)) = context.ask_host(|host| host.tick())
@@ -247,12 +248,12 @@ pub(super) fn may_go_on(lua: Lua, context: &Context) -> bool {
     may_go_on
 }
 
-/// Has the hook run at every line and instruction.
+/// Makes the hook run on every line and instruction.
 fn raise_everywhere(lua: Lua) {
     lua.set_hook(Some(tick), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
 }
 
-/// The hook: runs every so many instructions, and once the script must end, on every line and instruction.
+/// The hook. Runs every few instructions; once the script must end, on every line and instruction, and raises.
 pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     let lua = Lua(state);
     let context = Context::of(lua);
@@ -278,7 +279,7 @@ pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::
         }
     }
     if !may_go_on(lua, context) {
-        // The interrupted function's values are below: only what is pushed here is taken.
+        // The values of the interrupted function are below. Only what is pushed here is taken.
         let exit = stack::enter(lua, |stack| Err(push_present_interrupt(stack)));
         stack::leave(lua, exit);
     }

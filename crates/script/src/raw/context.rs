@@ -1,7 +1,7 @@
-//! What the Rust side of one Lua state remembers, reachable from every callback.
+//! The Rust side's data of one Lua state, reachable from every callback.
 //!
-//! Lua hands a callback nothing but a state pointer. The pointer given to its memory function is the way
-//! back: it points to the [`Heap`], which is the first field of the [`Context`]. So it works in coroutines
+//! Lua passes a callback only a state pointer. The way back is the pointer that was given to Lua's memory
+//! function: it points to the [`Heap`], which is the first field of the [`Context`]. This works in coroutines,
 //! too, and costs one call.
 
 use std::cell::{Cell, RefCell};
@@ -16,18 +16,18 @@ use crate::random::Random;
 use crate::registry::Registry;
 use crate::steps::STEP_COUNT;
 
-/// Buffers of `redis.call`, kept from call to call.
+/// Buffers of `redis.call`, reused by all calls.
 #[derive(Default)]
 pub(super) struct Exchange {
-    /// Where the host writes its reply.
+    /// The host writes its reply here.
     pub(super) output: resp::Output,
-    /// The reply in one piece, when the output holds it in several.
+    /// The reply in one piece, if the output has it in several.
     pub(super) joined: Vec<u8>,
-    /// Numbers among the arguments, as text.
+    /// Arguments that are numbers, as text.
     pub(super) numbers: Vec<u8>,
 }
 
-/// What runs.
+/// What is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Running {
     Script,
@@ -39,26 +39,27 @@ pub(super) enum Running {
 /// The Rust side of one state.
 #[repr(C)]
 pub(super) struct Context {
-    // First: see the head of the file.
+    // Must be first: see the head of the file.
     pub(super) heap: Heap,
     host: Cell<Option<NonNull<dyn Host>>>,
     pub(super) running: Cell<Running>,
-    /// What the library that is loaded has registered.
+    /// The functions registered by the library that is being loaded.
     pub(super) registry: RefCell<Option<Registry>>,
-    /// Set once the script must end; from then on every hook and call raises.
+    /// Set once the script must end. From then on, every hook and call raises.
     pub(super) interrupt: Cell<Option<Interrupt>>,
-    /// Whether `redis.setresp(3)` holds.
+    /// Whether the script called `redis.setresp(3)`.
     pub(super) is_resp3: Cell<bool>,
-    /// Whether a script has said something to the garbage collector.
+    /// Whether a script has called `collectgarbage`.
     pub(super) collector_was_set: Cell<bool>,
-    /// Where the fields of tables that never had any lie ([`fields`](super::layout::fields)).
+    /// The address of the fields of tables that have never had any ([`fields`](super::layout::fields)).
     pub(super) no_fields: Cell<*const c_void>,
     pub(super) random: Random,
     pub(super) exchange: RefCell<Exchange>,
     /// Steps of native functions until the host is asked again.
     pub(super) steps_left: Cell<i64>,
     pub(super) matcher: RefCell<Matcher>,
-    /// What calls of `gsub` have made so far, and how much of it belongs to calls that run. See `patterns`.
+    /// Results of running `gsub` calls, and how many of these bytes belong to calls that still run. See
+    /// `patterns`.
     pub(super) replaced: RefCell<Vec<u8>>,
     pub(super) replaced_bytes: Cell<usize>,
 }
@@ -91,7 +92,8 @@ impl Context {
         unsafe { &*lua.heap().cast::<Context>() }
     }
 
-    /// Runs `body`, which catches errors of scripts: whatever was given up in it is forgotten.
+    /// Runs `body`, which catches errors of scripts. Discards the results of `gsub` calls that an error ended
+    /// in it.
     #[inline]
     pub(super) fn catch<R>(&self, body: impl FnOnce() -> R) -> R {
         let before_bytes = self.replaced_bytes.get();
@@ -100,9 +102,9 @@ impl Context {
         result
     }
 
-    /// Runs `body` with `host` in place for the callbacks.
+    /// Runs `body` while callbacks can ask `host`.
     pub(super) fn with_host<R>(&self, host: &mut dyn Host, body: impl FnOnce() -> R) -> R {
-        /// Takes the host away also when `body` panics.
+        /// Removes the host even if `body` panics.
         struct Leave<'a>(&'a Context);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
@@ -117,10 +119,10 @@ impl Context {
         body()
     }
 
-    /// Lets `body` ask the host of the running script; `None` when no script runs.
+    /// Calls `body` with the host of the running script; `None` if no script runs.
     #[inline]
     pub(super) fn ask_host<R>(&self, body: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
-        // Taken out meanwhile, so that two exclusive borrows cannot come about.
+        // Taken out for the duration, so that there are never two exclusive borrows.
         let mut host = self.host.take()?;
         // SAFETY: `with_host` holds the borrow that this pointer came from, and no one else has the pointer
         // now.

@@ -1,11 +1,10 @@
-//! Tables that scripts can read and not change.
+//! Read-only tables for scripts.
 //!
-//! Redis' Lua has a read-only mark on tables; stock Lua has none. Here a guarded table is an empty table
-//! whose metatable forwards reads to the hidden one (`__index`), refuses writes (`__newindex`), and holds the
-//! hidden table under a key that scripts cannot make, the address of [`MARK`]. The functions that go round
-//! metatables (`next`, `rawget`, `rawset`, `setmetatable`, the `table` library) are replaced by ones that
-//! look for that key (`base`). A table without a metatable, which is nearly every one, costs them one
-//! comparison.
+//! Redis' Lua can mark a table as read-only; stock Lua cannot. Here a guarded table is an empty table whose
+//! metatable forwards reads to the hidden table (`__index`), refuses writes (`__newindex`), and holds the
+//! hidden table under a key that scripts cannot make, the address of [`MARK`]. The functions that bypass
+//! metatables (`next`, `rawget`, `rawset`, `setmetatable`, the `table` library) are replaced by ones that check
+//! for that key (`base`). A table without a metatable, as nearly all are, costs them one comparison.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,14 +15,14 @@ use super::lua::{GLOBALS, Lua, REGISTRY, lua_State};
 
 /// Its address is the key of the hidden table.
 static MARK: u8 = 0;
-/// What a write to a guarded table says.
+/// The error of a write to a guarded table.
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 fn mark() -> *mut c_void {
     std::ptr::from_ref(&MARK).cast_mut().cast()
 }
 
-/// Replaces the table on top by a guarded one over it.
+/// Replaces the table on top by a guarded table over it.
 pub(super) fn guard(lua: Lua) {
     let hidden = lua.top();
     lua.push_table(0, 0);
@@ -41,7 +40,7 @@ pub(super) fn guard(lua: Lua) {
     lua.replace(hidden);
 }
 
-/// Pushes the hidden table of the value at `index`, if that is a guarded table.
+/// If the value at `index` is a guarded table, pushes its hidden table and returns true.
 #[inline]
 pub(super) fn push_hidden(lua: Lua, index: c_int) -> bool {
     if !lua.is(index, ffi::LUA_TTABLE) || !lua.get_metatable(index) {
@@ -57,7 +56,7 @@ pub(super) fn push_hidden(lua: Lua, index: c_int) -> bool {
     true
 }
 
-/// Raises when the first argument is a guarded table.
+/// Raises if the first argument is a guarded table.
 #[inline]
 pub(super) fn refuse_guarded(lua: Lua) {
     if push_hidden(lua, 1) {
@@ -65,8 +64,8 @@ pub(super) fn refuse_guarded(lua: Lua) {
     }
 }
 
-/// Raises the error of a write to a guarded table; with the place of the running Lua code when that code
-/// wrote itself.
+/// Raises the error of a write to a guarded table. `has_place`: prefixed with the position of the running Lua
+/// code, if that code made the write.
 fn raise_read_only(lua: Lua, has_place: bool) -> ! {
     let context = Context::of(lua);
     context.heap.set_trusting(true);
@@ -85,7 +84,7 @@ unsafe extern "C-unwind" fn refuse_write(state: *mut lua_State) -> c_int {
     raise_read_only(Lua(state), true)
 }
 
-/// `__index` behind the globals: what is not there is an error, not nil.
+/// `__index` of the globals: reading an unknown one is an error, not nil.
 unsafe extern "C-unwind" fn refuse_unknown_global(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let context = Context::of(lua);
@@ -109,8 +108,8 @@ unsafe extern "C-unwind" fn refuse_unknown_global(state: *mut lua_State) -> c_in
     lua.raise()
 }
 
-/// Takes the table of globals on top, guards it, and makes it the one that scripts compiled from now on see.
-/// Returns the registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
+/// Guards the table of globals on top, and makes it the one that scripts compiled from now on see. Returns the
+/// registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
 pub(super) fn install_globals(lua: Lua) -> c_int {
     let hidden = lua.top();
     lua.push_value(hidden);
@@ -122,7 +121,7 @@ pub(super) fn install_globals(lua: Lua) -> c_int {
     lua.keep()
 }
 
-/// Makes it an error to read from the table on top what it does not have.
+/// Makes reading unknown fields of the table on top an error.
 pub(super) fn refuse_unknown(lua: Lua) {
     lua.push_table(0, 1);
     lua.push_function(refuse_unknown_global, 0);
@@ -130,7 +129,7 @@ pub(super) fn refuse_unknown(lua: Lua) {
     lua.set_metatable(-2);
 }
 
-/// Puts the table with this registry reference behind the guarded globals.
+/// Makes the table with this registry reference the hidden table of the guarded globals.
 pub(super) fn show_globals(lua: Lua, hidden: c_int) {
     lua.push_value(GLOBALS);
     lua.get_metatable(-1);
@@ -142,7 +141,8 @@ pub(super) fn show_globals(lua: Lua, hidden: c_int) {
     lua.pop(2);
 }
 
-/// `getmetatable`: strings and the globals show a guarded copy of their metatable, other guarded tables none.
+/// `getmetatable`: strings and the globals show a guarded copy of their metatable, other guarded tables show
+/// none.
 pub(super) unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(1);
@@ -161,7 +161,7 @@ pub(super) unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c
         lua.push_nil();
         return 1;
     }
-    // As Lua's own function: a field `__metatable` hides the metatable.
+    // As in Lua's own function, a field `__metatable` hides the metatable.
     lua.raw_get_field(-1, "__metatable");
     if lua.is(-1, ffi::LUA_TNIL) {
         lua.pop(1);
@@ -169,8 +169,8 @@ pub(super) unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c
     1
 }
 
-/// Pushes a guarded metatable `{__index = …}` for a string (its library) or for the globals (the function
-/// that refuses).
+/// Pushes a guarded metatable `{__index = …}`: for a string its library, for the globals the function that
+/// refuses.
 fn show_index(lua: Lua, is_globals: bool) {
     let context = Context::of(lua);
     context.heap.set_trusting(true);

@@ -1,42 +1,41 @@
-//! The memory of one Lua state: counted, limited, and calm while Rust code is on the stack.
+//! The memory of one Lua state: counted, limited, and infallible while Rust code is on the stack.
 //!
-//! Lua reports a failed allocation by jumping out of whatever it was doing. That is fine in its own C code
-//! and would skip the destructors of ours. So the heap has two moods. While a script runs it keeps the limit,
-//! and a script that asks for too much gets "not enough memory". While Rust code runs (a native function, a
-//! conversion) it is *trusting*: no request fails, and the Rust side asks [`Heap::has_room`] first and
-//! [`Heap::is_over`] before it hands control back. What a trusting heap may overshoot is one value at a time.
+//! Lua reports a failed allocation by jumping out of what it was doing. In its own C code that is fine, but it would skip the
+//! destructors of ours. So the heap has two modes. While a script runs, the heap enforces the limit, and a script that asks for too
+//! much gets "not enough memory". While Rust code runs (a native function, a conversion), the heap is *trusting*: no request fails.
+//! Instead the Rust code asks [`Heap::has_room`] first, and [`Heap::is_over`] before it returns control. So a trusting heap exceeds the
+//! limit by at most one value.
 //!
-//! Each run of a script makes some small tables and strings, which the collector frees many runs later, all at once. So
-//! small blocks that were freed are kept for those to come, by size ([`Spares`]): that is several times cheaper than the
-//! allocator, which counts each block.
+//! Each run of a script makes some small tables and strings, and the collector frees those of many runs at once. So small freed blocks
+//! are kept for reuse, by size ([`Spares`]). That is several times cheaper than the allocator, which counts each block.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-/// What Lua's own C code needs at most (a double, a pointer).
+/// Largest alignment that Lua's C code needs (a double, a pointer).
 const ALIGNMENT_BYTES: usize = 8;
-/// Small blocks have a multiple of this.
+/// Sizes of small blocks are multiples of this.
 const STEP_BYTES: usize = 16;
-/// The largest block that is small.
+/// Largest small block.
 const SMALL_BYTES_MAX: usize = 256;
-/// What all blocks that are kept take. The collector frees what many runs have left, mostly closures and tables, in one go: three times
-/// what stays, which is a few hundred kilobytes where BullMQ's scripts are compiled.
+/// Most bytes of all blocks that are kept. The collector frees what many runs have left, mostly closures and tables, in one go. That is
+/// three times what remains, which is a few hundred kilobytes where BullMQ's scripts are compiled.
 const SPARE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The account of one state's memory.
+/// Counts the memory of one state.
 #[derive(Debug)]
 pub(super) struct Heap {
     used_bytes: Cell<usize>,
     max_bytes: usize,
     trusting: Cell<bool>,
-    /// From here on garbage is worth looking for.
+    /// Above this use, a full garbage collection is worthwhile.
     crowded_bytes: Cell<usize>,
     spares: Spares,
 }
 
-/// Small blocks that Lua has freed, by size. Not part of what it uses. Each block begins with the address of the next one of its size.
+/// Small blocks that Lua has freed, by size. They do not count as Lua's memory. Each block starts with the address of the next one.
 #[derive(Debug)]
 struct Spares {
     by_size: [Cell<*mut u8>; SMALL_BYTES_MAX / STEP_BYTES],
@@ -53,19 +52,19 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// A block of the size for so many bytes, if one is kept.
+    /// Takes a kept block of the right size for `bytes`, if there is one.
     #[inline]
     fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
         let index = size_index(bytes);
         let first = self.by_size.get(index)?;
         let block = NonNull::new(first.get())?;
-        // SAFETY: nobody has the block but this list, and `keep` wrote an address to its beginning.
+        // SAFETY: only this list has the block, and `keep` wrote an address to its beginning.
         first.set(unsafe { block.cast::<*mut u8>().read() });
         self.bytes.set(self.bytes.get() - (index + 1) * STEP_BYTES);
         Some(block)
     }
 
-    /// Keeps a block of the size for so many bytes, which nobody uses; false if it is large, or enough are kept.
+    /// Keeps a freed block of `bytes` bytes. False if it is large, or enough blocks are kept.
     #[inline]
     fn keep(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let index = size_index(bytes);
@@ -82,7 +81,7 @@ impl Spares {
     }
 }
 
-/// Where blocks for so many bytes, at least one, are kept; past the end if they are large.
+/// Index of the list for blocks of `bytes` bytes (at least one); past the end if they are large.
 #[inline]
 fn size_index(bytes: usize) -> usize {
     (bytes - 1) / STEP_BYTES
@@ -93,7 +92,7 @@ impl Drop for Spares {
         for index in 0..self.by_size.len() {
             let bytes = (index + 1) * STEP_BYTES;
             while let Some(block) = self.take(bytes) {
-                // SAFETY: the block was allocated below with the layout of all that are kept here, and nobody has it.
+                // SAFETY: the block was allocated below with the layout of all blocks that are kept here, and nobody uses it.
                 unsafe { dealloc(block.as_ptr(), layout(bytes)) };
             }
         }
@@ -101,7 +100,7 @@ impl Drop for Spares {
 }
 
 impl Heap {
-    /// An empty account that trusts, as a state being set up needs it.
+    /// An empty, trusting heap, as needed while a state is set up.
     pub(super) fn new(max_bytes: usize) -> Heap {
         Heap {
             used_bytes: Cell::new(0),
@@ -116,42 +115,42 @@ impl Heap {
         self.used_bytes.get()
     }
 
-    /// Says whether Rust code (true) or a script (false) runs from here on.
+    /// Sets whether Rust code (true) or a script (false) runs from here on.
     #[inline]
     pub(super) fn set_trusting(&self, trusting: bool) {
         self.trusting.set(trusting);
     }
 
-    /// Whether `bytes` more would stay within the limit.
+    /// Whether `bytes` more stay within the limit.
     #[inline]
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.max_bytes.checked_sub(self.used_bytes.get()).is_some_and(|free| bytes <= free)
     }
 
-    /// Whether trusted code has gone over the limit.
+    /// Whether trusted code has exceeded the limit.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.used_bytes.get() > self.max_bytes
     }
 
-    /// Whether enough was allocated since the last full collection to make another one worthwhile. Lua
-    /// collects step by step and does not hurry when memory is short; near the limit somebody must.
+    /// Whether so much was allocated since the last full collection that another one is worthwhile. Lua collects step by step and no
+    /// faster when memory is short, so near the limit somebody else has to.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.used_bytes.get() > self.crowded_bytes.get()
     }
 
-    /// Makes the heap crowded once half of what is free now is used.
+    /// Makes the heap crowded once half of the memory that is free now is used.
     pub(super) fn set_crowded_from_here(&self) {
         let used = self.used_bytes.get();
         self.crowded_bytes.set(used + self.max_bytes.saturating_sub(used) / 2);
     }
 
-    /// Counts a block that changes from `old` to `new` bytes, or refuses.
+    /// Accounts for a block that changes from `old` to `new` bytes. False if the limit does not allow it.
     #[inline]
     fn charge(&self, old: usize, new: usize) -> bool {
         let used = self.used_bytes.get() - old;
-        // A shrinking block is never refused: Lua relies on it.
+        // Shrinking a block never fails: Lua relies on that.
         if new > old && !self.trusting.get() && new > self.max_bytes.saturating_sub(used) {
             return false;
         }
@@ -160,19 +159,18 @@ impl Heap {
     }
 }
 
-/// The layout of a block of so many bytes, at least one: small ones are rounded up, so that they are of few sizes. A large one is
-/// never of a size that small ones have.
+/// The layout of a block of `bytes` bytes (at least one). Small blocks are rounded up, so that they have few sizes. A large block never
+/// has a small block's size.
 #[inline]
 fn layout(bytes: usize) -> Layout {
     let rounded = if bytes <= SMALL_BYTES_MAX { bytes.next_multiple_of(STEP_BYTES) } else { bytes };
     Layout::from_size_align(rounded, ALIGNMENT_BYTES).expect("Lua asks for less than isize::MAX bytes")
 }
 
-/// Lua's one entry for memory: allocate, resize, free.
+/// Lua's only memory function: allocates, resizes and frees.
 ///
-/// # Safety
-/// `heap` points to a live [`Heap`]; `block` is null with `old` 0, or came from here with `old` bytes. Lua
-/// keeps to it.
+/// # Safety `heap` points to a live [`Heap`]. `block` is null with `old` 0, or was returned from here for `old` bytes. Lua guarantees
+/// this.
 pub(super) unsafe extern "C" fn allocate(
     heap: *mut c_void,
     block: *mut c_void,
@@ -197,14 +195,14 @@ pub(super) unsafe extern "C" fn allocate(
     }
 }
 
-/// Gives a block of so many bytes back to the allocator.
+/// Returns a block of `bytes` bytes to the allocator.
 #[inline(never)]
 fn give_back(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the block was allocated here with so many bytes, and Lua has no use for it.
+    // SAFETY: the block was allocated here with this many bytes, and Lua no longer uses it.
     unsafe { dealloc(block.as_ptr(), layout(bytes)) };
 }
 
-/// A block of so many bytes from the allocator.
+/// Allocates a block of `bytes` bytes.
 #[inline(never)]
 fn fresh(bytes: usize) -> NonNull<u8> {
     let layout = layout(bytes);
@@ -213,7 +211,7 @@ fn fresh(bytes: usize) -> NonNull<u8> {
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// The block, allocated with `old` bytes, with room for `new`; both at least one.
+/// Resizes a block from `old` to `new` bytes, both at least one.
 #[inline(never)]
 fn resized(block: NonNull<u8>, old: usize, new: usize) -> NonNull<u8> {
     let (old, new) = (layout(old), layout(new));
@@ -232,7 +230,7 @@ mod tests {
     /// Allocates, resizes or frees on `heap`.
     fn call(heap: &Heap, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
         let account = std::ptr::from_ref(heap).cast_mut().cast();
-        // SAFETY: the heap lives, and the tests keep to what Lua keeps to.
+        // SAFETY: the heap is alive, and the tests follow the same rules as Lua.
         unsafe { allocate(account, block, old, new) }
     }
 

@@ -1,14 +1,14 @@
-//! What the binding reads from Lua's own structures instead of asking a C function.
+//! Reads Lua's own structures directly where calling a C function would cost too much.
 //!
-//! A C function cannot be inlined here, and a script's call of a command reads a dozen values: the kind and bytes of each
-//! argument, the top of the stack, the way back to the [`Context`](super::context::Context). And Lua's interface does not say
-//! whether anybody uses the results of a call, or whether a table is as it was made. So the first fields of five structures are
-//! described here as Lua 5.1.5 declares them (`lstate.h`, `lobject.h`), and only read, with one exception: values of a table's
-//! array may become nil.
+//! A C function cannot be inlined here, and a script's call of a command reads a dozen values: the kind and bytes of each argument,
+//! the top of the stack, the way back to the [`Context`](super::context::Context). Besides, Lua's interface does not tell whether the
+//! results of a call are used, or whether a table is as it was made. So this file describes the first fields of five structures as
+//! Lua 5.1.5 declares them (`lstate.h`, `lobject.h`). They are only read, with one exception: values of a table's array may be set to
+//! nil.
 //!
-//! Lua 5.1 has been finished since 2012, and the sources are pinned with the crate that builds them. Nevertheless [`check`]
-//! compares the description with what the C functions say about a new state, once for each, so that another Lua stops the server
-//! at its first script instead of being misread.
+//! Lua 5.1 has not changed since 2012, and its sources are pinned with the crate that builds them. Nevertheless, [`check`] compares
+//! the description with what the C functions report, once for each new state. So a different Lua stops the server at its first script
+//! instead of being misread.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -44,7 +44,7 @@ struct Text {
     length: usize,
 }
 
-/// A table, up to the size of its array.
+/// A table, up to the length of its array.
 #[repr(C)]
 struct Table {
     next: *const c_void,
@@ -60,7 +60,7 @@ struct Table {
     array_length: c_int,
 }
 
-/// A state or coroutine, up to the call that runs.
+/// A state or coroutine, up to the current call.
 #[repr(C)]
 struct Thread {
     next: *const c_void,
@@ -73,7 +73,7 @@ struct Thread {
     call: *const Call,
 }
 
-/// What all coroutines of a state share, up to the account of its memory.
+/// What all coroutines of a state share, up to the pointer for the memory function.
 #[repr(C)]
 struct Shared {
     texts: *const c_void,
@@ -101,7 +101,7 @@ impl Value {
         self.kind
     }
 
-    /// The number, if it is one.
+    /// The number; `None` if it is another kind.
     #[inline]
     pub(super) fn number(self) -> Option<f64> {
         match self.kind {
@@ -111,7 +111,7 @@ impl Value {
         }
     }
 
-    /// The truth value, if it is one.
+    /// The boolean; `None` if it is another kind.
     #[inline]
     pub(super) fn boolean(self) -> Option<bool> {
         match self.kind {
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if it is a string. They live while something refers to the string; the caller says for how long.
+    /// The bytes; `None` if it is not a string. They live while something refers to the string. The caller chooses the lifetime.
     #[inline]
     pub(super) fn bytes<'a>(self) -> Option<&'a [u8]> {
         if self.kind != ffi::LUA_TSTRING {
@@ -129,82 +129,83 @@ impl Value {
         }
         // SAFETY: Lua stores a pointer to a string in values of this kind.
         let text = unsafe { self.content.text };
-        // SAFETY: the string lives, because a value refers to it.
+        // SAFETY: the string is alive, because a value refers to it.
         let length = unsafe { (*text).length };
-        // SAFETY: the bytes lie behind the head, in the same block.
+        // SAFETY: the bytes follow the head, in the same block.
         let start = unsafe { text.add(1) };
-        // SAFETY: there are so many, and they neither move nor change.
+        // SAFETY: there are `length` bytes, and they neither move nor change.
         Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
     }
 }
 
-/// The state, to be read at once: whatever runs in it changes it.
+/// The state's structure. To be read at once, because running code changes it.
 #[inline]
 fn thread<'a>(state: *mut lua_State) -> &'a Thread {
-    // SAFETY: the state lives, and begins with these fields, as `check` has found.
+    // SAFETY: the state is alive, and starts with these fields, as `check` has verified.
     unsafe { &*state.cast_const().cast() }
 }
 
-/// How many values the running function has on the stack.
+/// Number of values that the running function has on the stack.
 #[inline]
 pub(super) fn top(state: *mut lua_State) -> c_int {
     let Thread { top, base, .. } = thread(state);
     ((top.addr() - base.addr()) / size_of::<Value>()) as c_int
 }
 
-/// The value at an index of the running function's stack, positive or counted from the top; `None` above it. No pseudo-index.
+/// The value at a stack index of the running function, positive or counted from the top; `None` above the top. Not for
+/// pseudo-indices.
 #[inline]
 pub(super) fn value(state: *mut lua_State, index: c_int) -> Option<Value> {
     let &Thread { top, base, .. } = thread(state);
     let from =
         if index > 0 { base.wrapping_add(index as usize - 1) } else { top.wrapping_offset(index as isize) };
-    // SAFETY: a value below the top is set.
+    // SAFETY: values below the top are initialized.
     (from < top).then(|| unsafe { *from })
 }
 
-/// The values on the stack of the running function: while a native function has pushed nothing, its arguments. They stay where they
-/// are until something is pushed.
+/// The stack of the running function. Until a native function pushes something, these are its arguments. They stay where they are
+/// until something is pushed.
 #[inline]
 pub(super) fn values<'a>(state: *mut lua_State) -> &'a [Value] {
-    // SAFETY: all values from the base to the top are set.
+    // SAFETY: all values from the base to the top are initialized.
     unsafe { std::slice::from_raw_parts(thread(state).base, top(state) as usize) }
 }
 
-/// The pointer with which the state was opened.
+/// The pointer that the state was opened with.
 #[inline]
 pub(super) fn heap(state: *mut lua_State) -> *const c_void {
-    // SAFETY: all coroutines of the state have it as long as they live.
+    // SAFETY: all coroutines of the state have it for as long as they live.
     unsafe { (*thread(state).shared).heap }
 }
 
-/// Whether whoever called the running C function drops all its results.
+/// Whether the caller of the running C function ignores its results.
 #[inline]
 pub(super) fn drops_results(state: *mut lua_State) -> bool {
-    // SAFETY: it is the call of the function that runs.
+    // SAFETY: this is the call of the running function, which is alive.
     unsafe { (*thread(state).call).results == 0 }
 }
 
-/// A table, to be read at once.
+/// A table's structure, to be read at once.
 #[inline]
 fn table<'a>(lua: Lua, index: c_int) -> &'a Table {
     assert!(lua.is(index, ffi::LUA_TTABLE), "a table is expected");
     // SAFETY: the index is valid.
     let table = unsafe { ffi::lua_topointer(lua.0, index) };
-    // SAFETY: it is a table, which begins with these fields, as `check` has found.
+    // SAFETY: it is a table, which starts with these fields, as `check` has verified.
     unsafe { &*table.cast() }
 }
 
-/// Where the fields of a table lie. Those of all tables that have never had any are in one place, which no table with fields has.
+/// The address of a table's fields. Tables that have never had fields share one address, which no table with fields has.
 #[inline]
 pub(super) fn fields(lua: Lua, index: c_int) -> *const c_void {
     table(lua, index).nodes
 }
 
-/// The items of the table at an index of the stack, if it has no metatable, no place for fields (`no_fields`: see [`fields`]), and an
-/// array of just this length, as a table that was made for so many items and got no other value. They stay where they are as long
-/// as the table lives and gets none.
+/// The items of the table at a stack index. `None` unless the table has no metatable, no room for fields (`no_fields`: see
+/// [`fields`]), and an array of exactly this length, like a table that was created for this many items and got nothing else. The
+/// items stay where they are as long as the table lives and nothing is added.
 ///
-/// Of what is set here the collector knows nothing: that may only be nil.
+/// The collector does not notice what is set here, so only nil may be.
 #[inline]
 pub(super) fn items<'a>(
     lua: Lua,
@@ -217,20 +218,19 @@ pub(super) fn items<'a>(
         return None;
     }
     if length == 0 {
-        // There may be no array either.
+        // There may be no array at all.
         return Some(&[]);
     }
-    // SAFETY: the array has so many values, which nobody changes but by way of pointers.
+    // SAFETY: the array has this many values, and they are only changed through pointers.
     Some(unsafe { std::slice::from_raw_parts(array.cast::<Cell<Value>>(), length) })
 }
 
-/// Compares the descriptions with what Lua says of a state; its stack is left as it is.
+/// Compares the descriptions with what Lua reports of a state. The stack is left as it was.
 ///
-/// # Panics
-/// When it is not the Lua that is described.
+/// # Panics If it is not the Lua that is described.
 pub(super) fn check(lua: Lua) {
     let floor = lua.top();
-    // SAFETY: a state lives.
+    // SAFETY: the state is alive.
     assert_eq!(floor, unsafe { ffi::lua_gettop(lua.0) }, "the stack of another Lua");
     let mut account = std::ptr::null_mut();
     // SAFETY: the second argument is a place for a pointer.
@@ -241,7 +241,7 @@ pub(super) fn check(lua: Lua) {
     lua.push_boolean(true);
     lua.push_nil();
     let values = [1, 2, 3, 4].map(|index| value(lua.0, floor + index).expect("it was pushed"));
-    // Not by `assert_eq`: another Lua's bytes cannot be shown.
+    // Not with `assert_eq`: the bytes of a different Lua cannot be printed.
     assert!(values[0].bytes() == Some(b"bytes\0"), "the strings of another Lua");
     assert_eq!(
         (values[1].number(), values[2].boolean()),
@@ -279,7 +279,7 @@ pub(super) fn check(lua: Lua) {
     lua.set_top(floor);
 }
 
-/// Stores in the table that is its argument whether its results are dropped.
+/// Stores in the table that is its argument whether its results are ignored.
 unsafe extern "C-unwind" fn note_drops_results(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.push_boolean(drops_results(state));

@@ -1,16 +1,12 @@
 //! The C interface of Lua, one method per function.
 //!
-//! [`Lua`] is a copyable pointer to a state; every method is one call, so that this file holds nearly all of
-//! the crate's `unsafe` and the files beside it read as ordinary code. The methods are visible in `raw`
-//! alone, and its code keeps their rules:
-//! - The pointer is live. Only [`super::state::State`] makes and closes states, and C hands live ones to
-//!   callbacks.
-//! - There is stack room for what is pushed: twenty slots at the start of a callback, more after
-//!   `check_stack`.
+//! [`Lua`] is a copyable pointer to a state. Every method is one call, so this file holds nearly all of the crate's `unsafe`, and the files
+//! beside it read as ordinary code. The methods are visible only in `raw`, whose code keeps their rules:
+//! - The pointer is live. Only [`super::state::State`] makes and closes states, and C passes live ones to callbacks.
+//! - There is stack room for what is pushed: twenty slots at the start of a callback, more after `check_stack`.
 //! - Indexes are valid and of the kind that the method says.
-//! - A method marked *raises* may jump to the nearest protected call. No value with a destructor is alive
-//!   then. The others raise only when memory runs out, which the heap rules out while Rust code runs (see
-//!   `heap`).
+//! - A method marked *raises* may jump to the nearest protected call. No value with a destructor may be alive then. The others raise only
+//!   if memory runs out, which the heap rules out while Rust code runs (see `heap`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -23,38 +19,38 @@ use super::{heap, layout};
 /// A function that Lua can call.
 pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
-/// Lua's own choice for the collector's pause and speed.
+/// Lua's defaults for the collector's pause and speed.
 const GC_PERCENT: c_int = 200;
-/// The pause between runs of the collector for scripts that say nothing to it: what stays is a hundred kilobytes, which it would go over twice as often.
+/// The collector's pause for scripts that do not set it. A hundred kilobytes remain, which Lua's default would traverse twice as often.
 const PAUSE_PERCENT: c_int = 400;
-/// The registry and the globals, as indexes.
+/// Pseudo-indices of the registry and the globals.
 pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(super) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
-/// All results, as a count.
+/// As a number of results: all of them.
 pub(super) const MULTIPLE: c_int = ffi::LUA_MULTRET;
 
 /// A live Lua state (or coroutine).
 #[derive(Clone, Copy)]
 pub(super) struct Lua(pub(super) *mut lua_State);
 
-/// A compiled script, or a function of a library: where [`Lua::keep`] has put it. Copies mean the same place, and nothing once it is
-/// forgotten.
+/// A compiled script, or a function of a library: its reference in the registry, from [`Lua::keep`]. Copies are the same reference, which
+/// is invalid after `forget`.
 #[derive(Clone, Debug)]
 pub(crate) struct Function(pub(super) c_int);
 
-/// Where a function on the call stack stands.
+/// The position of a function on the call stack.
 pub(super) struct Place {
     pub(super) is_c: bool,
     pub(super) line: c_int,
-    /// Lives as long as the function, which is on the stack.
+    /// Valid while the function is on the call stack.
     pub(super) source: *const c_char,
 }
 
 impl Lua {
-    /// A new state over `heap`, which must outlive it; `None` when there is no memory.
+    /// A new state over `heap`, which must outlive it; `None` if there is no memory.
     pub(super) fn open(heap: &heap::Heap) -> Option<Lua> {
         let account = std::ptr::from_ref(heap).cast_mut().cast();
-        // SAFETY: `allocate` keeps Lua's contract for memory functions with this account.
+        // SAFETY: with this heap, `allocate` fulfils Lua's contract for memory functions.
         let state = unsafe { ffi::lua_newstate(heap::allocate, account) };
         (!state.is_null()).then_some(Lua(state))
     }
@@ -109,7 +105,7 @@ impl Lua {
         unsafe { ffi::lua_replace(self.0, index) }
     }
 
-    /// Makes room for `slots` more values; false at Lua's limit of 8000 for one C function.
+    /// Makes room for `slots` more values. False at Lua's limit of 8000 for a C function.
     pub(super) fn check_stack(self, slots: c_int) -> bool {
         // SAFETY: rules above.
         unsafe { ffi::lua_checkstack(self.0, slots) != 0 }
@@ -145,7 +141,7 @@ impl Lua {
         self.kind(index) == kind
     }
 
-    /// Whether the value is a number or a string that reads as one.
+    /// Whether the value is a number, or a string that can be parsed as one.
     pub(super) fn is_number(self, index: c_int) -> bool {
         // SAFETY: rules above.
         unsafe { ffi::lua_isnumber(self.0, index) != 0 }
@@ -169,8 +165,7 @@ impl Lua {
         unsafe { ffi::lua_toboolean(self.0, index) != 0 }
     }
 
-    /// The bytes of a string, or of a number, which becomes a string in its slot. They live while the slot
-    /// holds them.
+    /// The bytes of a string, or of a number, which is converted to a string in its slot. They live while the slot holds the string.
     #[inline]
     pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         if let Some(bytes) = slot(self, index).and_then(layout::Value::bytes) {
@@ -182,7 +177,7 @@ impl Lua {
         if start.is_null() {
             return None;
         }
-        // SAFETY: Lua strings do not move or change while something refers to them, here the slot.
+        // SAFETY: Lua strings do not move or change while something refers to them, in this case the slot.
         Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
     }
 
@@ -235,7 +230,7 @@ impl Lua {
         unsafe { ffi::lua_pushlightuserdata(self.0, pointer) }
     }
 
-    /// Pushes a closure over the `upvalues` topmost values, which it takes.
+    /// Pops `upvalues` values and pushes a closure over them.
     pub(super) fn push_function(self, function: CFunction, upvalues: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::lua_pushcclosure(self.0, function, upvalues) }
@@ -261,13 +256,13 @@ impl Lua {
         unsafe { ffi::lua_rawgeti_(self.0, table, position) }
     }
 
-    /// The field `name`, without metamethods.
+    /// Pushes the field `name`, without metamethods.
     pub(super) fn raw_get_field(self, table: c_int, name: &str) {
         self.push_bytes(name.as_bytes());
         self.raw_get(if table < 0 && table > REGISTRY { table - 1 } else { table });
     }
 
-    /// Raises when the key is nil or NaN.
+    /// Raises if the key is nil or NaN.
     #[inline]
     pub(super) fn raw_set(self, table: c_int) {
         // SAFETY: rules above.
@@ -280,14 +275,14 @@ impl Lua {
         unsafe { ffi::lua_rawseti_(self.0, table, position) }
     }
 
-    /// Takes the topmost value and makes it the field `name`, without metamethods.
+    /// Pops a value and stores it as the field `name`, without metamethods.
     pub(super) fn raw_set_field(self, table: c_int, name: &str) {
         self.push_bytes(name.as_bytes());
         self.insert(-2);
         self.raw_set(if table < 0 && table > REGISTRY { table - 1 } else { table });
     }
 
-    /// Replaces the key on top by the entry after it; raises when the table has no such key.
+    /// Replaces the key on top by the next entry; raises if the table does not have the key.
     #[inline]
     pub(super) fn next(self, table: c_int) -> bool {
         // SAFETY: rules above.
@@ -306,7 +301,7 @@ impl Lua {
         unsafe { ffi::lua_setmetatable(self.0, index) };
     }
 
-    /// Keeps the topmost value, which it takes, in the registry.
+    /// Pops a value and keeps it in the registry. Returns the reference.
     pub(super) fn keep(self) -> c_int {
         // SAFETY: rules above.
         unsafe { ffi::luaL_ref(self.0, REGISTRY) }
@@ -325,25 +320,25 @@ impl Lua {
         unsafe { ffi::lua_call(self.0, args, results) }
     }
 
-    /// Calls and returns Lua's status, 0 being success. Otherwise the error value is on top.
+    /// Calls, and returns Lua's status; 0 is success. Otherwise the error value is on top.
     pub(super) fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> c_int {
         // SAFETY: rules above.
         unsafe { ffi::lua_pcall(self.0, args, results, handler) }
     }
 
-    /// Calls a C function in this frame, with its arguments and for its results; raises what it raises.
+    /// Calls a C function in this frame, with its arguments and results. Raises what it raises.
     pub(super) fn delegate(self, function: CFunction) -> c_int {
         // SAFETY: rules above; the function expects a state with its arguments.
         unsafe { function(self.0) }
     }
 
-    /// Compiles source text. `name` is on the stack as a string: Lua does not hold it itself while it reads.
+    /// Compiles source text. `name` must also be on the stack as a string, because Lua does not hold it while it compiles.
     pub(super) fn load(self, source: &[u8], name: &CStr) -> c_int {
         // SAFETY: rules above; the pointer and length describe a slice.
         unsafe { ffi::luaL_loadbuffer(self.0, source.as_ptr().cast(), source.len(), name.as_ptr()) }
     }
 
-    /// The function on top as Lua's own precompiled chunk.
+    /// The function on top in Lua's format of precompiled chunks.
     pub(super) fn dump(self) -> Vec<u8> {
         let mut dump: Vec<u8> = Vec::new();
         // SAFETY: rules above; `append_dump` gets a vector that lives until it returns.
@@ -364,12 +359,12 @@ impl Lua {
         unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
     }
 
-    /// Lets the collector run by itself, as often as our scripts need it.
+    /// Lets the collector run automatically, as often as our scripts need it.
     pub(super) fn reset_collector(self) {
         self.set_collector(PAUSE_PERCENT);
     }
 
-    /// The same as often as Lua chooses.
+    /// Lets the collector run as often as is Lua's default.
     pub(super) fn restore_collector(self) {
         self.set_collector(GC_PERCENT);
     }
@@ -391,7 +386,7 @@ impl Lua {
         unsafe { ffi::lua_sethook(self.0, hook, mask, count) };
     }
 
-    /// Joins the topmost values into one string.
+    /// Joins the `count` topmost values into one string.
     pub(super) fn concat(self, count: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::lua_concat(self.0, count) }
@@ -405,11 +400,11 @@ impl Lua {
         unsafe { ffi::lua_error(self.0) }
     }
 
-    /// Raises "bad argument #n to 'function' (text)", the text being the string on top.
+    /// Raises "bad argument #n to 'function' (text)"; the text is the string on top.
     pub(super) fn raise_argument(self, position: c_int) -> c_int {
         // SAFETY: rules above.
         let text = unsafe { ffi::lua_tolstring(self.0, -1, null_mut()) };
-        // SAFETY: the text is a C string that the stack holds.
+        // SAFETY: the text is a C string that the stack keeps alive.
         unsafe { ffi::luaL_argerror(self.0, position, text) }
     }
 
@@ -419,13 +414,13 @@ impl Lua {
         unsafe { ffi::luaL_checktype(self.0, position, kind) }
     }
 
-    /// Raises unless there is such an argument.
+    /// Raises unless the argument exists.
     pub(super) fn check_any(self, position: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::luaL_checkany(self.0, position) }
     }
 
-    /// The argument's bytes, a number becoming a string; raises for other kinds.
+    /// The argument's bytes; a number is converted to a string. Raises for other kinds.
     pub(super) fn check_bytes<'a>(self, position: c_int) -> &'a [u8] {
         let mut length = 0;
         // SAFETY: rules above; the third argument is a place for a size.
@@ -434,19 +429,19 @@ impl Lua {
         unsafe { std::slice::from_raw_parts(start.cast(), length) }
     }
 
-    /// The argument as a C `int`; raises unless it reads as a number.
+    /// The argument as a C `int`; raises unless it is or parses as a number.
     pub(super) fn check_int(self, position: c_int) -> c_int {
         // SAFETY: rules above.
         unsafe { ffi::luaL_checkinteger(self.0, position) as c_int }
     }
 
-    /// Pushes "source:line: " of the function at `level`, or an empty string where it is not known.
+    /// Pushes "source:line: " of the function at `level`, or an empty string if it is unknown.
     pub(super) fn push_place(self, level: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::luaL_where(self.0, level) }
     }
 
-    /// The function at `level` of the call stack.
+    /// The position of the function at `level` of the call stack.
     pub(super) fn place(self, level: c_int) -> Option<Place> {
         // SAFETY: the structure holds integers and pointers, for which zero is a value.
         let mut record: ffi::lua_Debug = unsafe { std::mem::zeroed() };
@@ -454,7 +449,7 @@ impl Lua {
         if unsafe { ffi::lua_getstack(self.0, level, &mut record) } == 0 {
             return None;
         }
-        // SAFETY: the record was filled for a level that exists.
+        // SAFETY: the record was filled for an existing level.
         unsafe { ffi::lua_getinfo(self.0, c"Sl".as_ptr(), &mut record) };
         // SAFETY: `what` is one of Lua's constant strings.
         let what = unsafe { CStr::from_ptr(record.what) };
@@ -468,15 +463,15 @@ impl Lua {
     }
 }
 
-/// The value in a slot of the stack; `None` above the top, and for pseudo-indices.
+/// The value in a stack slot; `None` above the top and for pseudo-indices.
 #[inline]
 fn slot(lua: Lua, index: c_int) -> Option<layout::Value> {
     if index > REGISTRY { layout::value(lua.0, index) } else { None }
 }
 
-// What few files need of the interface.
+// Functions that few files need.
 
-/// The argument as an integer, or `default` where there is none; raises unless it reads as a number.
+/// The argument as an integer, or `default` if there is none. Raises unless it is or parses as a number.
 #[inline]
 pub(super) fn optional_integer(lua: Lua, position: c_int, default: i64) -> i64 {
     if lua.kind(position) <= ffi::LUA_TNIL {
@@ -486,27 +481,27 @@ pub(super) fn optional_integer(lua: Lua, position: c_int, default: i64) -> i64 {
     unsafe { ffi::luaL_checkinteger(lua.0, position) as i64 }
 }
 
-/// Replaces the key on top by its value, with metamethods; raises what they raise.
+/// Replaces the key on top by its value, with metamethods, and raises what they raise.
 pub(super) fn look_up(lua: Lua, table: c_int) {
     // SAFETY: rules above.
     unsafe { ffi::lua_gettable(lua.0, table) };
 }
 
-/// Whether one value is less than another; raises where they cannot be compared, and what metamethods raise.
+/// Whether one value is less than another. Raises if they cannot be compared, and what metamethods raise.
 #[inline]
 pub(super) fn less_than(lua: Lua, left: c_int, right: c_int) -> bool {
     // SAFETY: rules above.
     unsafe { ffi::lua_lessthan(lua.0, left, right) != 0 }
 }
 
-/// After how many instructions the hook runs.
+/// The interval of the hook, in instructions.
 #[inline]
 pub(super) fn hook_count(lua: Lua) -> c_int {
     // SAFETY: rules above.
     unsafe { ffi::lua_gethookcount(lua.0) }
 }
 
-/// Takes a piece of a dump.
+/// Appends a piece of a dump.
 unsafe extern "C-unwind" fn append_dump(
     _: *mut lua_State,
     piece: *const c_void,
@@ -514,10 +509,10 @@ unsafe extern "C-unwind" fn append_dump(
     dump: *mut c_void,
 ) -> c_int {
     if bytes == 0 {
-        // There may be no pointer either.
+        // The pointer may be null then.
         return 0;
     }
-    // SAFETY: Lua's piece has so many bytes.
+    // SAFETY: Lua's piece has this many bytes.
     let piece = unsafe { std::slice::from_raw_parts(piece.cast::<u8>(), bytes) };
     // SAFETY: `dump` passed this vector, and nobody else uses it meanwhile.
     unsafe { (*dump.cast::<Vec<u8>>()).extend_from_slice(piece) };

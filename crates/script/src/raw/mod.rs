@@ -1,11 +1,9 @@
-//! Lua behind an interface that cannot jump: all of the crate's `unsafe` is in this folder.
+//! Lua behind an interface that cannot jump. All of the crate's `unsafe` is in this folder.
 //!
-//! `lua` binds the C functions, `layout` reads Lua's structures, `heap` counts and limits memory, `context` is what callbacks find of ours,
-//! `guard` makes tables read-only, `base` replaces some of Lua's own functions, `command` is `redis.call`,
-//! `patterns` and `tables` are Lua's functions
-//! that can take long.
-//! What the rest of the crate sees is [`State`], which compiles and runs, and [`Stack`], on which libraries
-//! work.
+//! `lua` binds the C functions, `layout` reads Lua's structures, `heap` counts and limits memory, `context` holds our data for callbacks,
+//! `guard` makes tables read-only, `base` replaces some of Lua's own functions, `command` is `redis.call`, and `patterns` and `tables` are
+//! those of Lua's functions that can take long. The rest of the crate sees only [`State`], which compiles and runs, and [`Stack`], on which
+//! the libraries work.
 
 mod base;
 mod chunk;

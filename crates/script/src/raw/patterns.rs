@@ -1,15 +1,15 @@
-//! `string.find`, `match`, `gmatch` and `gsub`: Lua's functions over a matcher of our own ([`crate::pattern`]), which can be interrupted.
+//! `string.find`, `match`, `gmatch` and `gsub`: Lua's functions on a matcher of our own ([`crate::pattern`]), which can be interrupted.
 //!
-//! `gsub` calls functions of the script, which may raise, so nothing that it owns may need a destructor while it does. Its result
-//! grows in a buffer of the state that all running calls share, the innermost at the end:
+//! `gsub` calls functions of the script, which may raise, so at that time it must not own anything with a destructor. Its result grows in
+//! a buffer of the state, which all running calls share. The innermost call is at the end:
 //!
 //! ```text
 //! Context::replaced   | outer gsub, waits for its function | gsub in that function |
 //!                     ^ start                              ^ end = start of the inner      ^ Context::replaced_bytes
 //! ```
 //!
-//! A call that is given up by an error leaves its part behind. Who catches the error says where the part before ends
-//! ([`Context::catch`]), and the next one begins there.
+//! A call that an error ends leaves its part behind. The code that catches the error resets the end of the buffer ([`Context::catch`]),
+//! and the next call starts there.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -23,21 +23,21 @@ use super::stack::OUT_OF_MEMORY;
 use crate::pattern::{self, Captured, Fault, Matcher};
 use crate::steps::{Over, STEP_BYTES, Steps};
 
-/// Slots that a match may take beside its captures: the function or the places, and the result.
+/// Slots that a match may need beside its captures: for the function or the positions, and the result.
 const SLOTS_BESIDE: c_int = 4;
-/// A subject this short is searched plainly.
+/// Subjects up to this length are searched without preparation.
 const SHORT_BYTES_MAX: usize = 256;
-/// So many captures have room anyway.
+/// Up to this many captures fit without `check_stack`.
 const CAPTURE_COUNT_USUAL: usize = 8;
-/// A buffer larger than this is given back after the call.
+/// A buffer larger than this is freed after the call.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a function does not return. Nothing in it needs a destructor.
+/// Why a function ends early. Has no destructor.
 #[derive(Clone, Copy)]
 enum Stop {
-    /// An error message, to be prefixed with the caller's place.
+    /// An error message, to be prefixed with the caller's position.
     Message(&'static str),
-    /// A value of this kind stands for no text.
+    /// The replacement has this kind, which is not text.
     Replacement(&'static str),
     Memory,
     Over,
@@ -58,7 +58,7 @@ impl From<Over> for Stop {
     }
 }
 
-/// What a function works with.
+/// What the pattern functions work with.
 struct Work<'a> {
     lua: Lua,
     context: &'a Context,
@@ -66,7 +66,7 @@ struct Work<'a> {
     steps: Steps<'a>,
 }
 
-/// Runs `body`, in which Lua does not raise, and raises its error.
+/// Runs `body`, in which Lua does not raise, and raises the error that it returns.
 #[inline]
 fn attempt<R: Copy>(lua: Lua, body: impl FnOnce(&mut Work<'_>) -> Result<R, Stop>) -> R {
     let context = Context::of(lua);
@@ -143,7 +143,7 @@ impl Work<'_> {
         Ok(count as c_int)
     }
 
-    /// Adds text to the result that grows.
+    /// Appends text to the result.
     #[inline]
     fn append(&self, buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Stop> {
         if !self.context.heap.has_room(buffer.len() + bytes.len()) {
@@ -155,7 +155,7 @@ impl Work<'_> {
     }
 }
 
-/// Where a search begins that is told to begin at this place: the first is 1, the last -1.
+/// The index of a position as Lua counts: the first byte is 1, the last -1.
 #[inline]
 fn start_of(place: i64, length: usize) -> usize {
     let place = if place < 0 { place.saturating_add(length as i64 + 1) } else { place };
@@ -181,11 +181,11 @@ pub(super) unsafe extern "C-unwind" fn find(state: *mut lua_State) -> c_int {
     })
 }
 
-/// Finds text as it is. In short subjects that is not worth preparations.
+/// Finds plain text. In a short subject, preparing the search does not pay off.
 fn find_plain(lua: Lua, subject: &[u8], text: &[u8], from: usize) -> c_int {
     let rest = &subject[from..];
     if rest.len() > SHORT_BYTES_MAX {
-        // A search in a long text is as long as many instructions.
+        // A search in a long text takes as long as many instructions.
         take_steps(lua, rest.len() / STEP_BYTES);
     }
     let found = match text {
@@ -217,7 +217,7 @@ pub(super) unsafe extern "C-unwind" fn match_once(state: *mut lua_State) -> c_in
     })
 }
 
-/// What Lua's patterns say of the anchor, and the pattern without it, up to its end.
+/// Whether the pattern is anchored, and the pattern without its anchor, up to its end.
 #[inline]
 fn split_anchor(pattern: &[u8]) -> (bool, &[u8]) {
     match pattern::until_end(pattern) {
@@ -226,7 +226,7 @@ fn split_anchor(pattern: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// `gmatch`: makes an iterator over the subject, the pattern, and where the next match may begin.
+/// `gmatch`: makes an iterator, whose upvalues are the subject, the pattern, and where the next match may start.
 pub(super) unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_bytes(1);
@@ -258,7 +258,7 @@ unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
     })
 }
 
-/// What a call of `gsub` has done so far.
+/// The state of a call of `gsub`.
 #[derive(Clone, Copy)]
 struct Substitution<'a> {
     subject: &'a [u8],
@@ -266,11 +266,11 @@ struct Substitution<'a> {
     is_anchored: bool,
     count_max: usize,
     count: usize,
-    /// Where the next match may begin; `None` when there is none any more.
+    /// Where the next match may start; `None` if there can be none.
     next: Option<usize>,
-    /// Up to here the subject, and what stands for parts of it, are in the result.
+    /// The subject has been copied to the result, or replaced, up to here.
     done: usize,
-    /// Where the result lies in the buffer.
+    /// Where the result is in the buffer.
     start: usize,
     end: usize,
 }
@@ -342,7 +342,7 @@ pub(super) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Replaces by text: no script runs meanwhile.
+/// Replaces matches by text. No script code runs meanwhile.
 fn substitute_text(lua: Lua, mut substitution: Substitution<'_>) -> c_int {
     let text = lua.check_bytes(REPLACEMENT);
     attempt(lua, |work| {
@@ -357,14 +357,14 @@ fn substitute_text(lua: Lua, mut substitution: Substitution<'_>) -> c_int {
     })
 }
 
-/// What `gsub` does next.
+/// What `gsub` has to do next.
 #[derive(Clone, Copy)]
 enum Call {
-    /// Looks up what is on top, for the match at this place.
+    /// Look up the value on top, for the match at this position.
     Index((usize, usize)),
-    /// Calls the function below so many arguments.
+    /// Call the function with this many arguments, which are on top of it.
     Function((usize, usize), c_int),
-    /// Returns so many results.
+    /// Return this many results.
     Done(c_int),
 }
 
@@ -376,7 +376,7 @@ fn refuse_replacement(lua: Lua) -> c_int {
 }
 
 impl Substitution<'_> {
-    /// The next match that is to be replaced.
+    /// Finds the next match to replace.
     #[inline]
     fn next_match(&mut self, work: &mut Work<'_>) -> Result<Option<Range<usize>>, Stop> {
         let Some(from) = self.next.filter(|_| self.count < self.count_max) else { return Ok(None) };
@@ -388,7 +388,7 @@ impl Substitution<'_> {
         Ok(Some(matched))
     }
 
-    /// Takes over the subject up to a match.
+    /// Copies the subject up to a match.
     #[inline]
     fn keep_until(&mut self, end: usize, buffer: &mut Vec<u8>, work: &Work<'_>) -> Result<(), Stop> {
         let kept = &self.subject[self.done..end];
@@ -396,7 +396,7 @@ impl Substitution<'_> {
         if kept.is_empty() { Ok(()) } else { work.append(buffer, kept) }
     }
 
-    /// Takes the value on top in place of the match, or the match itself if the value is nil or false.
+    /// Replaces the match by the value on top. If the value is nil or false, the match stays.
     fn replace(&mut self, matched: Range<usize>, buffer: &mut Vec<u8>, work: &Work<'_>) -> Result<(), Stop> {
         let lua = work.lua;
         if lua.to_boolean(-1) {
@@ -429,7 +429,7 @@ impl Substitution<'_> {
     }
 }
 
-/// Appends a replacement in which `%1` stands for a capture, `%0` for the match, and `%` before anything else for that.
+/// Appends a replacement text: `%1` is a capture, `%0` the match, and `%` before any other character is that character.
 #[inline]
 fn append_text(
     text: &[u8],
@@ -442,7 +442,7 @@ fn append_text(
     while let Some(escape) = memchr::memchr(b'%', rest) {
         work.steps.take(1)?;
         work.append(buffer, &rest[..escape])?;
-        // Behind the last byte Lua sees the zero that ends it.
+        // After the last byte, Lua sees the zero that terminates the string.
         let letter = rest.get(escape + 1).copied().unwrap_or(0);
         rest = rest.get(escape + 2..).unwrap_or_default();
         match letter {
@@ -459,7 +459,7 @@ fn append_text(
     work.append(buffer, rest)
 }
 
-/// Forgets what calls have left behind that an error ended.
+/// Discards the results of `gsub` calls that an error ended.
 #[inline]
 pub(super) fn give_up(context: &Context) {
     if context.replaced_bytes.take() > 0 || context.replaced.borrow().capacity() > KEPT_BYTES_MAX {

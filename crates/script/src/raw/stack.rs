@@ -1,9 +1,9 @@
-//! Native functions: Rust that a script can call, written without `unsafe`.
+//! Native functions: Rust functions that scripts can call, written without `unsafe`.
 //!
-//! A [`Native`] gets a [`Stack`], looks at its arguments, pushes its results and returns how many, or a
-//! [`Failure`]. Nothing that a `Stack` does makes Lua jump: memory is asked for before it is used, stack room
-//! is made before a push, keys are looked at before they are stored. So a native may own vectors and strings
-//! as any Rust code; the error is raised by [`enter`] after all of them are gone.
+//! A [`Native`] gets a [`Stack`], reads its arguments, pushes its results and returns how many, or a
+//! [`Failure`]. Nothing that a `Stack` does makes Lua jump: memory is claimed before it is used, stack room is
+//! made before a push, keys are checked before they are stored. So a native function may own vectors and strings
+//! like any Rust code. [`enter`] raises the error after all of them are dropped.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -21,27 +21,27 @@ use crate::steps::{Over, Steps};
 
 /// Slots that Lua guarantees at the start of a callback.
 const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;
-/// Roughly what one table field and one array item cost, to ask for memory before a table is made.
+/// Approximate cost of a table field and an array item, for claiming memory before a table is made.
 const FIELD_BYTES: usize = 40;
 const ITEM_BYTES: usize = 16;
-/// What most commands answer that answer with a status.
+/// The most common status reply.
 const STATUS_USUAL: &[u8] = b"OK";
-/// What a script is told when its memory is used up.
+/// The error of a script whose memory is exhausted.
 pub(super) const OUT_OF_MEMORY: &str = "not enough memory";
 
-/// A Rust function for scripts; returns the number of results it left on top.
+/// A Rust function for scripts. Returns the number of results that it left on top.
 pub(crate) type Native = fn(&mut Stack<'_>) -> Result<c_int, Failure>;
 
-/// Why a native function did not return.
+/// Why a native function failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// An error message, to be prefixed with the caller's place.
+    /// An error message, to be prefixed with the caller's position.
     Message(Vec<u8>),
     /// "bad argument #n to 'function' (text)".
     Argument(c_int, Vec<u8>),
     /// The value on top is the error.
     Raise,
-    /// The state's memory is used up.
+    /// The state's memory is exhausted.
     Memory,
 }
 
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// What kind of value a slot holds.
+/// The kind of value in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LuaKind {
     /// Above the top.
@@ -65,7 +65,7 @@ pub(crate) enum LuaKind {
     Number,
     String,
     Table,
-    /// A bare pointer: `cjson.null` is the one that scripts have.
+    /// A bare pointer. Scripts only have `cjson.null`.
     Pointer,
     Function,
     /// Full userdata or a coroutine.
@@ -74,19 +74,18 @@ pub(crate) enum LuaKind {
 
 /// The values of one call: arguments from index 1 upwards, then what the function pushes.
 ///
-/// Negative indexes count from the top. Arguments stay in place for the whole call, which is why their bytes
-/// live as long.
+/// Negative indexes count from the top. Arguments stay in place for the whole call, so their bytes live as long.
 pub(crate) struct Stack<'a> {
     lua: Lua,
     context: &'a Context,
     arg_count: c_int,
     top: c_int,
-    /// The highest index that may be pushed to.
+    /// The highest index that there is room for.
     top_max: c_int,
 }
 
 impl<'a> Stack<'a> {
-    /// A view of the present frame.
+    /// A view of the current frame.
     #[inline]
     pub(super) fn new(lua: Lua, context: &'a Context) -> Stack<'a> {
         let top = lua.top();
@@ -124,7 +123,7 @@ impl<'a> Stack<'a> {
         self.context.running.get()
     }
 
-    /// What the library that is loaded has registered; `None` when none is loaded.
+    /// The functions registered by the library that is being loaded; `None` if none is.
     pub(crate) fn registry(&self) -> &'a RefCell<Option<Registry>> {
         &self.context.registry
     }
@@ -141,7 +140,7 @@ impl<'a> Stack<'a> {
 
     // Arguments.
 
-    /// The bytes of an argument; a number counts as its text.
+    /// The bytes of an argument; a number is converted to text.
     pub(crate) fn arg_bytes(&self, position: c_int) -> Result<&'a [u8], Failure> {
         if position <= self.arg_count
             && let Some(bytes) = self.lua.bytes(position)
@@ -151,7 +150,7 @@ impl<'a> Stack<'a> {
         Err(self.arg_kind_failure(position, "string"))
     }
 
-    /// The number that an argument is or reads as.
+    /// An argument that is a number or parses as one.
     pub(crate) fn arg_number(&self, position: c_int) -> Result<f64, Failure> {
         if position <= self.arg_count && self.lua.is_number(position) {
             return Ok(self.lua.to_number(position));
@@ -159,7 +158,7 @@ impl<'a> Stack<'a> {
         Err(self.arg_kind_failure(position, "number"))
     }
 
-    /// The same as an integer, as C on this machine converts it.
+    /// Such an argument as an integer, converted as C does on this machine.
     pub(crate) fn arg_integer(&self, position: c_int) -> Result<i64, Failure> {
         self.arg_number(position).map(integer_of)
     }
@@ -195,19 +194,19 @@ impl<'a> Stack<'a> {
         self.lua.kind_name(index)
     }
 
-    /// The bytes of a string, and of nothing else.
+    /// The bytes of a string; `None` for all other kinds.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Option<&[u8]> {
         (self.kind(index) == LuaKind::String).then(|| self.lua.bytes(index).expect("the slot holds a string"))
     }
 
-    /// The bytes of a string, or of a number, which becomes a string in its slot.
+    /// The bytes of a string, or of a number, which is converted to a string in its slot.
     pub(crate) fn text(&self, index: c_int) -> Option<&[u8]> {
         matches!(self.kind(index), LuaKind::String | LuaKind::Number)
             .then(|| self.lua.bytes(index).expect("a string or a number has a text"))
     }
 
-    /// A number, a string that reads as one, or 0.
+    /// The number, or a string parsed as one, or 0.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> f64 {
         self.check_index(index);
@@ -219,14 +218,14 @@ impl<'a> Stack<'a> {
         self.lua.to_boolean(index)
     }
 
-    /// Whether a pointer value is the null pointer.
+    /// Whether the value is the null pointer.
     pub(crate) fn is_null(&self, index: c_int) -> bool {
         self.kind(index) == LuaKind::Pointer && self.lua.to_pointer(index).is_null()
     }
 
     // Pushing.
 
-    /// Makes room for `slots` pushes; false at Lua's limit for one function.
+    /// Makes room for `slots` pushes. False at Lua's limit for one function.
     pub(crate) fn reserve(&mut self, slots: c_int) -> bool {
         if self.top_max - self.top >= slots {
             return true;
@@ -247,13 +246,14 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Fails unless `bytes` more fit into the script's memory. For what grows outside of it before it is pushed.
+    /// Fails unless `bytes` more fit into the script's memory. For data that grows outside of it before being
+    /// pushed.
     #[inline]
     pub(crate) fn claim_memory(&self, bytes: usize) -> Result<(), Failure> {
         if self.context.heap.has_room(bytes) { Ok(()) } else { Err(Failure::Memory) }
     }
 
-    /// Counts so many steps of a function that may take long.
+    /// Counts steps of a function that may take long.
     #[inline]
     pub(crate) fn take_steps(&mut self, count: usize) -> Result<(), Failure> {
         let (lua, context) = (self.lua, self.context);
@@ -300,7 +300,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Pushes a table with room for so many array items and other fields.
+    /// Pushes a table with room for this many array items and other fields.
     #[inline]
     pub(crate) fn push_table(&mut self, items: usize, fields: usize) -> Result<(), Failure> {
         self.claim_memory(
@@ -314,7 +314,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Pushes `{ok = text}`, in a function whose upvalues are the words for it ([`push_status_words`]).
+    /// Pushes `{ok = text}`. Only in functions whose upvalues come from [`push_status_words`].
     #[inline]
     pub(crate) fn push_status(&mut self, text: &[u8]) -> Result<(), Failure> {
         self.push_table(0, 1)?;
@@ -348,7 +348,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Stores native functions, which have no table of their own, in the table on top.
+    /// Stores native functions without a table of their own in the table on top.
     pub(crate) fn set_functions(&mut self, functions: &[(&str, Native)]) -> Result<(), Failure> {
         for (name, native) in functions {
             self.push_nil()?;
@@ -365,7 +365,7 @@ impl<'a> Stack<'a> {
         self.lua.insert(index);
     }
 
-    /// Pushes a native function that has the table on top, which it takes, as its own.
+    /// Pops a table and pushes a native function that has it as its own table.
     pub(crate) fn push_native(&mut self, native: Native) -> Result<(), Failure> {
         assert!(self.top > 0, "a native function has a value of its own");
         self.claim_slot()?;
@@ -374,14 +374,14 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Takes the value on top and puts it in the place of the one at `index`, which is no argument.
+    /// Pops a value and stores it at `index`, which must not be an argument.
     pub(crate) fn replace(&mut self, index: c_int) {
         assert!(index > self.arg_count && index < self.top, "arguments stay");
         self.top -= 1;
         self.lua.replace(index);
     }
 
-    /// Takes the function on top and keeps it beyond this call.
+    /// Pops a function and keeps it beyond this call.
     pub(crate) fn keep(&mut self) -> Result<Function, Failure> {
         assert!(self.kind(-1) == LuaKind::Function && self.top > self.arg_count, "a function is kept");
         self.claim_memory(ITEM_BYTES)?;
@@ -389,7 +389,7 @@ impl<'a> Stack<'a> {
         Ok(Function(self.lua.keep()))
     }
 
-    /// Drops the `count` topmost values, which are not arguments.
+    /// Pops `count` values, which must not be arguments.
     #[inline]
     pub(crate) fn pop(&mut self, count: c_int) {
         assert!(self.top - count >= self.arg_count, "arguments stay");
@@ -404,14 +404,14 @@ impl<'a> Stack<'a> {
         assert!(self.kind(index) == LuaKind::Table, "a table is expected");
     }
 
-    /// The border of a table: its length where it has no holes.
+    /// A border of a table: its length if it has no holes.
     #[inline]
     pub(crate) fn table_length(&self, table: c_int) -> usize {
         self.check_table(table);
         self.lua.length(table)
     }
 
-    /// Whether there may be anything in a table that is not an item of its array.
+    /// False if the table certainly has nothing but the items of its array.
     #[inline]
     pub(crate) fn has_fields(&self, table: c_int) -> bool {
         self.check_table(table);
@@ -435,7 +435,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Takes the topmost value and stores it at `position`.
+    /// Pops a value and stores it at `position`.
     #[inline]
     pub(crate) fn set_item(&mut self, table: c_int, position: c_int) -> Result<(), Failure> {
         self.check_table(table);
@@ -445,7 +445,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Takes the topmost value and stores it as `name`.
+    /// Pops a value and stores it as field `name`.
     pub(crate) fn set_field(&mut self, table: c_int, name: &str) -> Result<(), Failure> {
         self.check_table(table);
         self.claim_memory(FIELD_BYTES)?;
@@ -455,7 +455,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Takes the key and the value on top of it and stores them.
+    /// Pops a value and the key below it, and stores them.
     #[inline]
     pub(crate) fn set(&mut self, table: c_int) -> Result<(), Failure> {
         self.check_table(table);
@@ -472,7 +472,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Lua's own complaint about a key, which names no place.
+    /// Lua's own error for an invalid key, which names no position.
     fn refuse_key(&mut self, text: &str) -> Failure {
         match self.push_bytes(text.as_bytes()) {
             Ok(()) => Failure::Raise,
@@ -480,8 +480,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Replaces the key on top by the next key and its value, or drops it at the end. Begin with nil; the key
-    /// must be the one that the last call left, and the table unchanged since.
+    /// Replaces the key on top by the next key and its value; at the end, pops it and returns false. Start with
+    /// nil. The key must be the one that the last call left, and the table must not have changed since.
     #[inline]
     pub(crate) fn next(&mut self, table: c_int) -> Result<bool, Failure> {
         self.check_table(table);
@@ -494,24 +494,24 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// A C conversion of a number to a 64-bit integer: towards zero, and the least integer for what does not fit.
+/// Converts a number to a 64-bit integer like C: towards zero, and to the least integer if it does not fit.
 pub(crate) fn integer_of(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
-/// How a callback ends. Holds nothing that would need a destructor.
+/// How a callback ends. Has no destructor.
 #[derive(Clone, Copy)]
 pub(super) enum Exit {
-    /// So many values on top are the results.
+    /// Return this many values from the top.
     Return(c_int),
-    /// The value on top is raised.
+    /// Raise the value on top.
     Raise,
-    /// The string on top is the complaint about this argument.
+    /// The string on top is the error about this argument.
     Argument(c_int),
 }
 
-/// Runs `body` on the present frame while the heap trusts, and leaves on the stack what its end needs.
+/// Runs `body` on the current frame while the heap is trusting. Leaves on the stack what [`leave`] needs.
 pub(super) fn enter(lua: Lua, body: impl FnOnce(&mut Stack<'_>) -> Result<c_int, Failure>) -> Exit {
     let context = Context::of(lua);
     context.heap.set_trusting(true);
@@ -525,7 +525,7 @@ pub(super) fn enter(lua: Lua, body: impl FnOnce(&mut Stack<'_>) -> Result<c_int,
     exit
 }
 
-/// Puts the error value of `failure` on the stack.
+/// Pushes the error value of `failure`.
 fn fail(lua: Lua, failure: Failure) -> Exit {
     match failure {
         Failure::Raise => Exit::Raise,
@@ -549,7 +549,7 @@ fn fail(lua: Lua, failure: Failure) -> Exit {
     }
 }
 
-/// Ends a callback; raises unless it returns. The caller holds nothing with a destructor.
+/// Ends a callback. Raises unless it returns results, so the caller must not hold anything with a destructor.
 #[inline]
 pub(super) fn leave(lua: Lua, exit: Exit) -> c_int {
     match exit {
@@ -565,17 +565,17 @@ pub(super) fn push_status_words(lua: Lua) {
     lua.push_bytes(STATUS_USUAL);
 }
 
-/// What Lua calls for every native function: the function's pointer is the first upvalue.
+/// The C function behind every native function. The native function's pointer is the first upvalue.
 unsafe extern "C-unwind" fn trampoline(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let pointer = lua.to_pointer(ffi::lua_upvalueindex(1));
-    // SAFETY: `push_native` put a pointer to such a function there, and scripts cannot reach upvalues.
+    // SAFETY: `push_native` put a pointer to a native function there, and scripts cannot reach upvalues.
     let native = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Native>(pointer) };
     let exit = enter(lua, native);
     leave(lua, exit)
 }
 
-/// Pushes a function that runs `native`, with the topmost value, which it takes, as its own.
+/// Pops a value and pushes a function that runs `native` and has the value as its own.
 pub(super) fn push_native(lua: Lua, native: Native) {
     lua.push_pointer(native as *mut std::ffi::c_void);
     lua.insert(-2);

@@ -1,9 +1,8 @@
-//! One Lua state: set up once, then compiling and running scripts, or loading libraries and running their functions.
+//! A Lua state: set up once, then used to compile and run scripts, or to load libraries and run their functions.
 //!
-//! A script finds the world that it found the last time: everything it can reach between runs is read-only,
-//! and `KEYS` and `ARGV` are set anew. Nothing of a script is left when it has ended, so nobody can still have the tables that
-//! were `KEYS` and `ARGV`: they are filled again for a later run with as many items, if the script left them as they were made
-//! ([`ItemTables`]).
+//! Every script finds the same environment: everything that outlives a run is read-only, and `KEYS` and `ARGV` are set anew. When a script
+//! has ended, nothing of it is left, so nobody still has the tables that were `KEYS` and `ARGV`. A later run with as many items refills
+//! them, if the script left them as they were made ([`ItemTables`]).
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
@@ -23,31 +22,30 @@ use crate::error;
 use crate::host::{Host, Interrupt};
 use crate::registry::{Registered, Registry};
 
-/// The names that error messages give to scripts and to libraries.
+/// The chunk names of scripts and libraries, which error messages show.
 const SCRIPT_NAME: &CStr = c"@user_script";
 const LIBRARY_NAME: &CStr = c"@user_function";
-/// Lua's libraries that scripts see (all of `string`, `math`, `table` and `coroutine`; `os.clock` alone of
-/// `os`).
+/// Lua's libraries that scripts see: all of `string`, `math`, `table` and `coroutine`. (Of `os` they see only `os.clock`.)
 const LIBRARY_NAMES: [&str; 4] = ["string", "math", "table", "coroutine"];
-/// Libraries of ours that stay as they are.
+/// Our libraries, which scripts cannot change.
 const OWN_NAMES: [&str; 6] = ["redis", "cjson", "cmsgpack", "struct", "bit", "os"];
 
-/// Why a library could not be loaded, in Lua's words.
+/// Why a library could not be loaded, with Lua's message.
 #[derive(Debug)]
 pub(crate) enum LoadFailure {
     Compiling(Vec<u8>),
     Running(Vec<u8>),
 }
 
-/// How a run ended; the value or the error is on top of the stack.
+/// How a run ended. The value or the error is on top of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Returned,
     Raised,
 }
 
-/// What stays at the bottom of the stack, because every run needs it: the error handler, the hidden table of globals, names in it, and
-/// the tables that these globals have had, by their lengths, and a second table of globals in which libraries are not guarded.
+/// The bottom of the stack, which every run needs: the error handler, the hidden table of globals, the names `KEYS` and `ARGV`, the tables
+/// that these two globals have had, by length, and a second table of globals in which the libraries are not guarded.
 const HANDLER: c_int = 1;
 const HIDDEN_GLOBALS: c_int = 2;
 const KEYS_NAME: c_int = 3;
@@ -56,20 +54,20 @@ const KEYS_TABLES: c_int = 5;
 const ARGV_TABLES: c_int = 6;
 const OPEN_GLOBALS: c_int = 7;
 const FIXED_COUNT: c_int = 7;
-/// The longest `KEYS` and `ARGV` that are kept, and the longest of their items that are kept while others are the globals.
+/// The longest `KEYS` and `ARGV` tables that are kept, and the longest items that stay in a table while another one is the global.
 const KEPT_ITEMS_MAX: usize = 32;
 const KEPT_ITEM_BYTES_MAX: usize = 128;
 
 /// A Lua state and what belongs to it.
 pub(crate) struct State {
     lua: Lua,
-    /// Boxed: Lua holds a pointer to it.
+    /// Boxed, because Lua holds a pointer to it.
     context: Box<Context>,
     /// Registry reference of the hidden table of globals.
     globals: c_int,
     keys: ItemTables,
     argv: ItemTables,
-    /// The same of what stands in the place of the globals while a library is loaded; `None` in a state for scripts.
+    /// Registry reference of the globals that a library sees while it is loaded; `None` in a state for scripts.
     load_globals: Option<c_int>,
 }
 
@@ -81,12 +79,12 @@ impl Drop for State {
 }
 
 impl State {
-    /// A state for scripts that may use so much memory. `install` stores the libraries in the table on top.
+    /// A state for scripts with a memory limit. `install` adds the libraries to the table on top.
     pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> State {
         State::open(memory_bytes_max, install, |_, _| None)
     }
 
-    /// The same for functions. `install_for_loading` stores what is there while a library is loaded.
+    /// A state for functions. `install_for_loading` adds what a library sees while it is loaded.
     pub(crate) fn for_functions(
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
@@ -151,15 +149,14 @@ impl State {
         State { lua, context, globals, keys, argv, load_globals }
     }
 
-    /// Compiles a script.
+    /// Compiles a script or the code of a library.
     ///
-    /// # Errors
-    /// Lua's message.
+    /// # Errors Lua's message.
     pub(crate) fn compile(&mut self, source: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua;
         let name = if self.load_globals.is_some() { LIBRARY_NAME } else { SCRIPT_NAME };
         lua.push_bytes(name.to_bytes());
-        // Precompiled chunks are read as text, which they are not.
+        // A precompiled chunk is compiled as text, which fails.
         let status = if source.first() == Some(&ffi::LUA_SIGNATURE[0]) {
             lua.load(&[b" ", source].concat(), name)
         } else {
@@ -177,10 +174,10 @@ impl State {
         result
     }
 
-    /// Lets the compiled script on top read globals from the hidden table, as long as it has no instruction that assigns one: scripts have
-    /// no function that gives them the table of globals of another function, so nothing in it, and nothing that it makes, can write there.
-    /// If it also does nothing with libraries but use their functions by name, it reads these from the tables behind the guarded ones,
-    /// which it has no way to hold.
+    /// Lets the compiled script on top read globals from the hidden table, if it has no instruction that assigns a global: no function
+    /// available to scripts returns another function's globals, so neither the script nor anything that it makes can write there. If the
+    /// script also uses libraries only to call their functions by name, it reads these from the unguarded tables, which it has no way to
+    /// hold.
     fn unguard_reads(&self) {
         let libraries: Vec<&str> = LIBRARY_NAMES.iter().chain(&OWN_NAMES).copied().collect();
         let globals = match chunk::uses(&self.lua.dump(), &libraries) {
@@ -192,13 +189,13 @@ impl State {
         self.lua.set_environment(-2);
     }
 
-    /// Lets go of a compiled script.
+    /// Forgets a compiled script.
     pub(crate) fn forget(&mut self, function: Function) {
         self.lua.forget(function.0);
     }
 
-    /// Runs a script or a function. `finish` sees how it ended, unless the host wants it run again: then the answer is
-    /// `None`.
+    /// Runs a script or a function. `finish` gets the ending. If the host wants the script to run again, `finish` is not called and the
+    /// result is `None`.
     pub(crate) fn run<R>(
         &mut self,
         function: &Function,
@@ -233,8 +230,7 @@ impl State {
 
     /// Runs the code of a library, which registers its functions.
     ///
-    /// # Errors
-    /// What is wrong with it; nothing of it is left then.
+    /// # Errors What is wrong with the code. Nothing of the library is left then.
     pub(crate) fn load(
         &mut self,
         source: &[u8],
@@ -260,7 +256,7 @@ impl State {
         result
     }
 
-    /// Calls the function below its arguments; Lua's status. The host may interrupt it.
+    /// Calls the function below its arguments, which the host may interrupt. Returns Lua's status.
     fn call(
         &self,
         running: Running,
@@ -281,8 +277,8 @@ impl State {
         status
     }
 
-    /// Drops what a call has left, and its garbage where memory is short: the next one, maybe another client's, begins
-    /// with room, and with a collector that works.
+    /// Removes what a call left on the stack, and collects garbage if memory is short, so that the next call, maybe of another client,
+    /// starts with free memory and with the collector's default settings.
     fn tidy_up(&self, status: c_int) {
         self.lua.set_top(FIXED_COUNT);
         patterns::give_up(&self.context);
@@ -296,18 +292,18 @@ impl State {
         }
     }
 
-    /// Starts `math.random` anew.
+    /// Seeds `math.random`.
     pub(crate) fn seed_random(&mut self, seed: i32) {
         self.context.random.seed(seed);
     }
 
-    /// Frees what no script needs any more.
+    /// Collects garbage.
     pub(crate) fn collect_garbage(&mut self) {
         self.lua.collect_garbage();
         self.context.heap.set_crowded_from_here();
     }
 
-    /// Memory in use by Lua.
+    /// Memory that Lua uses.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.context.heap.used_bytes()
     }
@@ -315,18 +311,18 @@ impl State {
 
 /// The tables that one of the globals `KEYS` and `ARGV` has had.
 struct ItemTables {
-    /// Where its name is.
+    /// Stack index of its name.
     name: c_int,
-    /// Where the tables are, each behind its length.
+    /// Stack index of the table that holds them by length.
     tables: c_int,
     /// See [`layout::fields`].
     no_fields: *const c_void,
-    /// The length of the one that the global is, if that is among them.
+    /// The length of the table that is the global now, if that table is kept.
     shown: Cell<Option<usize>>,
 }
 
 impl ItemTables {
-    /// Makes the global a table of these items and no others, as if it were new.
+    /// Sets the global to a table of exactly these items, as if it were new.
     fn show(&self, lua: Lua, items: &[&[u8]]) {
         let length = items.len();
         if let Some(shown) = self.shown.get()
@@ -339,7 +335,7 @@ impl ItemTables {
             push_array(lua, items);
         } else if let Some(present) = self.push(lua, length) {
             for ((position, item), there) in (1..).zip(items).zip(present) {
-                // Keys are often those of the last call.
+                // Keys are often the same as in the last call.
                 if there.get().bytes() != Some(item) {
                     lua.push_bytes(item);
                     lua.raw_set_item(-2, position);
@@ -362,7 +358,7 @@ impl ItemTables {
         lua.pop(1);
     }
 
-    /// Pushes the table of this length; `None`, and nothing is pushed, if there is none that is as it was made.
+    /// Pushes the table of this length. `None`, and pushes nothing, if there is none, or the script changed it.
     fn push<'a>(&self, lua: Lua, length: usize) -> Option<&'a [Cell<Value>]> {
         lua.raw_get_item(self.tables, place(length));
         if lua.is(-1, ffi::LUA_TTABLE)
@@ -374,8 +370,8 @@ impl ItemTables {
         None
     }
 
-    /// Keeps what is short of the table of this length, as long as another one is the global: all in all a few hundred kilobytes. A
-    /// table that a script has changed goes, because nobody knows how much it holds.
+    /// Prepares the table of this length for being kept while another one is the global: only short items stay, a few hundred kilobytes in
+    /// all. A table that a script has changed is dropped, because it may hold any amount.
     fn put_away(&self, lua: Lua, length: usize) {
         match self.push(lua, length) {
             Some(items) => {
@@ -387,12 +383,12 @@ impl ItemTables {
             }
             None => lua.push_nil(),
         }
-        // The table itself, or nil.
+        // The table, or nil.
         lua.raw_set_item(self.tables, place(length));
     }
 }
 
-/// Where the table of a length is: Lua counts from one.
+/// Where the table of this length is kept: Lua counts from one.
 fn place(length: usize) -> c_int {
     length as c_int + 1
 }
@@ -407,7 +403,7 @@ fn push_array(lua: Lua, items: &[&[u8]]) {
     }
 }
 
-/// The text of the error on top, with which a library ended.
+/// The text of the error on top, which ended the loading of a library.
 fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
     if stack.kind(-1) == LuaKind::Table && stack.get_field(-1, "err").is_ok() {
         return error::until_zero(stack.text(-1).unwrap_or(b"ERR unknown error")).to_vec();
@@ -415,7 +411,7 @@ fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
     [b"ERR ", error::until_zero(stack.text(-1).unwrap_or(b"unknown error"))].concat()
 }
 
-/// Adds to the table on top what it does not have of the one with this registry reference.
+/// Adds the fields of the table with this registry reference to the table on top, except those that it has already.
 fn add_others(lua: Lua, reference: c_int) {
     let to = lua.top();
     lua.raw_get_item(REGISTRY, reference);
@@ -433,7 +429,7 @@ fn add_others(lua: Lua, reference: c_int) {
     lua.pop(1);
 }
 
-/// Opens Lua's libraries into the first table of globals, which no script sees.
+/// Opens Lua's libraries into the initial table of globals, which no script sees.
 fn open_libraries(lua: Lua) {
     let openers: [CFunction; 5] =
         [ffi::luaopen_base, ffi::luaopen_string, ffi::luaopen_table, ffi::luaopen_math, ffi::luaopen_os];
@@ -443,7 +439,7 @@ fn open_libraries(lua: Lua) {
     }
 }
 
-/// Copies the rest of Lua's libraries to the table on top, with our functions in place of some.
+/// Copies Lua's libraries to the table on top, with some functions replaced or wrapped by ours.
 fn copy_libraries(lua: Lua) {
     for name in LIBRARY_NAMES {
         lua.raw_get_field(super::lua::GLOBALS, name);
@@ -470,7 +466,7 @@ fn copy_libraries(lua: Lua) {
     }
 }
 
-/// Runs `body` with the library, or for "" the table of globals itself, on top.
+/// Runs `body` with a library on top; if `library` is "", with the table of globals on top.
 fn in_library(lua: Lua, library: &str, body: impl FnOnce()) {
     if library.is_empty() {
         lua.push_value(-1);
@@ -481,7 +477,7 @@ fn in_library(lua: Lua, library: &str, body: impl FnOnce()) {
     lua.pop(1);
 }
 
-/// Adds the functions of `redis` that ask the host.
+/// Adds the functions of `redis` that need the host.
 fn install_commands(lua: Lua) {
     let functions: [(&str, CFunction); 3] =
         [("call", command::call), ("pcall", command::pcall), ("acl_check_cmd", command::check_permission)];
@@ -494,8 +490,7 @@ fn install_commands(lua: Lua) {
     });
 }
 
-/// What Lua calls for an error that the script did not catch: makes a table of it and notes where it was
-/// raised.
+/// Lua's handler for errors that the script did not catch. Turns the error into a table and adds where it was raised.
 unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let context = Context::of(lua);
@@ -519,7 +514,7 @@ unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
         lua.raw_set_field(-2, "err");
         lua.replace(1);
     }
-    // The function that raised; if that is a C function, its caller.
+    // The position of the function that raised or, if that is a C function, of its caller.
     let place = match lua.place(1) {
         Some(place) if place.is_c => lua.place(2),
         place => place,

@@ -1,8 +1,8 @@
-//! `table.sort`, `foreach` and `foreachi` written anew, and checks before Lua's other functions of tables: their work is counted in steps.
+//! `table.sort`, `foreach` and `foreachi` written anew, and checks before Lua's other table functions, which count their work in steps.
 //!
-//! A call of Lua's own cannot be interrupted, and some take long: `sort` of numbers that someone has arranged for it compares each with
-//! each, and what `foreach` calls need not be a script's function, in which the hook would run. `sort` compares and moves what Lua's
-//! does, in the same order, so that what is equal, and what a function cannot put in order, end up where they do in Redis.
+//! Calls of Lua's own functions cannot be interrupted, and some take long: for `sort`, numbers can be arranged so that it takes quadratic
+//! time, and `foreach` may call functions other than the script's, in which the hook does not run. Our `sort` makes the same comparisons
+//! and moves as Lua's, in the same order. So equal items, and items that an invalid order function compares, end up as in Redis.
 
 use std::ffi::c_int;
 
@@ -14,20 +14,20 @@ use super::guard::{push_hidden, refuse_guarded};
 use super::lua::{self, Lua, lua_State};
 use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
-/// The lowest position at which `table.insert` inserts: far below the first one of any list, and soon reached.
+/// The lowest position for `table.insert`: far below the start of any list, but quickly reached.
 const INSERT_POSITION_MIN: c_int = -1_000_000;
-/// Slots that `sort` needs: each part within which it sorts another is at most half as long.
+/// Stack slots for `sort`: it recurses only into parts that are at most half as long.
 const SORT_SLOTS: c_int = 40;
-/// A call of a function counts for so many steps.
+/// Steps that a call of a function counts as.
 const CALL_STEP_COUNT: usize = 100;
 
-/// The length of a list as a C `int`.
+/// The length of the first argument, a table, as a C `int`.
 fn length_of(lua: Lua) -> c_int {
     lua.check_kind(1, ffi::LUA_TTABLE);
     lua.length(1) as c_int
 }
 
-/// `table.insert`: Lua moves everything between the position and the end, what is not there too.
+/// `table.insert`. Lua moves every position from the given one to the end, even if nothing is there.
 pub(super) unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     refuse_guarded(lua);
@@ -41,7 +41,7 @@ pub(super) unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.remove`: a guarded table has no items, so there is nothing to refuse, nor to remove.
+/// `table.remove`. A guarded table has no items, so nothing is removed and nothing refused.
 pub(super) unsafe extern "C-unwind" fn remove(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if push_hidden(lua, 1) {
@@ -57,7 +57,7 @@ pub(super) unsafe extern "C-unwind" fn remove(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.concat` goes over the list once.
+/// `table.concat`, which traverses the list once.
 pub(super) unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if lua.is(1, ffi::LUA_TTABLE) {
@@ -66,14 +66,14 @@ pub(super) unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.maxn` looks through the table.
+/// `table.maxn`, which traverses the table.
 pub(super) unsafe extern "C-unwind" fn maxn(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     take_steps(lua, TABLE_STEP_COUNT);
     original(lua)
 }
 
-/// `table.foreach`. Over a guarded table it reads the hidden one; the function gets keys and values, never the table.
+/// `table.foreach`. For a guarded table it reads the hidden one. The function gets keys and values, never the table.
 pub(super) unsafe extern "C-unwind" fn foreach(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if push_hidden(lua, 1) {
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C-unwind" fn foreachi(state: *mut lua_State) -> c_int 
     0
 }
 
-/// `table.sort`: of a guarded table, which has no items, as of an empty one.
+/// `table.sort`. A guarded table has no items, so nothing is sorted.
 pub(super) unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if push_hidden(lua, 1) {
@@ -134,7 +134,7 @@ pub(super) unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     0
 }
 
-/// Whether the value at `left` comes before that at `right`, both counted from the top.
+/// Whether the value at `left` sorts before the value at `right`; both indexes count from the top.
 fn comes_before(lua: Lua, left: c_int, right: c_int, has_order: bool) -> bool {
     if !has_order {
         let bytes = if lua.is(left, ffi::LUA_TSTRING) { lua.length(left) } else { 0 };
@@ -151,13 +151,13 @@ fn comes_before(lua: Lua, left: c_int, right: c_int, has_order: bool) -> bool {
     is_before
 }
 
-/// Stores the value on top at `first`, and the one below at `second`.
+/// Pops two values: stores the upper at `first` and the lower at `second`.
 fn store(lua: Lua, first: c_int, second: c_int) {
     lua.raw_set_item(1, first);
     lua.raw_set_item(1, second);
 }
 
-/// Pushes the items at both positions, swaps them if the second comes before the first, and takes them again.
+/// Swaps two items if the second sorts before the first, and returns whether it did.
 fn put_in_order(lua: Lua, first: c_int, second: c_int, has_order: bool) -> bool {
     lua.raw_get_item(1, first);
     lua.raw_get_item(1, second);
@@ -170,7 +170,7 @@ fn put_in_order(lua: Lua, first: c_int, second: c_int, has_order: bool) -> bool 
     is_swapped
 }
 
-/// Sorts the items from `low` to `high`: Sedgewick's quicksort, with the median of the first, the middle and the last as the pivot.
+/// Sorts the items from `low` to `high`: Sedgewick's quicksort, with the median of the first, the middle and the last item as pivot.
 fn sort_part(lua: Lua, mut low: c_int, mut high: c_int, has_order: bool) {
     while low < high {
         put_in_order(lua, low, high, has_order);
@@ -185,7 +185,7 @@ fn sort_part(lua: Lua, mut low: c_int, mut high: c_int, has_order: bool) {
             return;
         }
         let pivot = divide(lua, low, high, middle, has_order);
-        // The smaller part first, so that few are unfinished at a time.
+        // Recurse into the smaller part, so that the recursion stays shallow.
         if pivot - low < high - pivot {
             sort_part(lua, low, pivot - 1, has_order);
             low = pivot + 1;
@@ -196,13 +196,13 @@ fn sort_part(lua: Lua, mut low: c_int, mut high: c_int, has_order: bool) {
     }
 }
 
-/// Puts what comes before the item in the middle before it, and the rest behind it; where it is then.
+/// Partitions around the item at `middle`: smaller items before it, the others after it. Returns its new position.
 fn divide(lua: Lua, low: c_int, high: c_int, middle: c_int, has_order: bool) -> c_int {
     lua.raw_get_item(1, middle);
     lua.push_value(-1);
     lua.raw_get_item(1, high - 1);
     store(lua, middle, high - 1);
-    // The pivot is on top, and stays while both ends are walked towards each other.
+    // The pivot is on top, and stays there while both ends move towards each other.
     let (mut left, mut right) = (low, high - 1);
     loop {
         left += 1;

@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all in the libraries that decode, used by the test here and by the fuzz targets: nothing panics
-//! or crashes, and what was decoded is encoded in a form that is decoded and encoded to as many bytes again.
+//! Properties of the decoding libraries that hold for any input. The test here and the fuzz targets use them: nothing panics or
+//! crashes, and a decoded value, encoded, decoded and encoded again, has the same length.
 
 #![allow(dead_code, reason = "a fuzz target uses one of the checks")]
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Script};
 
-/// So much memory has a script: what is decoded may not take more.
+/// A script's memory limit, which decoded values must not exceed.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// Tables may come in another order, so only the lengths are compared.
+/// Tables may be in another order, so only the lengths are compared.
 const CJSON: &[u8] = b"
 local ok, value = pcall(cjson.decode, ARGV[1])
 if not ok then return 1 end
@@ -22,7 +22,7 @@ local ok, text = pcall(cjson.encode, value)
 if not ok then return 1 end
 return #cjson.encode(cjson.decode(text)) == #text and 1 or text";
 
-/// Nothing is said of what has a nil: tables forget them. What is nested too deep is packed as one.
+/// Values with a nil are skipped, because tables cannot hold nil. Values nested too deep are packed as nil.
 const CMSGPACK: &[u8] = b"
 local ok, value = pcall(cmsgpack.unpack, ARGV[1])
 pcall(cmsgpack.unpack_one, ARGV[1])
@@ -53,7 +53,7 @@ fn check(source: &[u8], args: &[&[u8]]) {
         let mut output = Output::new();
         engine.eval(script.sha(), &[], args, &mut (), &mut Reply::new(&mut output, Proto::Resp2));
         let reply = output.to_vec();
-        // A value may be larger once it is decoded than a script may have.
+        // A decoded value may need more memory than a script may use.
         let has_no_room =
             reply.starts_with(b"-") && reply.windows(17).any(|part| part == b"not enough memory");
         assert!(reply == b":1\r\n" || has_no_room, "{}", reply.escape_ascii());
@@ -68,7 +68,7 @@ pub(crate) fn check_cmsgpack(input: &[u8]) {
     check(CMSGPACK, &[input]);
 }
 
-/// Takes a format from the front of `input`: as many bytes as the first one says, 15 at most.
+/// Splits a format off the front of `input`: the first byte is its length, at most 15.
 pub(crate) fn check_struct(input: &[u8]) {
     let Some((length, rest)) = input.split_first() else { return };
     let (format, value) = rest.split_at(rest.len().min(usize::from(length % 16)));

@@ -1,5 +1,5 @@
-//! What must hold for any subject and pattern: `string.find`, `match`, `gmatch` and `gsub` say what those of Lua 5.1.5 say, results and
-//! errors. Lua's own are the oracle, in a state beside the engine; inputs are short, because nothing interrupts them.
+//! For any subject and pattern, `string.find`, `match`, `gmatch` and `gsub` return and raise the same as those of Lua 5.1.5. Lua's own
+//! functions, in a separate state, are the oracle. Inputs are short, because nothing interrupts Lua's matcher.
 
 #![allow(dead_code, reason = "a fuzz target uses one of the checks")]
 
@@ -15,7 +15,7 @@ const PATTERN_BYTES_MAX: usize = 14;
 const REPLACEMENT_BYTES_MAX: usize = 12;
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// Calls each function with `subject`, `pattern`, `replacement` and `place`, and joins all that it returns or raises.
+/// Calls each function with `subject`, `pattern`, `replacement` and `place`, and joins everything that is returned or raised.
 const CALLS: &str = r#"
 local told = {}
 local function tell(name, ok, ...)
@@ -129,7 +129,7 @@ pub(crate) fn check_pattern(subject: &[u8], pattern: &[u8], replacement: &[u8], 
     });
 }
 
-/// Takes the place, the lengths of the pattern and of the replacement, and both, from the front of `input`.
+/// Splits `input` into the place, the lengths of the pattern and the replacement, these two, and the subject.
 pub(crate) fn check_pattern_input(input: &[u8]) {
     let [place, lengths, rest @ ..] = input else { return };
     let (pattern, rest) = rest.split_at(rest.len().min(usize::from(lengths % 16)));

@@ -7,7 +7,7 @@ use script::{Interrupt, Outcome, Script};
 
 use crate::memory_host::{Bench, errors, raised};
 
-/// A limit that hostile scripts reach soon.
+/// A limit that hostile scripts reach quickly.
 const SMALL_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 
 fn check(source: &str, expected: &str) {
@@ -59,7 +59,7 @@ fn interrupts_cannot_be_caught() {
     }
 }
 
-/// Tables that contain others many times over, and nothing else.
+/// Tables that contain others many times.
 #[test]
 fn small_values_make_only_so_much_text() {
     for source in [
@@ -108,7 +108,7 @@ fn long_calls_are_interrupted() {
     }
 }
 
-/// A reply of many small values is written for minutes.
+/// Writing a reply of many small values would take minutes.
 #[test]
 fn long_replies_are_interrupted() {
     let mut bench = Bench::new();
@@ -119,7 +119,7 @@ fn long_replies_are_interrupted() {
     assert_eq!(bench.eval("return {1, {2}}"), "*2\r\n:1\r\n*1\r\n:2\r\n");
 }
 
-/// What calls have left that an error ended is not in the way of others.
+/// What is left by calls that an error ended does not affect others.
 #[test]
 fn replacements_that_are_given_up_leave_nothing() {
     check(
@@ -231,7 +231,7 @@ fn garbage_is_no_reason_to_run_out() {
 
 #[test]
 fn a_script_begins_with_room_whatever_others_left() {
-    // Few instructions, much memory: nobody would collect while they run.
+    // Few instructions, much memory: nothing else would collect garbage while they run.
     let large = "return #string.rep('x', 5e6)";
     for bomb in [
         "collectgarbage('stop') local t = {} for i = 1, 10 do t[i] = string.rep(string.char(64 + i), 1e6) end return 1",
@@ -325,7 +325,7 @@ fn replies_may_be_deep_and_not_endless() {
 
 #[test]
 fn an_item_is_not_inserted_far_below_the_first_one() {
-    // Lua would move two thousand million items that are not there, and nothing could interrupt it.
+    // Lua would move two thousand million items that do not exist, and nothing could interrupt it.
     let reply = Bench::new().eval("local t = {1} table.insert(t, -2147483647, 2) return #t");
     assert!(reply.contains("bad argument #2 to 'insert' (position out of bounds)"), "{reply}");
     check("local t = {1} table.insert(t, -5, 2) return t[-5]", ":2\r\n");
@@ -519,7 +519,7 @@ fn finds_what_is_in_the_cache_only() {
     assert!(bench.engine.flags(script.sha()).unwrap().no_writes);
     assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
     cache.flush();
-    // Who found it before the flush runs it; nobody finds it any more.
+    // A client that looked it up before the flush still runs it. Nobody finds it after that.
     assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
     assert!(bench.engine.script(script.sha()).is_none());
     assert_eq!(bench.engine.flags(script.sha()), None);
@@ -556,7 +556,7 @@ fn compiled_scripts_do_not_pile_up() {
     assert!(bench.engine.memory_bytes() < 4 * 1024 * 1024, "{}", bench.engine.memory_bytes());
 }
 
-/// The tables are filled again for later runs; whatever a script did to them must not show.
+/// The tables are refilled for later runs. What a script did to them must not show.
 #[test]
 fn keys_and_arguments_begin_anew() {
     const SHOW: &[u8] = b"local out = {} for _, t in ipairs({KEYS, ARGV}) do table.insert(out, #t) for k, v in pairs(t) do \
@@ -598,7 +598,7 @@ fn keys_and_arguments_begin_anew() {
     }
 }
 
-/// A reply that nobody uses is not turned into a value; an error is raised all the same.
+/// A reply that the script ignores is not converted to a value. An error is raised all the same.
 #[test]
 fn replies_may_be_dropped() {
     check("redis.call('ping') return 1", ":1\r\n");
@@ -618,7 +618,7 @@ fn replies_may_be_dropped() {
     check("local ok, why = pcall(function() redis.call('nosuch') end) return ok and 1 or 2", ":2\r\n");
 }
 
-/// A script that only uses fields of libraries reads them past the guard; it must not notice.
+/// A script that only uses fields of libraries reads them past the guard, and must not notice.
 #[test]
 fn libraries_are_guarded_whatever_a_script_does_with_them() {
     for (source, expected) in [

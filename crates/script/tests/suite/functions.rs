@@ -1,4 +1,4 @@
-//! Libraries: what loading one may do, and what is left of it.
+//! Libraries: what they may do while they are loaded, and what is left of them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use script::{FunctionEngine, Interrupt, Library, LibrarySet, MEMORY_BYTES_DEFAUL
 
 use crate::memory_host::{MemoryHost, raised};
 
-/// A limit that hostile libraries reach soon.
+/// A limit that hostile libraries reach quickly.
 const SMALL_MEMORY_BYTES: usize = 4 * 1024 * 1024;
 
 /// An engine, its host, and the libraries.
@@ -26,7 +26,7 @@ impl Bench {
         }
     }
 
-    /// Loads a library called `l`, in place of the one before; the error, if it is none.
+    /// Loads a library called `l`, replacing the previous one.
     fn load(&mut self, body: &str) -> Result<Arc<Library>, String> {
         let code = format!("#!lua name=l\n{body}");
         let loaded = self.set.load(code.as_bytes(), true, &mut self.engine, &mut self.host);
@@ -130,7 +130,7 @@ fn a_replacement_that_fails_changes_nothing() {
             "redis.register_function('h', function() end) redis.register_function('G', function() end)",
             "ERR Function G already exists",
         ),
-        // Case does not tell functions apart.
+        // Functions whose names differ only in case are the same.
         (
             "redis.register_function('h', function() end) redis.register_function('H', function() end)",
             "ERR Function already exists in the library",
@@ -188,7 +188,7 @@ fn nothing_shared_can_be_changed() {
             bench.call("f").0
         );
     }
-    // What was seen while loading is still that, and changes as little.
+    // A table that was kept while loading stays the same, and is still read-only.
     let mut bench = Bench::new(MEMORY_BYTES_DEFAULT);
     bench.load("local early = redis redis.register_function('f', function() return {pcall(function() return early.call end), tostring(redis == early), type(redis.call)} end)").unwrap();
     assert_eq!(bench.call("f").0, "*3\r\n$-1\r\n$5\r\nfalse\r\n$8\r\nfunction\r\n");

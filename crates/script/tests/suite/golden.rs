@@ -1,14 +1,14 @@
-//! Scripts and the replies that redis-server 7.0.15 gave for them; where 7.2 replies otherwise, the files say
-//! so and have 7.2's.
+//! Scripts, and the replies of redis-server 7.0.15. Where 7.2 replies differently, the files say so and contain
+//! 7.2's reply.
 //!
 //! ```text
 //! > return 1
 //! :1\r\n
 //! ```
 //!
-//! One line of source, one of reply, both with the escapes of Rust's `b"…"`. `resp3` and `resp2` lines switch
-//! the client's protocol. `{sha}` in a reply stands for the script's name. Settings of cjson last from script
-//! to script, and a file is one server.
+//! One line of source, then one of reply, both with the escapes of Rust's `b"…"`. `resp3` and `resp2` lines
+//! switch the client's protocol. `{sha}` in a reply stands for the script's name. Each file is one server, so
+//! settings of cjson last from script to script.
 
 use resp::Proto;
 use script::Sha1Hex;

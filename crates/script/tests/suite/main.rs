@@ -1,4 +1,4 @@
-//! The engine from outside, with a host of a few commands.
+//! Tests the engine from outside, with a host of a few commands.
 
 mod engine;
 mod functions;

@@ -1,4 +1,4 @@
-//! A server of a few commands over one hash map, and an engine beside it.
+//! A host with a few commands on a hash map, and an engine to go with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Errors, Host, Interrupt, MEMORY_BYTES_DEFAULT, Outcome, Script};
 
-/// So many errors, and the codes of those among them that were not counted before.
+/// A number of errors, and the codes of those that were not counted before.
 pub(crate) fn errors(count: u64, uncounted: &[(&[u8], u64)]) -> Errors {
     let uncounted = uncounted.iter().map(|(code, count)| ((*code).into(), *count)).collect();
     Errors { count, uncounted }
 }
 
-/// How a script ends that raised an error with this code.
+/// The outcome of a script that raised an error with this code.
 pub(crate) fn raised(code: &[u8]) -> Outcome {
     Outcome::Raised(errors(1, &[(code, 1)]))
 }
@@ -25,7 +25,7 @@ pub(crate) struct MemoryHost {
     pub(crate) call_count: usize,
     pub(crate) is_silent: bool,
     pub(crate) tick_count: usize,
-    /// After so many ticks the script is interrupted.
+    /// Interrupts the script after this many ticks.
     pub(crate) interrupt_at: Option<(usize, Interrupt)>,
 }
 
@@ -47,7 +47,7 @@ impl Host for MemoryHost {
                 Some(value) => reply.bulk(value),
                 None => reply.null(),
             },
-            // Replies with its argument as it is.
+            // Replies with its argument unchanged.
             (b"reply", [bytes]) => reply.out().extend_from_slice(bytes),
             (b"retry", []) => return Err(Interrupt::Retry),
             (b"kill", []) => return Err(Interrupt::Killed),
@@ -100,7 +100,7 @@ impl Bench {
         Bench { engine: Engine::new(memory_bytes_max), host: MemoryHost::default(), proto: Proto::Resp2 }
     }
 
-    /// Runs a source; the reply's bytes, and how the run ended.
+    /// Runs a source. Returns the reply's bytes, and how the run ended.
     pub(crate) fn run(
         &mut self,
         source: &[u8],
@@ -123,7 +123,7 @@ impl Bench {
         (out.to_vec(), outcome)
     }
 
-    /// The reply alone, as text.
+    /// Runs a source. Returns the reply as text.
     pub(crate) fn eval(&mut self, source: &str) -> String {
         String::from_utf8_lossy(&self.run(source.as_bytes(), &[], &[]).0).into_owned()
     }

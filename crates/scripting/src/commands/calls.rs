@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA and FCALL, and their read-only twins.
+//! EVAL, EVALSHA and FCALL, and their read-only variants.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -153,7 +153,7 @@ fn fcall_ro(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn call_function(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
-    // EXEC took the libraries as they were when it began: all of it sees the same.
+    // EXEC renewed the libraries when it began, so all of the transaction sees the same.
     let is_in_exec = ctx.store.client.deny_blocking;
     let states = ctx.host.states();
     if !is_in_exec {
@@ -169,7 +169,7 @@ fn call_function(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
     }
 }
 
-/// Whether so many keys may be among the arguments.
+/// Checks that the arguments can contain this many keys.
 fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
     if key_count > ctx.args.len() as i64 - 3 {
         return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
@@ -180,10 +180,10 @@ fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
     Ok(())
 }
 
-/// Runs a script or function with the keys and arguments from the third one on.
+/// Runs a script or function. Its keys and arguments start at the third argument.
 fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: bool) -> CommandResult {
     let flags = program.flags();
-    // What the primary says is done.
+    // The primary's commands are applied without these checks.
     let standing = if ctx.store.tx.keeps_due { Standing::default() } else { ctx.host.standing() };
     if let Some(error) = standing.stale {
         if !flags.is_declared {
@@ -194,7 +194,7 @@ fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: 
         }
     }
     if flags.is_declared && !flags.no_writes {
-        // It says that it may write.
+        // It has declared that it may write.
         if standing.read_only.is_some() {
             return Err(NOT_ON_REPLICA);
         }

@@ -1,6 +1,6 @@
 //! FUNCTION, which manages libraries.
 //!
-//! What changes the libraries enters all shards, and states itself as its effect.
+//! Subcommands that change the libraries enter all shards, and are their own effect.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) const FUNCTION: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     since: "7.0.0",
     group: Group::Scripting,
@@ -49,7 +49,7 @@ const SUBCOMMAND: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What those have in common that change the libraries.
+/// What the subcommands that change the libraries have in common.
 const CHANGE: Entry = Entry {
     flags: &[Write, NoScript],
     route: Route::Global,
@@ -58,14 +58,14 @@ const CHANGE: Entry = Entry {
     ..SUBCOMMAND
 };
 
-/// What a subcommand with these arguments does to the libraries.
+/// The change that a subcommand with these arguments makes to the libraries.
 pub type Change =
     fn(&[&[u8]], &mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<Changed, Failure>;
 
-/// The library that came to be, if it was one.
+/// The library that was created, if the change creates one.
 type Changed = Option<Arc<Library>>;
 
-/// What the command of this name does to the libraries, if it does anything.
+/// The change that the command with this full name makes to the libraries; `None` if it does not change them.
 pub fn change_of(full_name: &str) -> Option<Change> {
     Some(match full_name {
         "function|delete" => delete,
@@ -76,7 +76,7 @@ pub fn change_of(full_name: &str) -> Option<Change> {
     })
 }
 
-/// Changes the libraries as `change` does.
+/// Applies `change` to the libraries and replies.
 fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
     let args = ctx.args;
     let changed =
@@ -94,7 +94,7 @@ fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
     }
 }
 
-/// Notes that the libraries were changed by this command.
+/// Records that this command changed the libraries.
 fn note_change(ctx: &mut Ctx) {
     let first = ctx.store.entered()[0];
     ctx.store.tx.wrote = true;
@@ -344,7 +344,7 @@ const FUNCTION_STATS: Entry = Entry {
     ..SUBCOMMAND
 };
 
-/// A function that has not been running for long is not told of.
+/// Does not show a function that has not been running for long.
 fn function_stats(ctx: &mut Ctx) -> CommandResult {
     let states = ctx.host.states();
     let (scripts, clock) = (states.scripts, states.clock.clone());

@@ -13,13 +13,13 @@ use crate::slow::SlowKind;
 
 pub use function::{Change, change_of};
 
-/// A call of a command of this crate.
+/// The context of one of this crate's commands.
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
-/// The function of a command of this crate.
+/// The function of one of this crate's commands.
 pub type Function = command::HostFn<dyn Door>;
-/// The declaration of a command of this crate.
+/// The declaration of one of this crate's commands.
 pub type Entry = command::Entry<Function>;
-/// What runs a command of this crate.
+/// How one of this crate's commands is run.
 type Run = command::Run<Function>;
 
 /// The scripting commands.
@@ -34,7 +34,7 @@ pub const ENTRIES: &[Entry] = &[
     script::SCRIPT,
 ];
 
-/// Answers why a source is no script or library.
+/// Replies why a source is not a valid script or library.
 fn refuse_source(ctx: &mut Ctx, failure: Failure) -> CommandResult {
     match failure {
         Failure::Command(error) => return Err(error),
@@ -54,8 +54,8 @@ fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
     once_scripts_passed(ctx, kill)
 }
 
-/// Answers with what `answer` writes: if nothing is slow, and the client may wait, when what runs just now has ended or is slow.
-/// That is when Redis would come to its command.
+/// Writes `answer` as the reply. If nothing is slow and the client may wait, that happens later: when every script that runs now
+/// has ended or is slow. That is when Redis would get to the command.
 fn once_scripts_passed(
     ctx: &mut Ctx,
     answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,

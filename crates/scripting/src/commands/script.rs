@@ -1,4 +1,4 @@
-//! SCRIPT: the scripts that all threads know, and the end of a slow one.
+//! SCRIPT: the script cache that all threads share, and SCRIPT KILL.
 
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
@@ -19,7 +19,7 @@ pub(super) const SCRIPT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// What all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     since: "2.6.0",
     group: Group::Scripting,

@@ -38,7 +38,7 @@ impl Pool {
 
     /// Adds a candidate if there is room or it is better than the worst one.
     pub(super) fn offer(&mut self, candidate: Candidate) {
-        let is_same = |known: &Candidate| (known.shard, known.hash) == (candidate.shard, candidate.hash);
+        let is_same = |known: &Candidate| (known.shard, known.db, known.hash) == (candidate.shard, candidate.db, candidate.hash);
         if self.candidates.len() == POOL_LEN && candidate.score <= self.candidates[0].score
             || self.candidates.iter().any(is_same)
         {
@@ -88,6 +88,17 @@ mod tests {
         let taken: Vec<u64> =
             std::iter::from_fn(|| pool.take_best(|of| Some(*of))).map(|candidate| candidate.score).collect();
         assert_eq!(taken, expected[..POOL_LEN]);
+    }
+
+    #[test]
+    fn the_same_key_in_two_databases_is_two_candidates() {
+        let mut pool = Pool::default();
+        pool.begin(POLICY);
+        for db in [0, 1, 1] {
+            pool.offer(Candidate { db, ..candidate(7) });
+        }
+        let taken = std::iter::from_fn(|| pool.take_best(|of| Some(of.db)));
+        assert_eq!(taken.count(), 2);
     }
 
     #[test]

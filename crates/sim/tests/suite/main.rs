@@ -1,0 +1,25 @@
+//! The whole server in simulation, in one program: most of the time went into linking one for each file. What looks at the memory of
+//! the process has its own.
+
+mod account;
+mod again;
+mod blocked_replies;
+mod caches;
+mod channels;
+mod clock_jumps;
+mod crashes;
+mod durable;
+mod effects_stream;
+mod functions;
+mod jobs;
+mod journaled;
+mod queues;
+mod roaming;
+mod serializable;
+mod servers;
+mod snapshots;
+mod spool;
+mod starvation;
+mod subscriptions;
+mod timeouts;
+mod transcripts;

@@ -1,7 +1,10 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
+mod compared;
 mod groups;
 mod limits;
+mod model;
+mod schedule;
 
 use command::{
     Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,

@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -124,6 +124,11 @@ crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with
 crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
 	gates/sidekiq/setup $(SIDEKIQ)
 	gates/sidekiq/crash --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) $(SERVER)
+
+jobs-soak: ## kill -9 for MINUTES (60), from SEED on (fresh), under workers with leases, limits and a schedule; what they heard is checked
+	$(CARGO) build --release -p server -p blackbox
+	target/release/jobs-soak --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) \
+		target/release/darter --appendonly yes --appendfsync always --proactor-threads=8 --threads-elastic=no
 
 power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, DISK=any (default) or ordered; SEED, SECONDS_RUN (3), TOLERANCE_MS
 	$(CARGO) build --release -p server -p blackbox

@@ -5,7 +5,9 @@
 //! - `differential` sends random commands, made from the declarations of the command table, to both, and compares
 //!   everything that they return.
 //!
-//! In both, every reply of Darter is checked against the shape that its command declares. The binary is the one that
+//! `crash` and `leases` kill servers, and check what clients were told against what is there.
+//!
+//! In the first two, every reply of Darter is checked against the shape that its command declares. The binary is the one that
 //! the environment variable `DARTER` names, or the last one built (`cargo build -p server`).
 //!
 //! The server's own tests also start it with [`Server`] and connect to it with [`Client`].
@@ -21,6 +23,7 @@ pub mod crash;
 mod differences;
 mod functions;
 mod generate;
+pub mod leases;
 mod lines;
 mod pair;
 pub mod replication;

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Turns are start-time fair queueing with jobs of one size (Goyal, Vin and Cheng, 1996): a group is served at its turn, and then has the
-//! next one. A group that comes to have something has the turn after the one that was served last, so it waits for one round at
-//! most, and gains nothing by being empty in between. What stands in the queue's list itself is one more group, whose turn is kept
+//! next one. A group that comes to have something has the turn after the one that was served last, so it waits for the rest of
+//! this round and for its place in the next one, and gains nothing by being empty in between. What stands in the queue's list itself is one more group, whose turn is kept
 //! apart because anybody may push there.
 //!
 //! A take costs O(log n) of n groups. Of a group that has no job, nothing is kept.
@@ -37,6 +37,15 @@ const LET_IN_MAX: usize = 16;
 pub(crate) const TURN: &[u8] = b":jobs:turn";
 const NOW: &[u8] = b"now";
 const LIST: &[u8] = b"list";
+
+/// An element that was taken out of its list.
+pub(crate) struct Next {
+    pub(crate) element: Vec<u8>,
+    /// What room the queue's rate left.
+    pub(crate) room: Room,
+    /// The group in whose list it was; `None`: it was in the queue's.
+    pub(crate) group: Option<Vec<u8>>,
+}
 
 /// The keys of groups beside a queue.
 pub(crate) struct GroupKeys {
@@ -178,13 +187,14 @@ impl Jobs<'_> {
     /// That a job of this group can wait, and that its group can be counted.
     ///
     /// # Errors
-    /// If a key of the group holds something else.
+    /// If a key of the group, or the queue's limit, holds something else.
     pub(crate) fn check_group(&self, store: &Store, group: Option<&[u8]>) -> Result<(), CommandError> {
         let Some(group) = group else { return Ok(()) };
         let keys = self.names.groups();
         keys.check(store)?;
         let list = keys.list(group);
-        store.peek_as::<List>(&list).map(|_| ()).map_err(|_| wrong_type(&list))
+        store.peek_as::<List>(&list).map_err(|_| wrong_type(&list))?;
+        self.per_group(store).map(|_| ())
     }
 
     /// A job of a group waits, at the end at which others are pushed or at the one from which they are taken.
@@ -216,8 +226,8 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Takes the element whose turn it is, and says what room there was; `None` if there is none that may be taken.
-    pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<(Vec<u8>, Room)>, CommandError> {
+    /// Takes the element whose turn it is; `None` if there is none that may be taken.
+    pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
         if !self.has_groups(store) {
             return self.pop_list(store);
         }
@@ -258,10 +268,10 @@ impl Jobs<'_> {
         } else {
             Self::set_time(store, &keys.ready, &group, (turn + 1).cast_signed())?;
         }
-        Ok(Some((element, room)))
+        Ok(Some(Next { element, room, group: Some(group) }))
     }
 
-    fn pop_list(&self, store: &mut Store) -> Result<Option<(Vec<u8>, Room)>, CommandError> {
+    fn pop_list(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
         let end = popping_end(store, self.queue);
         let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
         let Some(element) = list.pop(end) else { return Ok(None) };
@@ -269,7 +279,7 @@ impl Jobs<'_> {
             store.effect(&[pop_command(end), self.queue]);
         });
         store.delete_if_empty(self.queue);
-        Ok(Some((element, room)))
+        Ok(Some(Next { element, room, group: None }))
     }
 
     /// One more or one fewer job of a group is active: the group may be at its limit now, or under it again.

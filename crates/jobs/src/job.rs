@@ -11,6 +11,7 @@ use ds::zset::ZSet;
 use keyspace::Str;
 use queues::{opposite, own_id, popping_end};
 
+use crate::groups::Next;
 use crate::names::Names;
 use crate::record::{Record, State};
 
@@ -102,11 +103,14 @@ impl<'q> Jobs<'q> {
     /// The job is over, or only its payload in the list is left of it.
     fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
         Self::remove_field(store, &self.names.jobs, id)?;
-        if let Some(lock) = lock {
-            let key = self.names.lock(lock);
-            if store.peek_as::<Str>(&key)?.is_some_and(|holder| *holder.bytes() == *id) {
-                store.delete(&key);
-            }
+        lock.map_or(Ok(()), |lock| self.unlock(store, id, lock))
+    }
+
+    /// The job no longer holds this lock, if it still does.
+    fn unlock(&self, store: &mut Store, id: &[u8], lock: &[u8]) -> Result<(), CommandError> {
+        let key = self.names.lock(lock);
+        if store.peek_as::<Str>(&key)?.is_some_and(|holder| *holder.bytes() == *id) {
+            store.delete(&key);
         }
         Ok(())
     }
@@ -212,9 +216,9 @@ impl<'q> Jobs<'q> {
     /// Takes the next job; `None` if there is none, or the queue is paused.
     pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
         for _ in 0..PASSED_OVER_MAX {
-            let Some((element, room)) = self.pop_next(store)? else { return Ok(None) };
-            let (id, mut record) = self.identify(store, element)?;
-            if record.begins_until_ms.is_some_and(|until_ms| until_ms < store.now()) {
+            let Some(Next { element, room, group }) = self.pop_next(store)? else { return Ok(None) };
+            let (id, mut record) = self.identify(store, element, group.as_deref())?;
+            if record.comes_too_late(store.now()) {
                 self.forget(store, &id, record.lock.as_deref())?;
                 continue;
             }
@@ -223,6 +227,8 @@ impl<'q> Jobs<'q> {
                 self.count_active(store, group, true)?;
             }
             record.state = State::Active;
+            // It was taken in time, whatever becomes of this attempt.
+            record.begins_until_ms = None;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
             self.set_due(store, &self.names.active, &id, lease.until_ms)?;
@@ -233,19 +239,26 @@ impl<'q> Jobs<'q> {
         Ok(None)
     }
 
-    /// The id of an element that was taken out of the list, and what is known of the job, its payload included.
-    fn identify(&self, store: &mut Store, element: Vec<u8>) -> Result<(Vec<u8>, Record), CommandError> {
+    /// The id of an element that was taken out of the list of a group, or of the queue, and what is known of the job, its payload
+    /// included.
+    fn identify(
+        &self,
+        store: &mut Store,
+        element: Vec<u8>,
+        group: Option<&[u8]>,
+    ) -> Result<(Vec<u8>, Record), CommandError> {
         let own = own_id(&element).filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
         let Some(own) = own.map(|id| id.into_owned()) else {
             let id = self.new_id(store)?;
             return Ok((id, Record::new(State::Waiting, Some(element))));
         };
+        let is_its = |record: &Record| record.state == State::Waiting && record.group.as_deref() == group;
         match self.record(store, &own)? {
             None => Ok((own, Record::new(State::Waiting, Some(element)))),
-            Some(record) if record.state == State::Waiting && record.payload.is_none() => {
+            Some(record) if is_its(&record) && record.payload.is_none() => {
                 Ok((own, Record { payload: Some(element), ..record }))
             }
-            Some(record) if record.state == State::Waiting && element == reference(&own) => Ok((own, record)),
+            Some(record) if is_its(&record) && element == reference(&own) => Ok((own, record)),
             // Another job that says that it is this one: pushed twice, say.
             Some(_) => Ok((self.other_id(store, &own)?, Record::new(State::Waiting, Some(element)))),
         }
@@ -376,9 +389,12 @@ impl<'q> Jobs<'q> {
             State::Delayed => self.drop_from(store, &self.names.delayed, id),
             State::Dead => self.drop_from(store, &self.names.dead, id),
             // Who takes it passes over it: to find it in the list would take long.
+            State::Waiting if record.is_dropped() => Ok(false),
             State::Waiting => {
-                let begins_until_ms = Some(0);
-                self.keep(store, id, &Record { begins_until_ms, ..record })?;
+                if let Some(lock) = &record.lock {
+                    self.unlock(store, id, lock)?;
+                }
+                self.keep(store, id, &Record { lock: None, ..record }.dropped())?;
                 Ok(true)
             }
         }
@@ -407,7 +423,11 @@ impl<'q> Jobs<'q> {
     ) -> Result<Option<Vec<u8>>, CommandError> {
         let key = self.names.lock(name);
         if let Some(holder) = store.peek_as::<Str>(&key).map_err(|_| wrong_type(&key))? {
-            return Ok(Some(holder.bytes().into_owned()));
+            let holder = holder.bytes().into_owned();
+            // One that comes too late is over, also if nobody has come to it yet.
+            if !self.record(store, &holder)?.is_some_and(|record| record.comes_too_late(store.now())) {
+                return Ok(Some(holder));
+            }
         }
         let expiry = for_ms.map(|for_ms| store.now().saturating_add(for_ms));
         store.set_string(&key, id, expiry);

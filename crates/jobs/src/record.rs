@@ -12,6 +12,9 @@
 
 use std::str::from_utf8;
 
+/// A job that was to begin by then was dropped.
+const DROPPED_MS: i64 = 0;
+
 /// Where a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -72,6 +75,20 @@ impl Record {
             why: Vec::new(),
             payload,
         }
+    }
+
+    /// Of a job that waits, and is passed over when workers come to it.
+    pub(crate) fn dropped(self) -> Record {
+        Record { begins_until_ms: Some(DROPPED_MS), ..self }
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.begins_until_ms == Some(DROPPED_MS)
+    }
+
+    /// Whether it waits, and is no longer to begin.
+    pub(crate) fn comes_too_late(&self, now_ms: i64) -> bool {
+        self.state == State::Waiting && self.begins_until_ms.is_some_and(|until_ms| until_ms < now_ms)
     }
 
     /// Whether there is nothing in it that a waiting job whose payload stands in the list would not have without.

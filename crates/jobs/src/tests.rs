@@ -1,7 +1,10 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
+mod compared;
 mod groups;
 mod limits;
+mod model;
+mod schedule;
 
 use command::{
     Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
@@ -224,6 +227,31 @@ fn a_lock_is_one_jobs_until_that_is_over() {
     world.check("JOB.DROP q b", ":1");
     world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
     world.check("EXISTS {q}:jobs:unique:user:1 {q}:jobs", ":0");
+}
+
+#[test]
+fn a_lock_is_free_when_its_job_is_dropped_or_comes_too_late() {
+    let mut world = World::new();
+    world.check("JOB.PUT q p ID a UNIQUE u", "$1 a");
+    world.check("JOB.DROP q a", ":1");
+    world.check("JOB.DROP q a", ":0");
+    world.check("JOB.GET q a", "$-1");
+    world.check("JOB.PUT q p ID b UNIQUE u EXPIRE 10", "$1 b");
+    world.check("JOB.PUT q p ID c UNIQUE u", "$1 b");
+    world.0.now += 11;
+    world.check("JOB.PUT q p ID c UNIQUE u", "$1 c");
+    world.check("JOB.TAKE w LEASE 10 COUNT 9 FROM q", "*1 *4 $1 q $1 c :1 $1 p");
+    world.check("JOB.PUT q p ID d UNIQUE u", "$1 c");
+}
+
+#[test]
+fn a_job_that_began_in_time_comes_again_however_late() {
+    let mut world = World::new();
+    world.say("JOB.PUT q p ID a EXPIRE 10");
+    world.check("JOB.TAKE w LEASE 50 FROM q", "*1 *4 $1 q $1 a :1 $1 p");
+    world.0.now += 50;
+    world.fire();
+    world.check("JOB.TAKE w LEASE 50 FROM q", "*1 *4 $1 q $1 a :2 $1 p");
 }
 
 #[test]

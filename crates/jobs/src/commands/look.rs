@@ -33,7 +33,7 @@ pub(super) const GET: Entry = Entry {
 fn get(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, id] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let jobs = Jobs::of(&ctx.store, queue)?;
-    let Some(record) = jobs.record(&ctx.store, id)? else {
+    let Some(record) = jobs.record(&ctx.store, id)?.filter(|record| !record.is_dropped()) else {
         ctx.reply.null();
         return Ok(());
     };

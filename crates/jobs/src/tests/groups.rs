@@ -240,6 +240,11 @@ fn what_belongs_to_groups_must_be_what_it_is() {
         world.check("EXISTS {q}:jobs:unique:v", ":0");
         world.say(&format!("DEL {{q}}:jobs:{key}"));
     }
+    world.say("SET {q}:jobs:limit x");
+    let error = "-WRONGTYPE {q}:jobs:limit, which belongs to the queue's limit, holds something else";
+    world.check("JOB.PUT q p ID 2 GROUP a UNIQUE v", error);
+    world.check("EXISTS {q}:jobs:unique:v {q}:jobs:group:a", ":0");
+    world.say("DEL {q}:jobs:limit");
     world.check("JOB.RETRY q 1", ":1");
     assert_eq!(world.next().as_deref(), Some("p"));
     world.say("SET {q}:jobs:group:a x");
@@ -252,6 +257,21 @@ fn what_belongs_to_groups_must_be_what_it_is() {
     world.say("DEL {q}:jobs:group:a");
     assert_eq!(world.next(), None);
     world.check("EXISTS {q}:jobs:groups {q}:jobs:turn", ":0");
+}
+
+/// An element of the list that says the id of a job of a group is another job, and does not count as one of the group.
+#[test]
+fn a_job_of_a_group_is_not_taken_from_the_list() {
+    let mut world = World::new();
+    world.check("limit q PER GROUP 1", "+OK");
+    world.say(r#"LPUSH q {"id":"a","n":2}"#);
+    world.check(r#"JOB.PUT q {"id":"b"} GROUP g"#, "$1 b");
+    world.check(r#"JOB.PUT q {"id":"a"} GROUP g TRIES 1"#, "$1 a");
+    world.check("JOB.TAKE w LEASE 9 FROM q", r#"*1 *4 $1 q $3 a#2 :1 $16 {"id":"a","n":2}"#);
+    world.check("JOB.TAKE w LEASE 9 COUNT 9 FROM q", r#"*1 *4 $1 q $1 b :1 $10 {"id":"b"}"#);
+    world.check("JOB.DONE q b", ":1");
+    world.check("JOB.TAKE w LEASE 9 COUNT 9 FROM q", r#"*1 *4 $1 q $1 a :1 $10 {"id":"a"}"#);
+    world.check("JOB.FAIL q a", "+dead");
 }
 
 /// Random commands: no group has more active jobs than it may, none is lost, who waits could have had none, a store that runs the effects has the

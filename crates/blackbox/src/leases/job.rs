@@ -1,0 +1,197 @@
+//! What a history says of one job.
+
+use std::collections::BTreeMap;
+
+use super::{About, Call, Deed, Rules};
+use crate::account::Moment;
+
+/// A job that was given to a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Give<'h> {
+    pub(super) queue: &'h str,
+    pub(super) attempt: u64,
+    pub(super) sent: Moment,
+    pub(super) answered: Moment,
+    lease: Moment,
+}
+
+/// What was said of it.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    what: About,
+    sent: Moment,
+    answered: Option<Moment>,
+    was_active: bool,
+}
+
+/// The calls about one job, by the moment at which they were sent.
+#[derive(Default, Debug)]
+pub(super) struct Job<'h> {
+    pub(super) put: Option<&'h Call>,
+    /// By attempts.
+    pub(super) gives: Vec<Give<'h>>,
+    said: Vec<Said>,
+}
+
+/// All jobs of a history by their ids.
+pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
+    let mut jobs: BTreeMap<&str, Job<'_>> = BTreeMap::new();
+    for call in history {
+        match &call.deed {
+            Deed::Put { id, .. } => jobs.entry(id).or_default().put = Some(call),
+            Deed::Take { lease, got, .. } => {
+                for (queue, id, attempt) in got {
+                    let answered = call.answered.expect("a reply was read");
+                    let give = Give { queue, attempt: *attempt, sent: call.sent, answered, lease: *lease };
+                    jobs.entry(id).or_default().gives.push(give);
+                }
+            }
+            Deed::Say { what, id, was_active } => {
+                let said =
+                    Said { what: *what, sent: call.sent, answered: call.answered, was_active: *was_active };
+                jobs.entry(id).or_default().said.push(said);
+            }
+        }
+    }
+    for job in jobs.values_mut() {
+        job.gives.sort_by_key(|give| (give.attempt, give.answered));
+        job.said.sort_by_key(|said| said.sent);
+    }
+    jobs
+}
+
+impl Said {
+    /// Whether it may have been heeded.
+    fn may_count(&self) -> bool {
+        self.answered.is_none() || self.was_active
+    }
+
+    fn ends(&self) -> bool {
+        !matches!(self.what, About::Keep(_))
+    }
+
+    /// Whether it may have taken effect between these moments.
+    fn may_fall(&self, from: Moment, to: Moment) -> bool {
+        self.sent < to && self.answered.is_none_or(|answered| answered > from)
+    }
+}
+
+impl Job<'_> {
+    pub(super) fn was_done(&self) -> bool {
+        self.dones().next().is_some()
+    }
+
+    pub(super) fn may_be_done(&self) -> bool {
+        self.said.iter().any(|said| said.what == About::Done && said.may_count())
+    }
+
+    /// When it was done, as the server said.
+    fn dones(&self) -> impl Iterator<Item = Moment> {
+        let dones = self.said.iter().filter(|said| said.what == About::Done && said.was_active);
+        dones.filter_map(|said| said.answered)
+    }
+
+    /// Its first attempt, as somebody got it first.
+    pub(super) fn first_give(&self) -> Option<&Give<'_>> {
+        self.gives.first().filter(|give| give.attempt == 1)
+    }
+
+    /// Queue and time in which it surely waited for its first attempt; `None` if that is not known. `unheard` are the takes that were
+    /// never answered.
+    pub(super) fn surely_waits(&self, unheard: &[&Call], is_left: bool) -> Option<(&str, Moment, Moment)> {
+        let put = self.put?;
+        let Deed::Put { queue, is_delayed: false, .. } = &put.deed else { return None };
+        let to = match self.gives.first() {
+            Some(first) => first.sent,
+            None if is_left => Moment::MAX,
+            None => return None,
+        };
+        // Somebody may have got it and not heard of it.
+        let has_taken = |call: &&Call| {
+            let takes = matches!(&call.deed, Deed::Take { queues, .. } if queues.contains(queue));
+            takes && call.sent < to
+        };
+        let is_known = !unheard.iter().any(has_taken);
+        let is_first = self.gives.first().is_none_or(|give| give.attempt == 1);
+        (is_known && is_first).then_some((queue, put.answered?, to))
+    }
+
+    /// When the time of a lease can be over at the earliest.
+    fn over(&self, give: &Give<'_>) -> Moment {
+        let mut over = give.sent + give.lease;
+        for said in self.said.iter().filter(|said| said.may_count()) {
+            if let About::Keep(time) = said.what
+                && said.may_fall(give.sent, over)
+            {
+                let is_sure = said.was_active && said.sent >= give.answered;
+                let until = said.sent + time;
+                over = if is_sure { until } else { over.min(until) };
+            }
+        }
+        over
+    }
+
+    /// Until when a worker surely holds it.
+    pub(super) fn held_until(&self, give: &Give<'_>) -> Moment {
+        let over = self.over(give);
+        let ends = self.said.iter().filter(|said| said.ends() && said.may_count());
+        let ended = ends.filter(|said| said.may_fall(give.sent, over)).map(|said| said.sent).min();
+        over.min(ended.unwrap_or(Moment::MAX))
+    }
+
+    pub(super) fn complaints(&self, id: &str, rules: &Rules) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let tries = match self.put.map(|put| &put.deed) {
+            Some(Deed::Put { tries, .. }) => *tries,
+            _ => u64::MAX,
+        };
+        if let Some(give) = self.gives.last().filter(|give| give.attempt > tries) {
+            complaints.push(format!("{id} was tried {} times, not {tries}", give.attempt));
+        }
+        for pair in self.gives.windows(2) {
+            let [one, other] = pair else { unreachable!("there are two") };
+            let mut said = self.said.iter().filter(|said| said.may_count() && said.ends());
+            let between = |said: &Said| said.may_fall(one.sent, other.answered);
+            if one.attempt == other.attempt {
+                let was_released = said.clone().any(|said| said.what == About::Release && between(said));
+                if !was_released {
+                    complaints.push(format!("attempt {} of {id} was given twice", one.attempt));
+                }
+            }
+            let was_ended = said.any(between);
+            if !was_ended && other.answered + rules.slack < self.over(one) {
+                complaints.push(format!(
+                    "attempts {} and {} of {id} were held at once",
+                    one.attempt, other.attempt
+                ));
+            }
+        }
+        complaints.extend(self.done_complaints(id));
+        complaints.extend(self.refusals(id, rules));
+        complaints
+    }
+
+    fn done_complaints(&self, id: &str) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if self.dones().count() > 1 {
+            complaints.push(format!("{id} was done twice"));
+        }
+        let late = |done: Moment| self.gives.iter().find(move |give| give.sent > done);
+        if let Some(give) = self.dones().min().and_then(late) {
+            complaints.push(format!("attempt {} of {id} began after it was done", give.attempt));
+        }
+        complaints
+    }
+
+    /// Answers that somebody did not have it who did.
+    fn refusals(&self, id: &str, rules: &Rules) -> Option<String> {
+        self.said.iter().filter(|said| !said.was_active).find_map(|said| {
+            let answered = said.answered?;
+            let holds = |give: &&Give<'_>| {
+                give.answered < said.sent && answered + rules.slack < self.held_until(give)
+            };
+            let give = self.gives.iter().find(holds)?;
+            Some(format!("{:?} of {id} was refused while attempt {} held it", said.what, give.attempt))
+        })
+    }
+}

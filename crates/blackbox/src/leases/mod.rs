@@ -1,0 +1,269 @@
+//! Histories of jobs: what clients said with `JOB.PUT`, `JOB.TAKE` and their relatives and what they were told, and whether a server
+//! that does what `docs/jobs.md` says can have answered so.
+//!
+//! ```text
+//!   call     sent ├───────────┤ answered      it took effect at one moment in between, or, without an answer, at any later one, or never
+//!   lease             ├╌╌╌├━━━━━━━━━━━┤╌╌╌┤   held surely from the answer until its time is over since it was sent,
+//!                                             or until somebody has sent what may end it
+//! ```
+//!
+//! [`check`] complains only of what no order of these moments explains:
+//! * two workers hold a lease of a job at once, or an attempt has the number of another one;
+//! * attempts have numbers that nobody can have got, or more of them than the job may have;
+//! * a job is done twice, comes again after it was done, or is no longer the worker's though its lease goes on;
+//! * a job that was acknowledged is nowhere, or is there after it was done, or in two states, or nobody put it;
+//! * a later job of a queue is first taken before an earlier one, or a queue is served while one that stands before it has jobs;
+//! * more jobs are active, or taken in a time, than the limit of the queue allows.
+//!
+//! A job is known by its id, which no other job of the history has. The server goes by the id as well: who says that an attempt
+//! has ended need not be who has it.
+
+mod job;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::account::Moment;
+use job::Job;
+pub use work::{Lives, Plan};
+
+/// What somebody said, and was told.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Before it was sent.
+    pub sent: Moment,
+    /// After the reply was read; `None` if there was none.
+    pub answered: Option<Moment>,
+    /// What it was.
+    pub deed: Deed,
+}
+
+/// What was said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// A job was put.
+    Put {
+        /// Where.
+        queue: String,
+        /// Its id.
+        id: String,
+        /// The attempts that it has.
+        tries: u64,
+        /// It comes later.
+        is_delayed: bool,
+    },
+    /// Jobs were asked for.
+    Take {
+        /// The queues, the first of which is to be served first.
+        queues: Vec<String>,
+        /// How long the leases are, in nanoseconds.
+        lease: Moment,
+        /// How many jobs it may have got.
+        count: u64,
+        /// The jobs of the reply: queue, id and attempt.
+        got: Vec<(String, String, u64)>,
+    },
+    /// Something was said of a job by its id.
+    Say {
+        /// What.
+        what: About,
+        /// The job.
+        id: String,
+        /// The reply says that it was active.
+        was_active: bool,
+    },
+}
+
+/// What is said of an active job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// `JOB.DONE`
+    Done,
+    /// `JOB.FAIL`
+    Fail,
+    /// `JOB.RELEASE`
+    Release,
+    /// `JOB.KEEP … ID`, for so many nanoseconds.
+    Keep(Moment),
+}
+
+/// What may be taken of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Limits {
+    /// Active jobs.
+    pub active: Option<usize>,
+    /// Takes within so many nanoseconds.
+    pub rate: Option<(usize, Moment)>,
+}
+
+/// What is known beside the history.
+#[derive(Clone, Default, Debug)]
+pub struct Rules {
+    /// By how much the server's clock, which it reads now and then, may be behind.
+    pub slack: Moment,
+    /// The server itself makes jobs whose ids begin so.
+    pub made: Option<String>,
+    /// The limits of queues, which they have all the time.
+    pub limits: BTreeMap<String, Limits>,
+}
+
+/// The jobs that are there when all is over.
+#[derive(Clone, Default, Debug)]
+pub struct Left {
+    /// Those that wait.
+    pub waiting: BTreeSet<String>,
+    /// Those that are dead.
+    pub dead: BTreeSet<String>,
+}
+
+/// What is wrong with a history at whose end these jobs were there.
+pub fn check(history: &[Call], left: &Left, rules: &Rules) -> Vec<String> {
+    let jobs = job::lives(history);
+    let mut complaints = Vec::new();
+    for (id, job) in &jobs {
+        complaints.extend(job.complaints(id, rules));
+        complaints.extend(end(id, job, left, rules));
+    }
+    let strangers = left.waiting.iter().chain(&left.dead).filter(|id| !jobs.contains_key(id.as_str()));
+    let is_made = |id: &str| rules.made.as_ref().is_some_and(|made| id.starts_with(made));
+    complaints
+        .extend(strangers.filter(|id| !is_made(id)).map(|id| format!("nobody put {id}, which is there")));
+    complaints.extend(missing_attempts(history, &jobs));
+    complaints.extend(order(history, &jobs, left, rules));
+    for (queue, limits) in &rules.limits {
+        complaints.extend(limit(queue, *limits, &jobs, rules));
+    }
+    complaints
+}
+
+/// Where a job is at the end.
+fn end(id: &str, job: &Job<'_>, left: &Left, rules: &Rules) -> Option<String> {
+    let (waits, is_dead) = (left.waiting.contains(id), left.dead.contains(id));
+    let is_made = rules.made.as_ref().is_some_and(|made| id.starts_with(made));
+    let [was_done, may_be_done] = [job.was_done(), job.may_be_done()];
+    match () {
+        () if job.put.is_none() && !is_made => Some(format!("nobody put {id}, which was given")),
+        () if waits && is_dead => Some(format!("{id} waits and is dead")),
+        () if was_done && (waits || is_dead) => Some(format!("{id} was done, and is there")),
+        () if waits || is_dead || may_be_done => None,
+        // One that was given was put, whatever its producer heard.
+        () if job.gives.is_empty() && job.put.is_none_or(|put| put.answered.is_none()) => None,
+        () => Some(format!("{id} is lost")),
+    }
+}
+
+/// Attempts that nobody got: no more than replies that nobody got.
+fn missing_attempts(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>) -> Option<String> {
+    let unknown: u64 = history
+        .iter()
+        .filter(|call| call.answered.is_none())
+        .map(|call| match &call.deed {
+            Deed::Take { count, .. } => *count,
+            _ => 0,
+        })
+        .sum();
+    let missing = |job: &Job<'_>| {
+        let got: BTreeSet<u64> = job.gives.iter().map(|give| give.attempt).collect();
+        got.last().map_or(0, |last| last - got.len() as u64)
+    };
+    let missing: u64 = jobs.values().map(missing).sum();
+    (missing > unknown)
+        .then(|| format!("{missing} attempts were given to nobody, {unknown} at most can have been"))
+}
+
+/// A job that surely waited for its first attempt in this time, between two moments.
+struct Wait<'h> {
+    from: Moment,
+    to: Moment,
+    id: &'h str,
+}
+
+/// What was served too early: before earlier jobs of the queue, or before a queue that comes first.
+fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &Rules) -> Vec<String> {
+    let is_unheard = |call: &&Call| call.answered.is_none() && matches!(call.deed, Deed::Take { .. });
+    let unheard: Vec<&Call> = history.iter().filter(is_unheard).collect();
+    let mut waits: BTreeMap<&str, Vec<Wait<'_>>> = BTreeMap::new();
+    for (id, job) in jobs {
+        if let Some((queue, from, to)) = job.surely_waits(&unheard, left.waiting.contains(*id)) {
+            waits.entry(queue).or_default().push(Wait { from, to, id });
+        }
+    }
+    for queue in waits.values_mut() {
+        queue.sort_by_key(|wait| wait.from);
+        // From here on `to` is that of whichever of them waited longest.
+        for index in 1..queue.len() {
+            if queue[index - 1].to > queue[index].to {
+                (queue[index].to, queue[index].id) = (queue[index - 1].to, queue[index - 1].id);
+            }
+        }
+    }
+    // Somebody waited in `queue` from before `from` until after `to`.
+    let waited = |queue: &str, from: Moment, to: Moment| {
+        let queue = waits.get(queue)?;
+        let before = queue.partition_point(|wait| wait.from < from);
+        let longest = queue[..before].last()?;
+        (longest.to > to).then_some(longest.id)
+    };
+    let mut complaints = Vec::new();
+    for (id, job) in jobs {
+        let Some((put, give)) = job.put.zip(job.first_give()) else { continue };
+        let earlier = waited(give.queue, put.sent, give.answered);
+        complaints.extend(
+            earlier.map(|earlier| format!("{id} was taken before {earlier}, which was put before it")),
+        );
+    }
+    for call in history {
+        let (Deed::Take { queues, got, .. }, Some(answered)) = (&call.deed, call.answered) else { continue };
+        let Some((served, id, _)) = got.first() else { continue };
+        let before = queues.iter().take_while(|queue| *queue != served);
+        for queue in before.filter(|queue| !rules.limits.contains_key(*queue)) {
+            let waiting = waited(queue, call.sent, answered);
+            complaints.extend(
+                waiting.map(|waiting| format!("{id} was taken from {served} while {waiting} was in {queue}")),
+            );
+        }
+    }
+    complaints
+}
+
+/// Whether a queue gave more than it may.
+fn limit(queue: &str, limits: Limits, jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let of_queue = || jobs.values().flat_map(|job| job.gives.iter().map(move |give| (job, give)));
+    let of_queue = || of_queue().filter(|(_, give)| give.queue == queue);
+    if let Some(most) = limits.active {
+        let mut changes: Vec<(Moment, i64)> = Vec::new();
+        for (job, give) in of_queue() {
+            let until = job.held_until(give).saturating_sub(rules.slack);
+            if until > give.answered {
+                changes.extend([(give.answered, 1), (until, -1)]);
+            }
+        }
+        changes.sort_unstable();
+        let counts = changes.iter().scan(0, |active, (_, change)| {
+            *active += change;
+            Some(*active)
+        });
+        let highest = counts.max().unwrap_or(0);
+        if highest > most as i64 {
+            complaints.push(format!("{highest} jobs of {queue} were active at once, not {most}"));
+        }
+    }
+    if let Some((most, window)) = limits.rate {
+        let mut spans: Vec<(Moment, Moment)> =
+            of_queue().map(|(_, give)| (give.sent, give.answered)).collect();
+        spans.sort_unstable();
+        for (index, (first, _)) in spans.iter().enumerate() {
+            let end = first + window.saturating_sub(rules.slack);
+            let within = spans[index..].iter().take_while(|(sent, _)| *sent < end);
+            let count = within.filter(|(_, answered)| *answered < end).count();
+            if count > most {
+                complaints.push(format!("{count} jobs of {queue} were taken within its window, not {most}"));
+                break;
+            }
+        }
+    }
+    complaints
+}

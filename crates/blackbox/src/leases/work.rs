@@ -1,0 +1,372 @@
+//! Workers on a real server that is killed now and then: they record what they say and hear, and [`Lives::finish`] checks it.
+//!
+//! There are four queues: `urgent` stands before `plain` in what workers ask for, `limited` has limits, and onto `ticks` a schedule
+//! pushes a job each second. Workers do most jobs at once; they also fail, give jobs back, keep them for longer, or are so slow
+//! that their leases end. The seed decides what they want to do and when the server dies, not which thread is when where.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ds::random::Random;
+use resp::Value;
+use rustix::process::Signal;
+use transcript::{Runner, Socket};
+
+use super::{About, Call, Deed, Left, Limits, Rules, check};
+use crate::account::{Moment, Timeline};
+use crate::client::PATIENCE;
+use crate::crash::Failure;
+use crate::server::Server;
+
+const QUEUES: [&str; 4] = ["urgent", "plain", "limited", "ticks"];
+const ACTIVE_MAX: usize = 3;
+const RATE: (usize, u64) = (20, 400);
+const MS: Moment = 1_000_000;
+/// Leases last so long.
+const LEASE_MS: (u64, u64) = (200, 500);
+/// How long workers wait for a job.
+const WAIT_MS: &str = "50";
+/// By how much the server's clock may be behind on a busy machine.
+const SLACK_MS: u64 = 150;
+/// How long workers work before the server is killed.
+const LIFE_MS: (u64, u64) = (50, 700);
+/// Ids of the jobs that the schedule makes begin so, and go on with the time in ms.
+const TICK: &str = "tick-";
+/// A queue with as many jobs gets no more.
+const QUEUE_LONG: i64 = 200;
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program and its options; where it listens and its folder are added.
+    pub server: Vec<String>,
+    /// Where it keeps its data; empty at first.
+    pub folder: PathBuf,
+    /// What is drawn from.
+    pub seed: u64,
+    /// How many workers there are.
+    pub workers: usize,
+}
+
+/// A server that is killed now and then, and what its workers said and heard.
+#[derive(Debug)]
+pub struct Lives {
+    plan: Plan,
+    random: Random,
+    timeline: Timeline,
+    server: Server,
+    next_job: AtomicU64,
+    /// What was said and heard so far.
+    pub history: Vec<Call>,
+    /// How often it was killed.
+    pub kills: u64,
+}
+
+/// One worker, in one life of the server.
+struct Worker<'a> {
+    name: String,
+    socket: Socket,
+    random: Random,
+    timeline: &'a Timeline,
+    next_job: &'a AtomicU64,
+    calls: Vec<Call>,
+}
+
+/// Why a worker stopped before it was told to.
+enum End {
+    Closed,
+    Strange(String),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => End::Strange(format!("no reply: {error}")),
+            _ => End::Closed,
+        }
+    }
+}
+
+/// The reply to a request, which must be no error.
+fn heard(socket: &mut Socket, words: &[&str]) -> Result<Value, End> {
+    let request: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    match socket.call(&request)? {
+        Value::Error(error) => {
+            Err(End::Strange(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&error))))
+        }
+        reply => Ok(reply),
+    }
+}
+
+fn say(socket: &mut Socket, line: &str) -> Result<Value, End> {
+    heard(socket, &line.split(' ').collect::<Vec<_>>())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Bulk(text) | Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Queue, id and attempt of each job of a reply to JOB.TAKE.
+fn jobs(reply: &Value) -> Vec<(String, String, u64)> {
+    let Value::Array(jobs) = reply else { return Vec::new() };
+    let job = |job: &Value| match job {
+        Value::Array(fields) => match &fields[..] {
+            [queue, id, Value::Int(attempt), _] => (text(queue), text(id), attempt.cast_unsigned()),
+            _ => panic!("{job:?} is no job"),
+        },
+        _ => panic!("{job:?} is no job"),
+    };
+    jobs.iter().map(job).collect()
+}
+
+impl Worker<'_> {
+    /// Says something and records it; `hear` notes what the reply says.
+    fn call(&mut self, line: &str, deed: Deed, hear: impl FnOnce(&mut Deed, &Value)) -> Result<Value, End> {
+        self.calls.push(Call { sent: self.timeline.moment(), answered: None, deed });
+        let reply = say(&mut self.socket, line)?;
+        let call = self.calls.last_mut().expect("it was just noted");
+        call.answered = Some(self.timeline.moment());
+        hear(&mut call.deed, &reply);
+        Ok(reply)
+    }
+
+    fn put(&mut self) -> Result<(), End> {
+        let queue = QUEUES[self.random.below(3) as usize];
+        let Value::Int(length) = say(&mut self.socket, &format!("LLEN {queue}"))? else {
+            return Err(End::Strange("LLEN has no number".to_owned()));
+        };
+        if length > QUEUE_LONG {
+            return Ok(());
+        }
+        let id = format!("j{}", self.next_job.fetch_add(1, Ordering::Relaxed));
+        let (tries, is_delayed) = (1 + self.random.below(4), self.random.below(8) == 0);
+        let mut line = match self.random.below(2) {
+            0 => format!("JOB.PUT {queue} text ID {id} TRIES {tries}"),
+            _ => format!("JOB.PUT {queue} {{\"jid\":\"{id}\"}} TRIES {tries}"),
+        };
+        if is_delayed {
+            line += &format!(" IN {}", 1 + self.random.below(300));
+        }
+        let deed = Deed::Put { queue: queue.to_owned(), id, tries, is_delayed };
+        self.call(&line, deed, |_, _| ()).map(drop)
+    }
+
+    fn take(&mut self) -> Result<(), End> {
+        let queues: &[&str] = match self.random.below(4) {
+            0 => &["limited"],
+            1 => &["ticks", "limited"],
+            _ => &["urgent", "plain"],
+        };
+        let count = 1 + self.random.below(2);
+        let lease_ms = LEASE_MS.0 + self.random.below(LEASE_MS.1 - LEASE_MS.0);
+        let line = format!(
+            "JOB.TAKE {} LEASE {lease_ms} WAIT {WAIT_MS} COUNT {count} FROM {}",
+            self.name,
+            queues.join(" ")
+        );
+        let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
+        let deed = Deed::Take { queues, lease: lease_ms * MS, count, got: Vec::new() };
+        let hear = |deed: &mut Deed, reply: &Value| {
+            if let Deed::Take { got, .. } = deed {
+                *got = jobs(reply);
+            }
+        };
+        for (queue, id, _) in jobs(&self.call(&line, deed, hear)?) {
+            self.serve(&queue, &id, lease_ms)?;
+        }
+        Ok(())
+    }
+
+    /// Does a job, or not.
+    fn serve(&mut self, queue: &str, id: &str, lease_ms: u64) -> Result<(), End> {
+        match self.random.below(20) {
+            0 => thread::sleep(Duration::from_millis(lease_ms + self.random.below(50))),
+            // It forgets it.
+            1 => return Ok(()),
+            2 => {
+                let keep = About::Keep(LEASE_MS.1 * MS);
+                self.tell(keep, &format!("JOB.KEEP {queue} {} ID {id}", LEASE_MS.1), id)?;
+            }
+            3..=6 => thread::sleep(Duration::from_millis(self.random.below(20))),
+            _ => {}
+        }
+        match self.random.below(12) {
+            0 => self.tell(About::Fail, &format!("JOB.FAIL {queue} {id}"), id),
+            1 => self.tell(About::Fail, &format!("JOB.FAIL {queue} {id} IN 30 WHY chance"), id),
+            2 => self.tell(About::Release, &format!("JOB.RELEASE {queue} {id}"), id),
+            _ => self.tell(About::Done, &format!("JOB.DONE {queue} {id}"), id),
+        }
+    }
+
+    fn tell(&mut self, what: About, line: &str, id: &str) -> Result<(), End> {
+        let deed = Deed::Say { what, id: id.to_owned(), was_active: false };
+        let hear = |deed: &mut Deed, reply: &Value| {
+            if let Deed::Say { was_active, .. } = deed {
+                *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
+            }
+        };
+        self.call(line, deed, hear).map(drop)
+    }
+
+    fn work(&mut self, stop: &AtomicBool) -> Result<(), End> {
+        while !stop.load(Ordering::Relaxed) {
+            if self.random.below(3) == 0 { self.put()? } else { self.take()? }
+        }
+        Ok(())
+    }
+}
+
+fn start(plan: &Plan) -> Result<Server, Failure> {
+    let folder = plan.folder.to_str().expect("the folder's name is text");
+    Ok(Server::of(&plan.server, &["--dir", folder])?)
+}
+
+fn broken(end: End) -> Failure {
+    match end {
+        End::Closed => Failure::Broken(vec!["the server has gone".to_owned()]),
+        End::Strange(text) => Failure::Broken(vec![text]),
+    }
+}
+
+impl Lives {
+    /// Starts the server, with its limits and its schedule.
+    pub fn begin(plan: Plan) -> Result<Lives, Failure> {
+        let server = start(&plan)?;
+        let mut socket = server.connect()?;
+        let (most, per_ms) = RATE;
+        let limit = format!("QUEUE LIMIT limited ACTIVE {ACTIVE_MAX} RATE {most} PER {per_ms}");
+        say(&mut socket, &limit).map_err(broken)?;
+        let payload = format!("{{\"id\":\"{TICK}%{{time_ms}}\"}}");
+        let words = ["CRON", "SET", "ticks", "tick", "* * * * * *", &payload];
+        heard(&mut socket, &words).map_err(broken)?;
+        let random = Random::new(plan.seed);
+        let (timeline, next_job) = (Timeline::begin(), AtomicU64::new(0));
+        Ok(Lives { plan, random, timeline, server, next_job, history: Vec::new(), kills: 0 })
+    }
+
+    /// Has the workers work, kills the server and starts it again.
+    pub fn round(&mut self) -> Result<(), Failure> {
+        let life = Duration::from_millis(LIFE_MS.0 + self.random.below(LIFE_MS.1 - LIFE_MS.0));
+        self.work(life, true)?;
+        self.server.wait();
+        self.kills += 1;
+        self.server = start(&self.plan)?;
+        Ok(())
+    }
+
+    fn work(&mut self, life: Duration, dies: bool) -> Result<(), Failure> {
+        let stop = AtomicBool::new(false);
+        let seeds: Vec<u64> = (0..self.plan.workers).map(|_| self.random.next_u64()).collect();
+        let mut workers = Vec::new();
+        for (number, seed) in seeds.into_iter().enumerate() {
+            workers.push(Worker {
+                name: format!("w{number}-{}", self.kills),
+                socket: self.server.connect()?,
+                random: Random::new(seed),
+                timeline: &self.timeline,
+                next_job: &self.next_job,
+                calls: Vec::new(),
+            });
+        }
+        let (server, stop) = (&self.server, &stop);
+        let ends: Vec<(Vec<Call>, Result<(), End>)> = thread::scope(|scope| {
+            let work = |mut worker: Worker<'_>| {
+                let end = worker.work(stop);
+                (worker.calls, end)
+            };
+            let threads: Vec<_> =
+                workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
+            thread::sleep(life);
+            if dies {
+                server.signal(Signal::KILL);
+            }
+            stop.store(true, Ordering::Relaxed);
+            threads.into_iter().map(|thread| thread.join().expect("workers do not panic")).collect()
+        });
+        let mut strange = Vec::new();
+        for (calls, end) in ends {
+            self.history.extend(calls);
+            match end {
+                Err(End::Strange(text)) => strange.push(text),
+                Err(End::Closed) if !dies => strange.push("a connection ended".to_owned()),
+                Err(End::Closed) | Ok(()) => {}
+            }
+        }
+        if strange.is_empty() { Ok(()) } else { Err(Failure::Broken(strange)) }
+    }
+
+    /// One more life, at whose end nothing is killed; then all leases end, and the history is checked.
+    ///
+    /// # Errors
+    /// With what is wrong with it.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.work(Duration::from_millis(LIFE_MS.1), false)?;
+        let mut socket = self.server.connect()?;
+        let left = self.left(&mut socket).map_err(broken)?;
+        let limits = Limits { active: Some(ACTIVE_MAX), rate: Some((RATE.0, RATE.1 * MS)) };
+        let rules = Rules {
+            slack: SLACK_MS * MS,
+            made: Some(TICK.to_owned()),
+            limits: [("limited".to_owned(), limits)].into(),
+        };
+        let mut complaints = check(&self.history, &left, &rules);
+        complaints.extend(self.ticks(&left));
+        if complaints.is_empty() { Ok(()) } else { Err(Failure::Broken(complaints)) }
+    }
+
+    /// What is there when no lease and no delay goes on.
+    fn left(&mut self, socket: &mut Socket) -> Result<Left, End> {
+        say(socket, "CRON DEL ticks tick")?;
+        say(socket, "QUEUE LIMIT limited OFF")?;
+        let mut left = Left::default();
+        for queue in QUEUES {
+            let end = Instant::now() + PATIENCE;
+            for state in ["active", "delayed"] {
+                while say(socket, &format!("ZCARD {{{queue}}}:jobs:{state}"))? != Value::Int(0) {
+                    if Instant::now() > end {
+                        return Err(End::Strange(format!("jobs of {queue} stay {state}")));
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            let Value::Array(dead) = say(socket, &format!("ZRANGE {{{queue}}}:jobs:dead 0 -1"))? else {
+                return Err(End::Strange("ZRANGE has no array".to_owned()));
+            };
+            left.dead.extend(dead.iter().map(text));
+            loop {
+                let taken =
+                    jobs(&say(socket, &format!("JOB.TAKE last LEASE 600000 COUNT 100 FROM {queue}"))?);
+                if taken.is_empty() {
+                    break;
+                }
+                for (_, id, _) in taken {
+                    if !left.waiting.insert(id.clone()) {
+                        return Err(End::Strange(format!("{id} waits twice")));
+                    }
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// The schedule has pushed at most once in each second.
+    fn ticks(&self, left: &Left) -> Vec<String> {
+        let given = self.history.iter().flat_map(|call| match &call.deed {
+            Deed::Take { got, .. } => &got[..],
+            _ => &[],
+        });
+        let ids: BTreeSet<&String> =
+            given.map(|(_, id, _)| id).chain(&left.waiting).chain(&left.dead).collect();
+        let mut seconds = BTreeSet::new();
+        let ticks = ids.iter().filter_map(|id| id.strip_prefix(TICK)?.parse::<u64>().ok());
+        let twice = ticks.filter(|ms| !seconds.insert(ms / 1000));
+        twice.map(|ms| format!("the schedule pushed twice in the second of {ms}")).collect()
+    }
+}

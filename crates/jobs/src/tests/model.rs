@@ -1,0 +1,762 @@
+//! What `docs/jobs.md` says of jobs, written from that page alone, as plainly as it can be: texts in rows, a table of jobs, and a clock.
+//!
+//! Where the page leaves something open (ids that the server makes up, which group comes next), the model accepts what the
+//! server did if the page allows it, and goes on from there. [`Model::check`] compares one reply, and says what the page wants
+//! instead.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use resp::Value;
+
+use super::schedule::Line;
+
+pub(super) type Bytes = Vec<u8>;
+/// The group of a job; jobs without one, in the list, are one more.
+pub(super) type Group = Option<Bytes>;
+
+/// Attempts of a job for which nothing was said.
+const TRIES: u64 = 25;
+/// Dead jobs that `JOB.RETRY … ALL` takes if nothing is said.
+const RETRIED: usize = 1000;
+/// No time is longer, nor later.
+const MS_MAX: i64 = 1 << 53;
+/// The longest id and the longest name of a group.
+const NAME_BYTES_MAX: usize = 512;
+
+/// Payloads that are no JSON, or say an id in their own ways, and the ids that they say.
+pub(super) const STRANGE: &[(&str, Option<&str>)] = &[
+    ("", None),
+    ("text", None),
+    ("[1]", None),
+    ("\"id\"", None),
+    ("{}", None),
+    ("{\"id\":", None),
+    ("{\"id\":null}", None),
+    ("{\"id\":\"\"}", None),
+    ("{\"id\":{\"id\":\"in\"}}", None),
+    ("{\"args\":{\"id\":\"in\"}}", None),
+    ("[{\"id\":\"in\"}]", None),
+    (" { \"args\" : [ 1 ] , \"id\" : \"spaced\" } ", Some("spaced")),
+    ("{\"id\":7}", Some("7")),
+    ("{\"headers\":{\"id\":\"task\"}}", Some("task")),
+    ("{\"jid\":\"one\",\"id\":\"other\"}", Some("one")),
+    ("{\"id\":\"quoted \\\"\"}", Some("quoted \"")),
+];
+
+/// What is said to the server.
+#[derive(Clone, Debug)]
+pub(super) enum Say {
+    Push(Bytes),
+    Pop(usize),
+    Put(Bytes, Options),
+    Take { worker: Bytes, lease_ms: i64, count: usize, how: How },
+    Done(Vec<Bytes>),
+    Release(Vec<Bytes>),
+    Fail(Bytes, Option<i64>),
+    KeepJobs(i64, Vec<Bytes>),
+    KeepWorker(i64, Bytes),
+    Drop(Bytes),
+    Retry(Bytes),
+    RetryAll(Option<usize>),
+    Limit(Limit),
+    CronSet { name: Bytes, schedule: &'static str, payload: Bytes, skips: bool },
+    CronDel(Bytes),
+    CronRun(Bytes),
+    Delete,
+    Rename(Bytes),
+}
+
+/// Which of several queues is served first.
+#[derive(Clone, Debug)]
+pub(super) enum How {
+    /// This queue, then these, as they stand.
+    Strict(Vec<Bytes>),
+    /// This queue and these, in any order.
+    Fair(Vec<Bytes>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    pub(super) id: Option<Bytes>,
+    pub(super) delay_ms: Option<i64>,
+    pub(super) lock: Option<(Bytes, Option<i64>)>,
+    pub(super) tries: Option<i64>,
+    pub(super) group: Group,
+    pub(super) expire_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) rate: Option<(usize, i64)>,
+    pub(super) active: Option<usize>,
+    pub(super) per_group: Option<usize>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Waiting,
+    Active { worker: Bytes, end_ms: i64 },
+    Delayed(i64),
+    Dead(i64),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) state: State,
+    pub(super) attempt: u64,
+    pub(super) payload: Bytes,
+    tries: u64,
+    group: Group,
+    expires_ms: Option<i64>,
+    has_lock: bool,
+    has_failed: bool,
+    pub(super) is_dropped: bool,
+}
+
+#[derive(Clone, Default, Debug)]
+pub(super) struct Queue {
+    /// The first one is next.
+    pub(super) list: VecDeque<Bytes>,
+    /// What is known of jobs.
+    pub(super) jobs: BTreeMap<Bytes, Job>,
+    groups: BTreeMap<Bytes, VecDeque<Bytes>>,
+    workers: BTreeMap<Bytes, i64>,
+    /// The job that holds a lock, and until when at most.
+    locks: BTreeMap<Bytes, (Bytes, i64)>,
+    limit: Limit,
+    /// When something was taken; since the limit was set, those behind `limit_from`.
+    takes: Vec<i64>,
+    limit_from: usize,
+    pub(super) crons: BTreeMap<Bytes, Line>,
+    /// By how many jobs others are ahead of a group that could have been served all the time.
+    passed: BTreeMap<Group, BTreeMap<Group, usize>>,
+    /// Groups whose turn may go to a job that was dropped.
+    late: BTreeSet<Group>,
+}
+
+/// A job as JOB.TAKE returns it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Taken {
+    id: Bytes,
+    attempt: u64,
+    payload: Bytes,
+}
+
+pub(super) struct Model {
+    pub(super) now: i64,
+    pub(super) queues: BTreeMap<Bytes, Queue>,
+}
+
+/// The id that a payload says: what is no JSON object says none.
+pub(super) fn says_id(payload: &[u8]) -> Option<Bytes> {
+    if let Some((_, id)) = STRANGE.iter().find(|(text, _)| text.as_bytes() == payload) {
+        return id.map(|id| id.as_bytes().to_vec());
+    }
+    let (mut id, mut bytes) = (Bytes::new(), payload.strip_prefix(b"{\"id\":\"")?.iter());
+    loop {
+        match bytes.next()? {
+            b'"' => return Some(id),
+            b'\\' => id.push(*bytes.next()?),
+            byte => id.push(*byte),
+        }
+    }
+}
+
+/// What stands in the list for a job whose payload does not say its id.
+pub(super) fn reference(id: &[u8]) -> Bytes {
+    let escaped = id.iter().flat_map(|byte| match byte {
+        b'"' | b'\\' => vec![b'\\', *byte],
+        byte => vec![*byte],
+    });
+    b"{\"id\":\"".iter().copied().chain(escaped).chain(*b"\"}").collect()
+}
+
+pub(super) fn text(value: &Value) -> Bytes {
+    match value {
+        Value::Bulk(text) | Value::Simple(text) => text.clone(),
+        other => panic!("{other:?} is no text"),
+    }
+}
+
+fn is_nothing(reply: &Value) -> bool {
+    matches!(reply, Value::Null | Value::NullArray)
+}
+
+fn taken(reply: &Value) -> Vec<(Bytes, Taken)> {
+    let Value::Array(jobs) = reply else { return Vec::new() };
+    let one = |job: &Value| match job {
+        Value::Array(fields) => match &fields[..] {
+            [queue, id, Value::Int(attempt), payload] => {
+                let attempt = attempt.cast_unsigned();
+                (text(queue), Taken { id: text(id), attempt, payload: text(payload) })
+            }
+            _ => panic!("{job:?} is no job"),
+        },
+        _ => panic!("{job:?} is no job"),
+    };
+    jobs.iter().map(one).collect()
+}
+
+fn expect(wanted: &str, reply: &Value, is_so: bool) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(format!("the page wants {wanted}, the server says {reply:?}")) }
+}
+
+fn expect_count(wanted: usize, reply: &Value) -> Result<(), String> {
+    expect(&wanted.to_string(), reply, *reply == Value::Int(wanted as i64))
+}
+
+impl Job {
+    fn new(payload: &[u8]) -> Job {
+        Job {
+            state: State::Waiting,
+            attempt: 0,
+            payload: payload.to_vec(),
+            tries: TRIES,
+            group: None,
+            expires_ms: None,
+            has_lock: false,
+            has_failed: false,
+            is_dropped: false,
+        }
+    }
+
+    /// Whether there is something to know of it while it waits that its payload does not say.
+    fn is_known(&self, id: &[u8]) -> bool {
+        let has_options = self.tries != TRIES || self.group.is_some() || self.has_lock;
+        let says_id = says_id(&self.payload).as_deref() == Some(id);
+        has_options || self.expires_ms.is_some() || self.attempt > 0 || self.has_failed || !says_id
+    }
+
+    pub(super) fn has_expired(&self, now: i64) -> bool {
+        let is_late = self.expires_ms.is_some_and(|expires_ms| expires_ms < now);
+        self.state == State::Waiting && (is_late || self.is_dropped)
+    }
+}
+
+impl Queue {
+    fn worker_until(&self, worker: &[u8]) -> i64 {
+        self.workers.get(worker).copied().unwrap_or(0)
+    }
+
+    fn is_active(&self, id: &[u8]) -> bool {
+        self.jobs.get(id).is_some_and(|job| matches!(job.state, State::Active { .. }))
+    }
+
+    fn active(&self, group: Option<&Group>) -> usize {
+        let counts = |job: &&Job| {
+            matches!(job.state, State::Active { .. }) && group.is_none_or(|group| job.group == *group)
+        };
+        self.jobs.values().filter(counts).count()
+    }
+
+    /// A waiting job joins the others, as the next or as the last.
+    fn join(&mut self, id: &[u8], is_next: bool) {
+        let job = self.jobs.get_mut(id).expect("it is known");
+        job.state = State::Waiting;
+        let says_id = says_id(&job.payload).as_deref() == Some(id);
+        let (row, entry) = match &job.group {
+            Some(group) => (self.groups.entry(group.clone()).or_default(), id.to_vec()),
+            None => (&mut self.list, if says_id { job.payload.clone() } else { reference(id) }),
+        };
+        if is_next {
+            row.push_front(entry)
+        } else {
+            row.push_back(entry)
+        }
+        if !job.is_known(id) {
+            self.jobs.remove(id);
+        }
+    }
+
+    /// Nothing is known of a job any more.
+    fn forget(&mut self, id: &[u8]) -> Option<Job> {
+        self.unlock(id);
+        self.jobs.remove(id)
+    }
+
+    fn unlock(&mut self, id: &[u8]) {
+        self.locks.retain(|_, (holder, _)| holder != id);
+    }
+
+    /// Somebody drops a job. One that waits keeps its place until a worker passes over it.
+    fn drop_job(&mut self, id: &[u8]) -> bool {
+        let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_dropped) else { return false };
+        if job.state != State::Waiting {
+            return self.forget(id).is_some();
+        }
+        job.is_dropped = true;
+        self.late.insert(job.group.clone());
+        self.unlock(id);
+        true
+    }
+
+    /// A worker has passed over a job that came too late, or was dropped.
+    pub(super) fn pass_over(&mut self, id: &[u8]) {
+        let Some(job) = self.forget(id) else { return };
+        let row = match &job.group {
+            Some(group) => self.groups.entry(group.clone()).or_default(),
+            None => &mut self.list,
+        };
+        let is_it =
+            |entry: &Bytes| entry == id || job.group.is_none() && says_id(entry).as_deref() == Some(id);
+        if let Some(at) = row.iter().position(is_it) {
+            row.remove(at);
+        }
+    }
+
+    fn fail(&mut self, id: &[u8], now: i64, delay_ms: Option<i64>) -> &'static str {
+        let job = self.jobs.get_mut(id).expect("it is active");
+        job.has_failed = true;
+        if job.attempt >= job.tries {
+            job.state = State::Dead(now);
+            return "dead";
+        }
+        match delay_ms {
+            Some(delay_ms) => {
+                job.state = State::Delayed(now.saturating_add(delay_ms));
+                "delayed"
+            }
+            None => {
+                self.join(id, true);
+                "waiting"
+            }
+        }
+    }
+
+    fn retry(&mut self, id: &[u8]) {
+        self.jobs.get_mut(id).expect("it is dead or delayed").attempt = 0;
+        self.join(id, false);
+    }
+
+    /// Dead jobs, and when they died.
+    pub(super) fn dead(&self) -> impl Iterator<Item = (i64, Bytes)> {
+        self.jobs.iter().filter_map(|(id, job)| match job.state {
+            State::Dead(died_ms) => Some((died_ms, id.clone())),
+            _ => None,
+        })
+    }
+
+    /// Takes the next job of a row, whose id is `seen` if the server makes it up.
+    fn take(&mut self, group: &Group, seen: &[u8], now: i64) -> Option<Taken> {
+        loop {
+            let (entry, known) = match group {
+                Some(group) => {
+                    let id = self.groups.get_mut(group)?.pop_front()?;
+                    (Bytes::new(), Some(id))
+                }
+                None => {
+                    let entry = self.list.pop_front()?;
+                    let known = says_id(&entry).filter(|id| self.stands_for(&entry, id));
+                    (entry, known)
+                }
+            };
+            if let Some(id) = &known
+                && self.jobs[id].has_expired(now)
+            {
+                self.forget(id);
+                continue;
+            }
+            // A job of a group that says so, too, may have been passed over just before.
+            if known.is_none() && self.jobs.get(seen).is_some_and(|job| job.has_expired(now)) {
+                self.pass_over(seen);
+            }
+            let id = known.unwrap_or_else(|| self.new_id(&entry, seen));
+            let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(&entry));
+            // What stands in the list is the payload, unless it is kept elsewhere.
+            if group.is_none() && says_id(&job.payload).as_ref() == Some(&id) {
+                job.payload = entry;
+            }
+            job.attempt += 1;
+            job.expires_ms = None;
+            return Some(Taken { id, attempt: job.attempt, payload: job.payload.clone() });
+        }
+    }
+
+    /// Whether an element of the list is this waiting job.
+    fn stands_for(&self, entry: &[u8], id: &[u8]) -> bool {
+        let stands = |job: &Job| {
+            let is_listed = job.state == State::Waiting && job.group.is_none();
+            is_listed && (entry == reference(id) || says_id(&job.payload).as_deref() == Some(id))
+        };
+        self.jobs.get(id).is_some_and(stands)
+    }
+
+    /// The id of an element that is no known job: its own if nobody has it; otherwise the server makes one up.
+    fn new_id(&self, entry: &[u8], seen: &[u8]) -> Bytes {
+        match says_id(entry) {
+            Some(id) if !self.jobs.contains_key(&id) => id,
+            Some(id) => {
+                let again = [&id[..], b"#"].concat();
+                let is_fit = seen.starts_with(&again) && !self.jobs.contains_key(seen);
+                if is_fit { seen.to_vec() } else { [&again[..], b"any"].concat() }
+            }
+            None if self.jobs.contains_key(seen) => b"another".to_vec(),
+            None => seen.to_vec(),
+        }
+    }
+
+    /// The rows that have a job which may be taken now.
+    fn eligible(&self, now: i64) -> Vec<Group> {
+        let under = self.groups.keys().filter(|group| {
+            let active = self.active(Some(&Some((*group).clone())));
+            self.limit.per_group.is_none_or(|most| active < most)
+        });
+        let rows = under.map(|group| Some(group.clone())).chain([None]);
+        rows.filter(|row| self.clone().take(row, b"made up", now).is_some()).collect()
+    }
+
+    /// How many may be taken because of the rate: at least, and at most.
+    fn rate_room(&self, now: i64) -> [usize; 2] {
+        let Some((most, per_ms)) = self.limit.rate else { return [usize::MAX; 2] };
+        let within = |takes: &[i64], ms: i64| takes.iter().filter(|at| **at > now - ms).count();
+        let late_ms = per_ms / 1000 + 1;
+        let sure = within(&self.takes, per_ms + late_ms);
+        let at_most = within(&self.takes[self.limit_from..], per_ms);
+        [most.saturating_sub(sure), most.saturating_sub(at_most)]
+    }
+
+    /// How many jobs a take of `count` gets: at least, and at most.
+    fn available(&self, count: usize, now: i64) -> [usize; 2] {
+        let active = self.limit.active.map_or(usize::MAX, |most| most.saturating_sub(self.active(None)));
+        let (mut copy, mut found) = (self.clone(), 0);
+        while found < count.min(active) {
+            let taken = copy.eligible(now).into_iter().find_map(|group| {
+                let seen = format!("made up {found}");
+                copy.take(&group, seen.as_bytes(), now)
+            });
+            let Some(taken) = taken else { break };
+            let job = copy.jobs.get_mut(&taken.id).expect("it was just taken");
+            job.state = State::Active { worker: Bytes::new(), end_ms: 0 };
+            found += 1;
+        }
+        self.rate_room(now).map(|room| found.min(room))
+    }
+
+    /// A job was taken of this group. It is never ahead by more than two of another one that could have been served: one of this round,
+    /// and one of the next.
+    fn note_turn(&mut self, group: &Group, eligible: &[Group], now: i64) -> Result<(), String> {
+        let behind = self.passed.entry(group.clone()).or_default();
+        behind.values_mut().for_each(|jobs| *jobs = jobs.saturating_sub(1));
+        self.late.remove(group);
+        let is_late = |row: &VecDeque<Bytes>| row.iter().any(|id| self.jobs[id].has_expired(now));
+        let has_late = |other: &Group| other.as_ref().is_some_and(|other| is_late(&self.groups[other]));
+        let others = eligible.iter().filter(|other| *other != group);
+        // One whose first job comes too late may have its turn for that.
+        for other in others.filter(|other| !self.late.contains(*other) && !has_late(other)) {
+            let jobs = self.passed.entry(other.clone()).or_default().entry(group.clone()).or_default();
+            *jobs += 1;
+            if *jobs > 2 {
+                return Err(format!("{group:?} is {jobs} jobs ahead of {other:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Model {
+    pub(super) fn queue(&mut self, name: &[u8]) -> &mut Queue {
+        self.queues.entry(name.to_vec()).or_default()
+    }
+
+    /// Whether the server may answer this, and what follows from it.
+    pub(super) fn check(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
+        let now = self.now;
+        let result = match say {
+            Say::Put(payload, options) => self.put(name, payload, options, reply),
+            Say::Take { worker, lease_ms, count, how } => {
+                self.take(name, (worker, *lease_ms, *count), how, reply)
+            }
+            Say::CronSet { .. } | Say::CronDel(_) | Say::CronRun(_) => self.cron(name, say, reply),
+            Say::Limit(limit) => {
+                let queue = self.queue(name);
+                queue.limit = *limit;
+                queue.limit_from = queue.takes.len();
+                expect("OK", reply, *reply == Value::Simple(b"OK".to_vec()))
+            }
+            Say::Push(_) | Say::Pop(_) | Say::Delete | Say::Rename(_) => self.plain(name, say, reply),
+            say => self.tend(name, say, reply),
+        };
+        for queue in self.queues.values_mut() {
+            let eligible = queue.eligible(now);
+            queue.passed.retain(|group, _| eligible.contains(group));
+        }
+        result
+    }
+
+    /// Commands of Redis on the list.
+    fn plain(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
+        let now = self.now;
+        let queue = self.queue(name);
+        match say {
+            Say::Push(payload) => {
+                queue.list.push_back(payload.clone());
+                expect_count(queue.list.len(), reply)
+            }
+            Say::Pop(count) => {
+                let popped: Vec<Bytes> = match reply {
+                    Value::Array(items) => items.iter().map(text).collect(),
+                    _ => Vec::new(),
+                };
+                let [least, most] = queue.rate_room(now).map(|room| room.min(queue.list.len()).min(*count));
+                let is_so = (least..=most).contains(&popped.len());
+                expect(&format!("{least} to {most} elements"), reply, is_so)?;
+                let first: Vec<Bytes> = queue.list.drain(..popped.len()).collect();
+                queue.takes.extend(popped.iter().map(|_| now));
+                expect(&format!("{first:?}"), reply, first == popped)
+            }
+            Say::Delete => {
+                let had = usize::from(!queue.list.is_empty());
+                queue.list.clear();
+                expect_count(had, reply)
+            }
+            Say::Rename(to) => {
+                let list = std::mem::take(&mut queue.list);
+                if list.is_empty() {
+                    return expect("an error", reply, matches!(reply, Value::Error(_)));
+                }
+                self.queue(to).list = list;
+                expect("OK", reply, *reply == Value::Simple(b"OK".to_vec()))
+            }
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn put(&mut self, name: &[u8], payload: &[u8], options: &Options, reply: &Value) -> Result<(), String> {
+        let now = self.now;
+        let is_long = |name: &Bytes| name.is_empty() || name.len() > NAME_BYTES_MAX;
+        let is_wrong = options.tries.is_some_and(|tries| tries < 1)
+            || options.delay_ms.is_some_and(|ms| !(0..=MS_MAX).contains(&ms))
+            || options.id.as_ref().is_some_and(is_long)
+            || options.group.as_ref().is_some_and(is_long);
+        if is_wrong {
+            return expect("an error", reply, matches!(reply, Value::Error(_)));
+        }
+        let said = options.id.clone().or_else(|| says_id(payload));
+        let queue = self.queue(name);
+        let holder = options.lock.as_ref().and_then(|(lock, _)| queue.locks.get(lock));
+        let is_over = |id: &Bytes| queue.jobs.get(id).is_none_or(|job| job.has_expired(now));
+        let holder =
+            holder.filter(|(id, until_ms)| *until_ms > now && !is_over(id)).map(|(id, _)| id.clone());
+        let is_there = said.as_ref().is_some_and(|id| queue.jobs.contains_key(id));
+        let is_refused = matches!(reply, Value::Error(text) if text.starts_with(b"JOBEXISTS"));
+        if let Some(holder) = holder {
+            let is_holder = *reply == Value::Bulk(holder.clone());
+            return expect(&format!("{holder:?}"), reply, is_holder || is_there && is_refused);
+        }
+        if is_there {
+            return expect("JOBEXISTS", reply, is_refused);
+        }
+        let Value::Bulk(id) = reply else { return expect("an id", reply, false) };
+        let is_new = !queue.jobs.contains_key(id);
+        expect(&format!("{said:?}"), reply, said.as_ref().map_or(is_new, |said| said == id))?;
+        let mut job = Job::new(payload);
+        job.tries = options.tries.map_or(TRIES, i64::cast_unsigned);
+        job.group.clone_from(&options.group);
+        job.expires_ms = options.expire_ms.map(|ms| now.saturating_add(ms));
+        if let Some((lock, for_ms)) = &options.lock {
+            let until_ms = for_ms.map_or(i64::MAX, |ms| now.saturating_add(ms));
+            queue.locks.insert(lock.clone(), (id.clone(), until_ms));
+            job.has_lock = true;
+        }
+        queue.jobs.insert(id.clone(), job);
+        match options.delay_ms {
+            Some(ms) if ms > 0 => {
+                let job = queue.jobs.get_mut(id).expect("it was just put");
+                job.state = State::Delayed(now.saturating_add(ms));
+            }
+            _ => queue.join(id, false),
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        name: &[u8],
+        (worker, lease_ms, count): (&[u8], i64, usize),
+        how: &How,
+        reply: &Value,
+    ) -> Result<(), String> {
+        let now = self.now;
+        if lease_ms < 1 || count < 1 {
+            return expect("an error", reply, matches!(reply, Value::Error(_)));
+        }
+        let (How::Strict(others) | How::Fair(others)) = how;
+        let names: Vec<Bytes> = [name.to_vec()].into_iter().chain(others.iter().cloned()).collect();
+        let jobs = taken(reply);
+        let from = jobs.first().map(|(queue, _)| queue.clone());
+        // A queue before the one that was served, or any other if none was, had nothing that had to be taken.
+        let is_strict = matches!(how, How::Strict(_));
+        let passed_over =
+            names.iter().take_while(|name| from.is_none() || is_strict && Some(*name) != from.as_ref());
+        for name in passed_over.cloned().collect::<Vec<_>>() {
+            let [least, _] = self.queue(&name).available(count, now);
+            expect(&format!("{least} jobs of {}", String::from_utf8_lossy(&name)), reply, least == 0)?;
+        }
+        let Some(from) = from else { return expect("null", reply, is_nothing(reply)) };
+        expect("one of the queues", reply, names.contains(&from))?;
+        let queue = self.queue(&from);
+        let [least, most] = queue.available(count, now);
+        expect(&format!("{least} to {most} jobs"), reply, (least..=most).contains(&jobs.len()))?;
+        for (queue_name, job) in &jobs {
+            expect("jobs of one queue", reply, *queue_name == from)?;
+            let eligible = queue.eligible(now);
+            let fits = |group: &&Group| {
+                let taken = queue.clone().take(group, &job.id, now);
+                taken.as_ref() == Some(job)
+            };
+            let Some(group) = eligible.iter().find(fits).cloned() else {
+                let next: Vec<_> =
+                    eligible.iter().map(|group| queue.clone().take(group, &job.id, now)).collect();
+                return Err(format!("next is one of {next:?}, the server gave {job:?}"));
+            };
+            queue.take(&group, &job.id, now);
+            let end_ms = now.saturating_add(lease_ms);
+            queue.jobs.get_mut(&job.id).expect("it was just taken").state =
+                State::Active { worker: worker.to_vec(), end_ms };
+            queue.takes.push(now);
+            queue.note_turn(&group, &eligible, now)?;
+        }
+        Ok(())
+    }
+
+    /// What workers and operators do to jobs.
+    fn tend(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
+        let now = self.now;
+        let queue = self.queue(name);
+        match say {
+            Say::Done(ids) => {
+                let done = ids.iter().filter(|id| queue.is_active(id) && queue.forget(id).is_some()).count();
+                expect_count(done, reply)
+            }
+            Say::Release(ids) => {
+                let mut count = 0;
+                for id in ids {
+                    if queue.is_active(id) {
+                        queue.jobs.get_mut(id).expect("it is active").attempt -= 1;
+                        queue.join(id, true);
+                        count += 1;
+                    }
+                }
+                expect_count(count, reply)
+            }
+            Say::Fail(id, delay_ms) => {
+                if delay_ms.is_some_and(|ms| ms < 0) {
+                    return expect("an error", reply, matches!(reply, Value::Error(_)));
+                }
+                if !queue.is_active(id) {
+                    return expect("null", reply, is_nothing(reply));
+                }
+                let state = queue.fail(id, now, *delay_ms);
+                expect(state, reply, *reply == Value::Simple(state.as_bytes().to_vec()))
+            }
+            Say::KeepJobs(ms, _) | Say::KeepWorker(ms, _) if *ms < 1 => {
+                expect("an error", reply, matches!(reply, Value::Error(_)))
+            }
+            Say::KeepJobs(ms, ids) => {
+                let mut count = 0;
+                for id in ids {
+                    let job = queue.jobs.get_mut(id).map(|job| &mut job.state);
+                    if let Some(State::Active { end_ms, .. }) = job {
+                        *end_ms = now.saturating_add(*ms);
+                        count += 1;
+                    }
+                }
+                expect_count(count, reply)
+            }
+            Say::KeepWorker(ms, worker) => {
+                queue.workers.insert(worker.clone(), now.saturating_add(*ms));
+                expect("OK", reply, *reply == Value::Simple(b"OK".to_vec()))
+            }
+            Say::Drop(id) => expect_count(usize::from(queue.drop_job(id)), reply),
+            Say::Retry(id) => {
+                let is_so = |job: &Job| matches!(job.state, State::Delayed(_) | State::Dead(_));
+                let runs = queue.jobs.get(id).is_some_and(is_so);
+                if runs {
+                    queue.retry(id);
+                }
+                expect_count(usize::from(runs), reply)
+            }
+            Say::RetryAll(count) => {
+                let mut dead: Vec<(i64, Bytes)> = queue.dead().collect();
+                dead.sort();
+                dead.truncate(count.unwrap_or(RETRIED));
+                dead.iter().for_each(|(_, id)| queue.retry(id));
+                expect_count(dead.len(), reply)
+            }
+            other => unreachable!("{other:?}"),
+        }
+    }
+}
+
+/// Time.
+impl Model {
+    /// When something happens next by itself.
+    pub(super) fn next_due(&self) -> Option<i64> {
+        let of_job = |job: &Job| match job.state {
+            State::Delayed(due_ms) => Some(due_ms),
+            State::Active { end_ms, .. } => Some(end_ms),
+            State::Waiting | State::Dead(_) => None,
+        };
+        let of_queue = |queue: &Queue| {
+            let jobs = queue.jobs.values().filter_map(of_job).min();
+            let crons = queue.crons.values().map(|line| line.next_ms).min();
+            [jobs, crons].into_iter().flatten().min()
+        };
+        self.queues.values().filter_map(of_queue).min()
+    }
+
+    /// What happens by itself at this moment.
+    pub(super) fn fire(&mut self) {
+        let now = self.now;
+        for queue in self.queues.values_mut() {
+            let ended = |(id, job): (&Bytes, &Job)| match &job.state {
+                State::Active { worker, end_ms } if *end_ms <= now => {
+                    Some((*end_ms, id.clone(), queue.worker_until(worker)))
+                }
+                _ => None,
+            };
+            let mut ended: Vec<(i64, Bytes, i64)> = queue.jobs.iter().filter_map(ended).collect();
+            ended.sort();
+            for (_, id, until_ms) in ended {
+                let state = &mut queue.jobs.get_mut(&id).expect("it is active").state;
+                match state {
+                    State::Active { end_ms, .. } if until_ms > now => *end_ms = until_ms,
+                    _ => _ = queue.fail(&id, now, None),
+                }
+            }
+            let due = |(id, job): (&Bytes, &Job)| match job.state {
+                State::Delayed(due_ms) if due_ms <= now => Some((due_ms, id.clone())),
+                _ => None,
+            };
+            let mut due: Vec<(i64, Bytes)> = queue.jobs.iter().filter_map(due).collect();
+            due.sort();
+            due.iter().for_each(|(_, id)| queue.join(id, false));
+            for line in queue.crons.values_mut() {
+                queue.list.extend(line.tick(now));
+            }
+        }
+    }
+
+    fn cron(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
+        let now = self.now;
+        let queue = self.queue(name);
+        match say {
+            Say::CronSet { name, schedule, payload, skips } => {
+                let new = Line::new(schedule, payload, *skips, now);
+                let line = queue.crons.entry(name.clone()).or_insert_with(|| new.clone());
+                if !line.is_the_same_as(&new) {
+                    *line = new;
+                }
+                expect(&line.next_ms.to_string(), reply, *reply == Value::Int(line.next_ms))
+            }
+            Say::CronDel(name) => expect_count(usize::from(queue.crons.remove(name).is_some()), reply),
+            Say::CronRun(name) => {
+                let payload = queue.crons.get(name).map(|line| line.payload_at(now));
+                let count = usize::from(payload.is_some());
+                queue.list.extend(payload);
+                expect_count(count, reply)
+            }
+            other => unreachable!("{other:?}"),
+        }
+    }
+}

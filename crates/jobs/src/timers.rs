@@ -71,6 +71,7 @@ impl JobTimers {
 
     fn look_at(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
         let promotes = tx.config.promotes;
+        let placement = tx.hold.shards().placement();
         for (db, data) in (0..).zip(&mut tx.hold.shard_mut(shard).dbs) {
             data.first_times(&mut |key, time_ms| {
                 // Also if the clock was set back, takes are to count no longer than they should.
@@ -80,6 +81,8 @@ impl JobTimers {
                 }
                 let due = |queue: &[u8]| JobsDue { time_ms, shard, db, queue: queue.into() };
                 match queue_of(key) {
+                    // Somebody may have made up a key whose name lies beside a queue of another shard.
+                    Some(queue) if placement.locate(queue).0 != shard => {}
                     Some(queue) => self.add(due(queue)),
                     None if promotes => self.add_promotion(due(key)),
                     None => {}

@@ -276,3 +276,22 @@ fn groups_take_turns_also_after_a_crash_and_on_a_replica() {
     check(&mut client, "QUEUE LIMIT mail OFF", "OK");
     check(&mut client, "DBSIZE", "(integer) 0");
 }
+
+#[test]
+fn names_made_up_beside_queues_of_other_shards_do_no_harm() {
+    let server = Server::start(2, "auto", &[]);
+    let mut client = server.client();
+    for (number, key) in ["active", "delayed", "dead", "cron", "rate"].into_iter().enumerate() {
+        for tag in ["a", "b", "c"] {
+            check(&mut client, &format!("ZADD {{{tag}}}:x{number}:jobs:{key} 1 1-1"), "(integer) 1");
+        }
+    }
+    check(&mut client, "HSET {a}:x:jobs f v", "(integer) 1");
+    // Long enough for each thread to look.
+    check(&mut client, "JOB.PUT mail text ID c IN 2500", "\"c\"");
+    check(
+        &mut client,
+        "JOB.TAKE w LEASE 1000 WAIT 0 FROM mail",
+        "1) 1) \"mail\"\n   2) \"c\"\n   3) (integer) 1\n   4) \"text\"",
+    );
+}

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use command::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, peek_into, push_command, push_event, took,
+    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, peek_into, push_command,
+    push_event, took,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -156,15 +157,22 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    pub(crate) fn push(store: &mut Store, key: &[u8], end: End, element: &[u8]) -> Result<(), CommandError> {
+    /// Pushes onto a list; its length then.
+    pub(crate) fn push(
+        store: &mut Store,
+        key: &[u8],
+        end: End,
+        element: &[u8],
+    ) -> Result<usize, CommandError> {
         let limits = &store.config().list;
         let list = store.upsert::<List>(key)?;
         list.push(end, element);
         list.compress_inner(limits);
+        let len = list.len();
         store.changed_with(key, Change::new(Class::List, push_event(end)), |store| {
             store.effect(&[push_command(end), key, element]);
         });
-        Ok(())
+        Ok(len)
     }
 
     /// The end at which new jobs come.
@@ -187,7 +195,12 @@ impl<'q> Jobs<'q> {
         let element = if says_id { Cow::Borrowed(&payload) } else { Cow::Owned(reference(id)) };
         match &record.group {
             Some(group) => self.wait_in_group(store, group, end, &element)?,
-            None => Self::push(store, self.queue, end, &element)?,
+            None => {
+                let len = Self::push(store, self.queue, end, &element)?;
+                if len == 1 {
+                    know_jobs(store, self.queue);
+                }
+            }
         }
         if !says_id {
             record.payload = Some(payload);

@@ -38,6 +38,13 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
+/// Jobs of the queue at `key` are put or leased: it is shown as a queue from now on, whatever its name.
+#[cold]
+pub fn know_jobs(store: &mut Store, key: &[u8]) {
+    let (id, hash) = store.locate(key);
+    store.db_mut(id).know_jobs(hash, key);
+}
+
 /// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.
 pub fn is_closed(store: &Store, key: &[u8]) -> bool {
     is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)

@@ -211,6 +211,22 @@ fn a_limit_that_is_lowered_leaves_nobody_in_the_way() {
 }
 
 #[test]
+fn jobs_of_groups_are_counted() {
+    let mut world = World::new();
+    let waiting = |world: &mut World, count: &str| world.check("HGET {q}:jobs:turn waiting", count);
+    world.put("a", 3);
+    world.put("b", 2);
+    waiting(&mut world, "$1 5");
+    world.say("LPUSH q list");
+    world.order(3);
+    waiting(&mut world, "$1 3");
+    let id = world.say("ZRANGE {q}:jobs:active 0 0").split(' ').nth(2).expect("an id").to_owned();
+    world.check(&format!("JOB.RELEASE q {id}"), ":1");
+    world.order(9);
+    world.check("EXISTS {q}:jobs:turn", ":0");
+}
+
+#[test]
 fn what_belongs_to_groups_must_be_what_it_is() {
     let mut world = World::new();
     world.check("JOB.PUT q p GROUP", "-ERR syntax error");

@@ -165,6 +165,8 @@ impl Class {
     /// A queue whose name no pattern matches.
     pub(super) const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
+    /// The same, but its jobs are leased.
+    pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };
 
     /// As the number that [`ds::queue::Figures`] keep.
     pub fn number(self) -> u16 {
@@ -223,8 +225,31 @@ pub struct Patterns {
     globs: Vec<Box<[u8]>>,
     /// Names learnt from other keys.
     learnt: BTreeSet<Learnt>,
-    /// The first bytes that a queue's name can have, as bits.
-    first: [u64; 4],
+    /// The first bytes that a queue's name can have.
+    first: FirstBytes,
+}
+
+/// First bytes of names, by which most names are told to be none of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstBytes([u64; 4]);
+
+impl FirstBytes {
+    const ANY: FirstBytes = FirstBytes([u64::MAX; 4]);
+
+    pub(super) fn note(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    /// Those of both.
+    pub(super) fn or(self, other: FirstBytes) -> FirstBytes {
+        FirstBytes(std::array::from_fn(|index| self.0[index] | other.0[index]))
+    }
+
+    /// Whether `name` has one of them.
+    #[inline]
+    pub(super) fn begin(&self, name: &[u8]) -> bool {
+        name.first().is_some_and(|byte| self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
+    }
 }
 
 /// What other keys say about names.
@@ -252,17 +277,16 @@ impl Default for Patterns {
 impl Patterns {
     /// The patterns with the operator's `globs`.
     pub fn new(globs: Vec<Box<[u8]>>) -> Patterns {
-        let mut patterns = Patterns { globs: Vec::new(), learnt: BTreeSet::new(), first: [0; 4] };
-        FIRST.iter().for_each(|byte| patterns.note_first(*byte));
+        let mut first = FirstBytes::default();
+        FIRST.iter().for_each(|byte| first.note(*byte));
         for glob in &globs {
             match glob.first() {
                 None => {}
-                Some(b'*' | b'?' | b'[' | b'\\') => patterns.first = [u64::MAX; 4],
-                Some(byte) => patterns.note_first(*byte),
+                Some(b'*' | b'?' | b'[' | b'\\') => first = FirstBytes::ANY,
+                Some(byte) => first.note(*byte),
             }
         }
-        patterns.globs = globs;
-        patterns
+        Patterns { globs, learnt: BTreeSet::new(), first }
     }
 
     /// The operator's patterns.
@@ -281,7 +305,7 @@ impl Patterns {
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
         let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
-            self.note_first(*byte);
+            self.first.note(*byte);
         }
         self.learnt.insert(learnt)
     }
@@ -290,14 +314,9 @@ impl Patterns {
         self.learnt.len()
     }
 
-    fn note_first(&mut self, byte: u8) {
-        self.first[usize::from(byte >> 6)] |= 1 << (byte & 63);
-    }
-
-    /// Whether a key may be a queue: a quick check.
-    #[inline]
-    pub fn may_know(&self, key: &[u8]) -> bool {
-        key.first().is_some_and(|byte| self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
+    /// The first bytes of keys that may be queues.
+    pub(super) fn first(&self) -> FirstBytes {
+        self.first
     }
 
     /// The class of a key of this type, if it is a queue.
@@ -481,22 +500,48 @@ fn arq(key: &[u8], kind: Kind) -> Option<Class> {
 
 /// What lies beside a queue of which jobs are leased.
 fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
-    let (_, end) = key.split_at(memchr::memmem::rfind(key, JOBS)? + JOBS.len());
+    if kind != Kind::ZSet {
+        return None;
+    }
     let of = |state| scored(System::Jobs, state, Scores::Ms);
-    match (kind, end) {
-        (Kind::ZSet, b"active") => of(State::Active),
-        (Kind::ZSet, b"delayed" | b"cron") => of(State::Scheduled),
-        (Kind::ZSet, b"dead") => of(State::Dead),
+    match &key[memchr::memmem::rfind(key, JOBS)?..] {
+        ACTIVE => of(State::Active),
+        DELAYED | CRON => of(State::Scheduled),
+        DEAD => of(State::Dead),
         _ => None,
     }
 }
 
-/// What the name of the hash that limits a queue has behind that of the queue.
+/// The hash of what is kept of jobs, by id. This and the others are what the names of keys beside a queue have behind that of the queue.
+pub const JOBS: &[u8] = b":jobs";
+/// The sorted set of jobs that workers have, by the end of their lease in ms.
+pub const ACTIVE: &[u8] = b":jobs:active";
+/// The sorted set of jobs that are to come later, by when in ms.
+pub const DELAYED: &[u8] = b":jobs:delayed";
+/// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
+pub const DEAD: &[u8] = b":jobs:dead";
+/// The sorted set of schedules, by when each comes next in ms.
+pub const CRON: &[u8] = b":jobs:cron";
+/// The sorted set of groups that have jobs waiting and are under their limit.
+pub const GROUPS: &[u8] = b":jobs:groups";
+/// The same of those that are at their limit.
+pub const GROUPS_FULL: &[u8] = b":jobs:groups:full";
+/// The hash of turns, which is there while jobs of groups wait.
+pub const TURN: &[u8] = b":jobs:turn";
+/// The hash that limits a queue.
 pub const LIMIT: &[u8] = b":jobs:limit";
-/// The same of the sorted set of what was taken of late, by until when that counts against the limit.
+/// The sorted set of what was taken of late, by until when that counts against the limit.
 pub const RATE: &[u8] = b":jobs:rate";
-/// What stands between the name of a queue and what is said of its jobs.
-const JOBS: &[u8] = b":jobs:";
+
+/// The queue whose jobs a key of this type is about, if it is one that is there only while jobs are active, delayed, dead, scheduled or in groups.
+pub(super) fn queue_with_jobs(key: &[u8], kind: Kind) -> Option<&[u8]> {
+    let ends: &[&[u8]] = match kind {
+        Kind::ZSet => &[ACTIVE, DELAYED, DEAD, CRON],
+        Kind::Hash => &[JOBS, TURN],
+        Kind::Str | Kind::List | Kind::Set | Kind::Stream => return None,
+    };
+    ends.iter().find_map(|end| queue_beside(key, end)).filter(|queue| !queue.is_empty())
+}
 
 /// The queue beside which `key` lies, if `end` is what the name of `key` has after that of the queue:
 /// `{mail}:jobs:active` lies beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
@@ -587,7 +632,7 @@ mod tests {
             let found = patterns.class_of(key.as_bytes(), kind);
             let shown = found.map(|class| format!("{} {}", class.system.name(), class.state.name()));
             assert_eq!(shown.unwrap_or_default(), wanted, "{key}");
-            assert!(found.is_none() || patterns.may_know(key.as_bytes()), "{key} is not passed over");
+            assert!(found.is_none() || patterns.first().begin(key.as_bytes()), "{key} is not passed over");
             assert!(found.is_none_or(|class| Class::of_number(class.number()) == class));
         }
     }

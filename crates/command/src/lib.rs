@@ -51,6 +51,7 @@ pub use route::{Cursor, Needs};
 pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
+pub use store::exchange::{has_stream, ready_after};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, open, room, took};
 pub use store::lookup::peek_into;
 pub use store::queues::{

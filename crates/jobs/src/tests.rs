@@ -48,8 +48,13 @@ impl World {
         World(local)
     }
 
-    fn run(&mut self, args: &[&[u8]]) -> Option<String> {
-        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+    pub(crate) fn run(&mut self, args: &[&[u8]]) -> Option<String> {
+        self.run_in(0, args)
+    }
+
+    /// The same in another database.
+    fn run_in(&mut self, db: u32, args: &[&[u8]]) -> Option<String> {
+        let client = Client { deny_blocking: false, ..Client::internal(db, Proto::Resp2) };
         let mut out = Output::new();
         match self.0.run(client, args, &mut (), &mut out) {
             Outcome::Blocked(_) => None,

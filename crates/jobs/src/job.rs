@@ -9,7 +9,7 @@ use command::{
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
-use keyspace::Str;
+use keyspace::{JobSettings, Str};
 use queues::{opposite, own_id, popping_end};
 
 use crate::names::Names;
@@ -17,10 +17,8 @@ use crate::record::{Record, State};
 
 /// The longest id.
 pub(crate) const ID_BYTES_MAX: usize = 512;
-/// Attempts of a job of which nothing else was said.
-const ATTEMPTS_MAX: u64 = 25;
-/// Dead jobs that are kept; the oldest go.
-const DEAD_MAX: usize = 10_000;
+/// Dead jobs that one command, or one visit, drops because they are too many or too old: more than come at once.
+const DROPPED_MAX: usize = 64;
 /// Jobs that came too late and are passed over by one command.
 const PASSED_OVER_MAX: usize = 1000;
 
@@ -330,7 +328,7 @@ impl<'q> Jobs<'q> {
         }
         let Some(mut record) = self.record(store, id)? else { return Ok(None) };
         record.why = why.to_vec();
-        if record.attempts >= record.attempts_max.unwrap_or(ATTEMPTS_MAX) {
+        if record.attempts >= record.attempts_max.unwrap_or(store.config().jobs.tries) {
             self.bury(store, id, record)?;
             return Ok(Some(State::Dead));
         }
@@ -360,13 +358,24 @@ impl<'q> Jobs<'q> {
         let now_ms = store.now();
         Self::set_time(store, &self.names.dead, id, now_ms)?;
         self.keep(store, id, &record)?;
-        while let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)?
-            && dead.len() > DEAD_MAX
-            && let Some(oldest) = dead.at(0).map(|(id, _)| id.to_vec())
-        {
-            self.drop_from(store, &self.names.dead, &oldest)?;
-        }
+        self.drop_dead(store)?;
         Ok(())
+    }
+
+    /// Drops dead jobs that are too many or too old, the oldest first, some at a time; when there is something to drop again.
+    pub(crate) fn drop_dead(&self, store: &mut Store) -> Result<Option<i64>, CommandError> {
+        let (JobSettings { dead_max, dead_timeout_ms, .. }, now_ms) = (store.config().jobs, store.now());
+        for _ in 0..DROPPED_MAX {
+            let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)? else { return Ok(None) };
+            let Some((id, died_ms)) = dead.at(0) else { return Ok(None) };
+            let ends_ms = dead_timeout_ms.map(|timeout_ms| (died_ms as i64).saturating_add(timeout_ms));
+            if dead.len() <= dead_max && ends_ms.is_none_or(|ends_ms| ends_ms > now_ms) {
+                return Ok(ends_ms);
+            }
+            let id = id.to_vec();
+            self.drop_from(store, &self.names.dead, &id)?;
+        }
+        Ok(Some(now_ms))
     }
 
     fn drop_from(&self, store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {

@@ -79,5 +79,5 @@ impl Names {
 
 /// The queue beside which this key lies, at whose times something is to happen.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
-    [ACTIVE, DELAYED, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
+    [ACTIVE, DELAYED, DEAD, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
 }

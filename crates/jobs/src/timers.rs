@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
-use keyspace::queue::is_rate;
+use keyspace::queue::{DEAD, is_rate};
 use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
@@ -70,12 +70,16 @@ impl JobTimers {
     }
 
     fn look_at(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
-        let promotes = tx.config.promotes;
+        let (promotes, dead_timeout_ms) = (tx.config.promotes, tx.config.jobs.dead_timeout_ms);
         let placement = tx.hold.shards().placement();
         for (db, data) in (0..).zip(&mut tx.hold.shard_mut(shard).dbs) {
             data.first_times(&mut |key, time_ms| {
-                // Also if the clock was set back, takes are to count no longer than they should.
-                let time_ms = if is_rate(key) { time_ms.min(until_ms - 1) } else { time_ms };
+                let time_ms = match key {
+                    // Also if the clock was set back, takes are to count no longer than they should.
+                    key if is_rate(key) => time_ms.min(until_ms - 1),
+                    key if key.ends_with(DEAD) => time_ms.saturating_add(dead_timeout_ms.unwrap_or(i64::MAX)),
+                    _ => time_ms,
+                };
                 if time_ms >= until_ms {
                     return;
                 }

@@ -188,7 +188,7 @@ impl Class {
     /// Whether this server does something at the times that such a sorted set has.
     pub(super) fn is_timed(self) -> bool {
         match self.system {
-            System::Jobs => matches!(self.state, State::Active | State::Scheduled),
+            System::Jobs => matches!(self.state, State::Active | State::Scheduled | State::Dead),
             _ => self.is_promoted(),
         }
     }

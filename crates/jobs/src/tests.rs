@@ -167,7 +167,7 @@ fn an_attempt_that_fails_is_counted_until_the_last() {
     assert_eq!(world.fire(), -1);
     world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :3 $8 {"id":7}"#);
     world.check("JOB.FAIL q 7 WHY boom", "+dead");
-    world.check("JOB.LIST q DEAD", r#"*2 $1 0 *1 *5 $1 7 :1500 :3 $1 w $8 {"id":7}"#);
+    world.check("JOB.LIST q DEAD", r#"*2 $1 0 *1 *6 $1 7 :1500 :3 $1 w $8 {"id":7} $4 boom"#);
     world.check("JOB.RETRY q ALL", ":1");
     world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :1 $8 {"id":7}"#);
     world.check("JOB.DROP q 7", ":1");

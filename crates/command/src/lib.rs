@@ -55,7 +55,7 @@ pub use store::exchange::{has_stream, ready_after};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, open, room, took};
 pub use store::lookup::peek_into;
 pub use store::queues::{
-    is_closed, is_paused, know_jobs, note_promoted, pause, take_from, take_from_list,
+    are_any_promoted, is_closed, is_paused, know_jobs, note_promoted, pause, take_from, take_from_list,
 };
 pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};

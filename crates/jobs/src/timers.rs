@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
-use keyspace::queue::{DEAD, is_rate};
+use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
+use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
 
 use crate::due;
 use crate::names::queue_of;
-use crate::promote::Promotions;
+use crate::promote::{Promotions, first_due_ms};
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
 /// Queues that a thread knows to have something due.
@@ -92,6 +93,28 @@ impl JobTimers {
                     None => {}
                 }
             });
+        }
+        self.look_at_promoted(tx, shard, until_ms);
+    }
+
+    /// The same for sets of which QUEUE PROMOTE said something; what it said may be news.
+    fn look_at_promoted(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
+        let shards = tx.hold.shards();
+        let is_here = |key: &[u8]| shards.placement().locate(key).0 == shard;
+        if is_here(PROMOTIONS) {
+            for db in (0..).take(tx.hold.shard(shard).dbs.len()) {
+                publish_promotions(&Store::new(tx, Client::internal(db, Proto::Resp2)));
+            }
+        }
+        if !shards.queues().promotions().are_any() {
+            return;
+        }
+        for promoted in shards.queues().promotions().all().iter().filter(|promoted| is_here(&promoted.set)) {
+            let store = Store::new(tx, Client::internal(promoted.db, Proto::Resp2));
+            if let Some(time_ms) = first_due_ms(&store, &promoted.set).filter(|time_ms| *time_ms < until_ms) {
+                let (db, queue) = (promoted.db, promoted.set.clone());
+                self.add_promotion(JobsDue { time_ms, shard, db, queue });
+            }
         }
     }
 

@@ -80,19 +80,26 @@ pub fn take_from<'s, T: InPlace>(
     store.write_as::<T>(key)
 }
 
+/// Whether jobs of some sorted sets join their queues by themselves; quick.
+#[inline]
+pub fn are_any_promoted(store: &Store) -> bool {
+    store.config().promotes || store.tx.hold.shards().queues().promotions().are_any()
+}
+
 /// Something was added to the sorted set `key`: if it has jobs that join their queues by themselves, and the first is due soon, the thread hears of it.
 #[cold]
 pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let (shard, hash) = store.locate(key);
-    let Some(figures) = store.db(shard).queues().figures(hash, key) else { return };
-    let class = Class::of_number(figures.class);
-    if !class.is_promoted() {
-        return;
-    }
+    let (db, queues) = (store.client.db, store.db(shard).queues());
+    let of_sidekiq = || {
+        let class = Class::of_number(queues.figures(hash, key)?.class);
+        (class.is_promoted() && store.config().promotes).then_some(class)
+    };
+    let is_said = || queues.known().promotions().of(db, key).map(|_| Class::CUSTOM);
+    let Some(class) = of_sidekiq().or_else(is_said) else { return };
     let Ok(Some(set)) = store.peek_as::<ZSet>(key) else { return };
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
-        let due = JobsDue { time_ms, shard, db: store.client.db, queue: key.into() };
-        store.tx.posts.push(Post::Promote(due));
+        store.tx.posts.push(Post::Promote(JobsDue { time_ms, shard, db, queue: key.into() }));
     }
 }

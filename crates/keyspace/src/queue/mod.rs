@@ -12,6 +12,7 @@
 //! their figures are updated every second ([`Queues::refresh`]).
 
 mod known;
+mod promotions;
 mod recognize;
 mod row;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
+pub use promotions::{PROMOTIONS, Promoted, Promotions};
 pub use recognize::{
     ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, Patterns, RATE, State, System,
     TURN, is_rate, queue_beside,

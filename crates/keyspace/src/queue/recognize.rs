@@ -163,7 +163,7 @@ pub struct Class {
 
 impl Class {
     /// A queue whose name no pattern matches.
-    pub(super) const CUSTOM: Class =
+    pub const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
     /// The same, but its jobs are leased.
     pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };

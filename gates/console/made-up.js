@@ -255,6 +255,50 @@ Object.assign(checks, {
     await picture(page, "hostile");
   }),
 
+  "shows leased jobs as text, cut, with a button for what can be done": on("leased", { away: true }, async (page, mock) => {
+    await row(page, "mail").locator("td").first().click();
+    const of = (state) => page.locator(`#queue [data-kind=${state}]`);
+    await until(async () => (await page.locator("#queue .leased li").count()) === 6);
+    assert.match(await of("active").innerText(), /a-1\s+worker-1 · attempt 2\s+lease ends in \d+ s/);
+    assert.match(await of("schedules").innerText(), /nightly\s+30 6 \* \* mon-fri · Europe\/Berlin\s+next in [12] h/);
+    assert.match(await text(page, "#queue .facts"), /In groups\s+7 of 3 groups\s+Limit\s+100 per 1 min, 1 per group/);
+    assert.ok((await of("dead").innerText()).length < 1000, "an id of a megabyte is cut");
+    assert.equal(await of("dead").locator("button:visible").count(), 2, "an id that was cut cannot be sent back");
+    await of("active").locator("summary").nth(1).click();
+    await until(async () => /onerror/.test(await of("active").locator("details[open] pre").innerText()));
+    assert.equal(await page.evaluate(() => document.querySelectorAll("#queue img, #queue i").length + (window.broken ?? 0)), await page.locator("#queue .bar i").count());
+    await accessible(page);
+    await picture(page, "leased");
+    for (const [state, index, label, command, said] of [
+      ["active", 1, "Extend", /^JOB\.KEEP mail \d{5,6} ID <img/, /ends a minute later/],
+      ["delayed", 0, "Run now", /^JOB\.RETRY mail d-1$/, /d-1 waits in mail/],
+      ["dead", 0, "Retry", /^JOB\.RETRY mail x-1$/, /x-1 waits in mail/],
+      ["schedules", 0, "Run now", /^CRON RUN mail nightly$/, /nightly has pushed/],
+    ]) {
+      await of(state).locator("li").nth(index).locator(`button:text-is("${label}")`).click();
+      await answer(page, true);
+      await sees(page, "#toast", said);
+      assert.match(mock.commands.at(-1).args.join(" "), command);
+    }
+    mock.leased.dead.push({ ...mock.leased.active[0], id: "z-1", key: Buffer.from("z-1").toString("base64") });
+    await of("dead").locator('[aria-label="Drop z-1"]').click();
+    await answer(page, false);
+    const before = mock.commands.length;
+    await of("dead").locator('[aria-label="Drop z-1"]').click();
+    mock.canWrite = false;
+    await answer(page, true);
+    await sees(page, "#toast", /NOPERM/);
+    assert.equal(mock.commands.length, before + 1);
+  }),
+
+  "shows leased jobs on a phone": on("leased", { ...PHONE, dark: true }, async (page) => {
+    await row(page, "mail").locator("td").first().click();
+    await until(async () => (await page.locator("#queue .leased li").count()) === 6);
+    assert.equal(await page.$eval("#queue", (panel) => panel.scrollWidth - panel.clientWidth), 0);
+    await accessible(page);
+    await picture(page, "leased-phone");
+  }),
+
   "shows hostile names on a phone": on("hostile", PHONE, async (page) => {
     await page.waitForSelector("#table tbody tr:nth-child(11)");
     await row(page, HOSTILE[0]).locator("td").nth(1).click();
@@ -642,6 +686,7 @@ const QUICK = [
   "shows a busy server at 390 pixels, dark",
   "shows the numbers that the server gives",
   "shows hostile names as text",
+  "shows leased jobs as text, cut, with a button for what can be done",
   "has no buttons for who may only read",
   "works by keyboard alone",
   "says since when the server is away, and that it is back",

@@ -1,7 +1,7 @@
 // The console's API with made-up data, for tests and for work on the page: node gates/console/mock.js [PORT] [SCENARIO]
 //
 // The numbers are functions of the time, so they move as those of a busy server do. Commands change what they would change
-// on a server, and are kept in `commands`. Scenarios: busy, none, many (300 queues of 1,200), hostile (names), quiet.
+// on a server, and are kept in `commands`. Scenarios: busy, none, many (300 queues of 1,200), hostile (names), leased (jobs of hostile ids), quiet.
 
 const crypto = require("node:crypto");
 const fs = require("node:fs");
@@ -12,6 +12,7 @@ const PAGE = path.join(__dirname, "../../crates/admin/console");
 const TYPES = {
   "index.html": "text/html; charset=utf-8",
   "app.js": "text/javascript; charset=utf-8",
+  "jobs.js": "text/javascript; charset=utf-8",
   "style.css": "text/css; charset=utf-8",
 };
 const CSP =
@@ -74,6 +75,29 @@ const HOSTILE = [
   "__proto__",
 ];
 
+/** Jobs beside a queue, some of which are meant to break the page: markup, and an id that the server has cut. */
+function leasedJobs() {
+  const now = Date.now();
+  const job = (id, ms, more) => ({
+    id: id.slice(0, 1024),
+    key: id.length <= 1024 ? Buffer.from(id).toString("base64") : null,
+    time_ms: now + ms,
+    payload: `{"class":"<i>Mail</i>","args":["<img src=x onerror='window.broken=1'>"],"jid":"1"}`,
+    payload_bytes: 80,
+    attempt: 2,
+    worker: "worker-1",
+    why: "",
+    ...more,
+  });
+  const markup = "<img src=x onerror='window.broken=1'>\u202e";
+  return {
+    active: [job("a-1", 30_000), job(markup, 40_000, { worker: markup })],
+    delayed: [job("d-1", 3_600_000, { why: "timeout" })],
+    dead: [job("x-1", -60_000, { why: markup }), job("y".repeat(1 << 20), -50_000)],
+    schedules: [job("nightly", 7_200_000, { schedule: "30 6 * * mon-fri", tz: "Europe/Berlin", missed: "once" })],
+  };
+}
+
 class Mock {
   constructor(scenario = "busy") {
     this.began = Date.now() - 3.2 * 86_400_000;
@@ -89,6 +113,7 @@ class Mock {
     this.other = 0;
     this.paused = new Set();
     this.removed = new Set();
+    this.leased = {};
     this.set(scenario);
   }
 
@@ -122,7 +147,10 @@ class Mock {
           ((i * 104729) % 900) * 1000,
         ),
       );
-    else this.list = BUSY.map((row) => make(...row));
+    else if (scenario === "leased") {
+      this.list = [make("mail", "jobs", "waiting", 3), make("{mail}:jobs:dead", "jobs", "dead", 2)];
+      this.leased = leasedJobs();
+    } else this.list = BUSY.map((row) => make(...row));
     if (scenario === "hostile") {
       const raw = Buffer.from([0x71, 0xff, 0xfe, 0x00, 0x80]);
       this.list.push({ ...make("q\ufffd\ufffd\u0000\ufffd"), key: raw.toString("base64") });
@@ -165,7 +193,15 @@ class Mock {
           : null,
       seconds_to_empty: depth === 0 ? 0 : queue.out > queue.into && !paused ? Math.ceil(depth / (queue.out - queue.into)) : null,
       spark: Array.from({ length: 60 }, (_, at) => depthAt(seconds - 59 + at)),
+      ...(this.leased.active && queue.state === "waiting" ? { jobs: this.leasedCounts() } : {}),
     };
+  }
+
+  leasedCounts() {
+    const counts = Object.fromEntries(Object.entries(this.leased).map(([state, jobs]) => [state, jobs.length]));
+    const [lease, due] = [this.leased.active[0]?.time_ms ?? null, this.leased.delayed[0]?.time_ms ?? null];
+    const limit = { limit_rate: 100, limit_per_ms: 60_000, limit_active: null, limit_per_group: 1 };
+    return { ...counts, grouped: 7, groups: 3, next_lease_ms: lease, next_due_ms: due, ...limit };
   }
 
   queues() {
@@ -377,6 +413,7 @@ class Mock {
     const raw = args.map((arg) => (typeof arg === "string" ? Buffer.from(arg) : Buffer.from(arg.b64, "base64")));
     const words = raw.map(String);
     this.commands.push({ db, args: words, raw });
+    if (words[0] !== "QUEUE") return this.leasedCommand(words);
     const [, what, , kind, text] = words;
     const queue = this.list.find((each) => each.db === db && each.key === raw[2].toString("base64"));
     if (!queue) throw new Error("ERR no such queue");
@@ -414,6 +451,18 @@ class Mock {
     }
   }
 
+  /** JOB.RETRY, JOB.DROP, JOB.KEEP and CRON RUN. */
+  leasedCommand(words) {
+    if (!this.canWrite) throw new Error(`NOPERM User reader has no permissions to run the '${words[0].toLowerCase()}' command`);
+    const id = words.at(-1);
+    const of = (...states) => states.filter((state) => this.leased[state].some((job) => job.id === id));
+    if (words[0] === "JOB.KEEP") of("active").forEach((state) => this.leased[state].find((job) => job.id === id).time_ms += 60_000);
+    if (["JOB.KEEP", "CRON"].includes(words[0])) return of("active", "schedules").length;
+    const left = of("delayed", "dead");
+    left.forEach((state) => (this.leased[state] = this.leased[state].filter((job) => job.id !== id)));
+    return left.length;
+  }
+
   /** Status and answer. */
   answer(url, request, body) {
     const query = url.searchParams;
@@ -430,6 +479,8 @@ class Mock {
         const info = this.info(Number(query.get("db")), query.get("key"));
         return info ? [200, info] : [404, { error: "ERR no such queue" }];
       }
+      case "/api/jobs":
+        return [200, { jobs: this.leased[query.get("state")].slice(0, Number(query.get("count"))) }];
       case "/api/peek": {
         const queue = this.list.find((each) => each.key === query.get("key"));
         return queue

@@ -193,6 +193,45 @@ const checks = {
     assert.deepEqual([ask("LLEN", SOURCE), ask("LLEN", TARGET)], [8, 6]);
   }),
 
+  "does with leased jobs what its buttons say": page(async (page) => {
+    const queue = "console-check-leased";
+    ask("EVAL", "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end", "0", `*${queue}*`);
+    const hostile = "<img src=x onerror='window.broken=1'>";
+    for (const id of ["active", "dead-1", "dead-2"]) ask("JOB.PUT", queue, payload(1), "ID", id, "TRIES", id === "active" ? "5" : "1");
+    for (const id of ["active", "dead-1", "dead-2"]) assert.equal(ask("JOB.TAKE", hostile, "LEASE", "50000", "FROM", queue)[0][1], id);
+    for (const id of ["dead-1", "dead-2"]) ask("JOB.FAIL", queue, id, "WHY", hostile);
+    ask("JOB.PUT", queue, payload(2), "ID", "delayed", "IN", "7230000");
+    ask("JOB.PUT", queue, payload(3), "ID", "grouped", "GROUP", "customer:17");
+    ask("CRON", "SET", queue, "nightly", "@daily", payload(4));
+    await row(page, queue).locator("td").first().click();
+    const of = (state) => page.locator(`#queue [data-kind=${state}]`);
+    await until(async () => (await page.locator("#queue .leased li").count()) === 5);
+    assert.match(await of("active").innerText(), /attempt 1\s+lease ends in \d+ s/);
+    assert.match(await of("dead").innerText(), /<img src=x onerror=.* · after 1 attempt\s+died/);
+    assert.equal(await page.evaluate(() => window.broken), undefined);
+    assert.match(await page.locator("#queue .facts").innerText(), /In groups\s+1 of 1 group/);
+    await picture(page, "real-leased");
+    const press = async (label, said) => {
+      await page.locator(`#queue [aria-label="${label}"]`).click();
+      await confirm(page);
+      await toast(page, said);
+    };
+    const leaseEnd = () => Number(ask("JOB.LIST", queue, "ACTIVE")[1][0][1]);
+    const before = leaseEnd();
+    await press("Extend active", /ends a minute later/);
+    assert.ok(leaseEnd() > before + 50_000, "the lease is longer");
+    await press("Run now delayed", /delayed waits in/);
+    await press("Retry dead-1", /dead-1 waits in/);
+    await press("Drop dead-2", /dead-2 is dropped/);
+    await press("Run now nightly", /nightly has pushed a job/);
+    assert.equal(ask("LLEN", queue), 3);
+    await until(async () => !(await of("dead").isVisible()) && !(await of("delayed").isVisible()));
+    // What is no longer so is said.
+    ask("JOB.DONE", queue, "active");
+    await press("Extend active", /No worker has active any more/);
+    ask("CRON", "DEL", queue, "nightly");
+  }),
+
   "shows when a job of a set is due": page(async (page) => {
     ask("ZADD", "schedule", String(Date.now() / 1000 + 7230), payload(1));
     await row(page, "schedule").locator("td").first().click();
@@ -234,7 +273,7 @@ const alone = {
       const labels = await page.$$eval("button", (buttons) =>
         buttons.filter((button) => button.checkVisibility()).map((button) => button.getAttribute("aria-label") ?? button.textContent),
       );
-      assert.deepEqual(labels.filter((label) => /pause|resume|remove|move/i.test(label)), []);
+      assert.deepEqual(labels.filter((label) => /pause|resume|remove|move|extend|retry|drop|run now/i.test(label)), []);
       await page.fill("#queue form.row input", "OddJob");
       await page.keyboard.press("Enter");
       await until(async () => /12 jobs found/.test(await page.locator("#queue").innerText()));

@@ -155,6 +155,7 @@ const AFFIXES = [
   [/^(bull:)(.+)(:[a-z-]+)$/s, ["bullmq"]],
   [/^(rq:(?:queue|wip|finished|failed|scheduled|deferred):)(.+)()$/s, ["rq"]],
   [/^(asynq:\{)(.+)(\}:[a-z]+)$/s, ["asynq"]],
+  [/^(\{)([^}]+)(\}:jobs:[a-z]+)$/s, ["jobs"]],
 ];
 
 function parts(queue) {
@@ -626,9 +627,10 @@ const family = (queue) => (queue.name.includes(":") ? `${queue.db}|${queue.syste
 /** Gives each waiting queue its number of active jobs; what remains are the sets beside. */
 function sortOut(queues) {
   const waiting = queues.filter((queue) => WAITING.includes(queue.state));
+  for (const queue of waiting) if (queue.jobs) queue.active = queue.jobs.active;
   const owners = new Map(waiting.filter((queue) => queue.state === "waiting" && family(queue)).map((queue) => [family(queue), queue]));
   const sets = queues.filter((queue) => {
-    if (WAITING.includes(queue.state)) return false;
+    if (WAITING.includes(queue.state) || (isKept(queue) && queue.state === "active")) return false;
     const owner = queue.state === "active" && owners.get(family(queue));
     if (owner) owner.active = (owner.active ?? 0) + queue.depth;
     return !owner;
@@ -757,6 +759,7 @@ function openPanel(queue) {
       keep("bars", h("div", { class: "bars", role: "list" })),
       keep("waits", h("div", { class: "waits" })),
       keep("no-waits", h("p", { class: "quiet" }, "Nothing has been taken yet.")))),
+    ...leasedSections(keep),
     keep("beside-section", h("section", { hidden: true }, h("h3", {}, "Beside it"), keep("beside", h("div", { class: "links" })))),
     keep("waiting-section", h("section", { hidden: true }, h("h3", {}, "Who waits for jobs"), keep("waiting", h("div")))),
     h("section", {},
@@ -769,7 +772,7 @@ function openPanel(queue) {
       keep("found-text", h("p", { class: "muted", role: "status" })),
       keep("found", h("ul", { class: "jobs" })),
       keep("remove-all", h("button", { type: "button", class: "danger", hidden: true, onclick: removeAll }, "Remove all that contain it …"))),
-    h("section", { class: "writes" }, h("h3", {}, "Move jobs"), moveForm(keep)));
+    h("section", { class: "writes", hidden: isKept(queue) }, h("h3", {}, "Move jobs"), moveForm(keep)));
   panel.hidden = false;
   panel.scrollTop = 0;
   document.body.classList.add("has-open");
@@ -794,7 +797,7 @@ function showPause() {
 function showOpened(info) {
   const { parts: at } = opened;
   const row = state.queues.find((queue) => idOf(queue) === opened.id) ?? {};
-  const queue = { ...opened.queue, ...info, ...row, db: opened.queue.db, key: opened.queue.key, name: opened.queue.name };
+  const queue = { ...opened.queue, ...info, ...row, db: opened.queue.db, key: opened.queue.key, name: opened.queue.name, jobs: info.jobs ?? row.jobs };
   opened.queue = queue;
   const now = state.time;
   showPause();
@@ -810,6 +813,7 @@ function showOpened(info) {
     !ORDER.includes(queue.state) && { name: "Empty in", text: emptyIn(queue)[0] },
     !ORDER.includes(queue.state) && { name: "Workers waiting", text: count(queue.waiters) },
     { name: "Memory", text: bytes(queue.bytes) },
+    ...leasedFacts(queue),
     is(queue.pushed) && { name: "Pushed", text: count(queue.pushed) },
     is(queue.popped) && { name: "Popped", text: count(queue.popped) },
     "known_since_ms" in queue && { name: "Known for", text: duration(now - queue.known_since_ms), title: `since ${exact(queue.known_since_ms)}: rates, totals and waiting times begin then` },
@@ -819,6 +823,7 @@ function showOpened(info) {
   show(at.spark, Boolean(row.spark?.length));
   showSpark(at.spark.firstChild, row.spark);
   showWaits(queue, at);
+  showLeased();
   const beside = arrayOf(queue.beside);
   show(at["beside-section"], beside.length > 0);
   list(at.beside, beside, (each) => `${each.state} ${each.name}`, (each) => {
@@ -913,7 +918,7 @@ function inFull(job) {
 
 function jobElement(job) {
   const remove = () => removeJob(job, item);
-  const sure = job.id || (job.payload.length <= 4096 && !job.payload.includes("\ufffd"));
+  const sure = !isKept(opened.queue) && (job.id || (job.payload.length <= 4096 && !job.payload.includes("\ufffd")));
   const gist = !job.json ? job.payload : job.args === undefined ? "" : typeof job.args === "string" ? job.args : JSON.stringify(job.args);
   const item = h("li", {}, h("details", { ontoggle: (event) => {
     const pre = event.target.querySelector("pre");
@@ -971,7 +976,7 @@ async function find() {
       ended = cursor === "0";
     } while (!search.stopped && !ended && found < FIND_MAX);
     put(at["found-text"], ended ? (found ? `${several(found, "job")} found, that is all.` : "No job like that.") : `${several(found, "job")} found, and not searched to the end.`);
-    show(at["remove-all"], found > 0 && by === "TEXT" && canWrite());
+    show(at["remove-all"], found > 0 && by === "TEXT" && canWrite() && !isKept(queue));
     mine.search.found = found;
     mine.search.ended = ended;
   } catch (error) {

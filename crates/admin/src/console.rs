@@ -18,7 +18,7 @@ pub(crate) struct File {
 
 /// All files of the console.
 #[derive(Debug)]
-pub(crate) struct Console([File; 3]);
+pub(crate) struct Console([File; 4]);
 
 impl Console {
     pub(crate) fn new() -> Console {
@@ -30,6 +30,7 @@ impl Console {
         Console([
             file(&["/", "/index.html"], "text/html; charset=utf-8", include_bytes!("../console/index.html")),
             file(&["/app.js"], "text/javascript; charset=utf-8", include_bytes!("../console/app.js")),
+            file(&["/jobs.js"], "text/javascript; charset=utf-8", include_bytes!("../console/jobs.js")),
             file(&["/style.css"], "text/css; charset=utf-8", include_bytes!("../console/style.css")),
         ])
     }

@@ -20,5 +20,6 @@ pub(crate) fn row(name: &str, depth: u64) -> Row {
         is_paused: false,
         memory_bytes: 100 * depth,
         waits: Waits::default(),
+        jobs: None,
     }
 }

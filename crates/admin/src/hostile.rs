@@ -2,7 +2,7 @@
 //!
 //! - `Host`: an accepted name is one that nobody else can have, or one in the setting.
 //! - Credentials: the decoded user and password are those that were encoded.
-//! - Query fields, and bodies of commands: accepted or refused; a command other than `QUEUE` is refused.
+//! - Query fields, and bodies of commands: accepted or refused; a command that no button of the console runs is refused.
 //! - Replies become valid JSON.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -10,7 +10,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use crate::guard::{basic, check_command, check_host, check_site};
 use crate::json::{base64, of_reply};
 use crate::query::Query;
-use crate::run_command::{arguments, queue};
+use crate::run_command::{arguments, is_allowed, queue};
 
 /// Puts any bytes into all places of a request.
 pub fn check_request(input: &[u8]) {
@@ -67,7 +67,7 @@ fn check_credentials(text: &str) {
 
 fn check_body(body: &[u8]) {
     if let Ok((_, args)) = arguments(body) {
-        assert!(args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"queue")));
+        assert!(is_allowed(&args));
         assert!(args.iter().map(Vec::len).sum::<usize>() <= body.len());
     }
 }
@@ -87,7 +87,7 @@ mod tests {
         #[test]
         fn requests_that_mean_something(
             host in "(localhost|127\\.0\\.0\\.1|\\[::1\\]|evil\\.example|darter\\.example)\\.?(:[0-9]{0,5})?",
-            body in r#"\{("db": ?[0-9-]{1,3}, ?)?"args": ?\[("queue"|"QUEUE"|"get"|[0-9]{1,3}|\{"b64": ?"[A-Za-z0-9_=-]{0,8}"\})(, ?("[ -~&&[^"\\]]{0,5}"|null|1e3))?\]\}"#,
+            body in r#"\{("db": ?[0-9-]{1,3}, ?)?"args": ?\[("queue"|"QUEUE"|"job.drop"|"cron"|"run"|"get"|[0-9]{1,3}|\{"b64": ?"[A-Za-z0-9_=-]{0,8}"\})(, ?("[ -~&&[^"\\]]{0,5}"|null|1e3))?\]\}"#,
             query in "((db|key|count|role)=[A-Za-z0-9%+_-]{0,6}&){0,3}",
         ) {
             check_request(format!("{host}\napplication/json\nhttp://{host}\nsame-origin").as_bytes());

@@ -29,6 +29,7 @@ mod example;
 mod guard;
 #[cfg(any(test, fuzzing))]
 pub mod hostile;
+mod jobs;
 mod json;
 mod key_samples;
 mod labels;

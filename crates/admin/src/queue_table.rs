@@ -1,5 +1,7 @@
 //! The table of queues as JSON: for autoscalers and scripts, and with the depths of the last minute for the console.
 
+use std::collections::BTreeMap;
+
 use queues::{Row, SHOWN_NAME_BYTES_MAX};
 use serde::Serialize;
 
@@ -58,6 +60,9 @@ struct Line<'r> {
     bytes: u64,
     wait_ms: Option<Wait>,
     seconds_to_empty: Option<u64>,
+    /// Its jobs that are not in its list, if jobs of it are leased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<BTreeMap<&'static str, Option<u64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spark: Option<Vec<u64>>,
 }
@@ -141,6 +146,7 @@ fn line(row: &Row, spark: Option<Vec<u64>>) -> Line<'_> {
         bytes: row.memory_bytes,
         wait_ms: row.waits.last_minute.map(|[p50, p99, max]| Wait { p50, p99, max }),
         seconds_to_empty: seconds_to_empty(row),
+        jobs: row.jobs.map(|jobs| jobs.rows().collect()),
         spark,
     }
 }

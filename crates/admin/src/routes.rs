@@ -13,7 +13,7 @@ use crate::messenger::Messenger;
 use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
 use crate::state::State;
-use crate::{metrics, now, overview, queue_table, run_command};
+use crate::{jobs, metrics, now, overview, queue_table, run_command};
 
 /// The most bytes of a request's body.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -105,6 +105,7 @@ async fn page(
         }
         "/api/now" => now::answer(state, visitor).await,
         "/api/queue" => run_command::show_queue(state, visitor, query).await,
+        "/api/jobs" => jobs::answer(state, visitor, query).await,
         "/api/peek" => run_command::peek(state, visitor, query).await,
         _ => Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path")),
     }

@@ -12,8 +12,8 @@ use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
 use crate::state::State;
 
-/// The commands that may be run over HTTP.
-const ALLOWED: [&str; 1] = ["queue"];
+/// How the commands begin that may be run over HTTP: what the buttons of the console do.
+const ALLOWED: [&[&str]; 5] = [&["queue"], &["job.retry"], &["job.drop"], &["job.keep"], &["cron", "run"]];
 /// The most arguments of a command.
 const ARGS_MAX: usize = 64;
 /// The error of `QUEUE INFO` for a key that is not a queue.
@@ -45,11 +45,21 @@ pub(crate) fn arguments(body: &[u8]) -> Result<(u64, Vec<Vec<u8>>), Refusal> {
     }
     let args: Option<Vec<Vec<u8>>> = posted.args.iter().map(to_argument).collect();
     let args = args.ok_or_else(|| Refusal::bad("an argument is text, a number or {\"b64\": …}"))?;
-    let name = args.first().map(Vec::as_slice).unwrap_or_default();
-    if !ALLOWED.iter().any(|allowed| name.eq_ignore_ascii_case(allowed.as_bytes())) {
-        return Err(Refusal::forbidden("only QUEUE can be run over HTTP"));
+    if !is_allowed(&args) {
+        return Err(Refusal::forbidden(
+            "only QUEUE, JOB.RETRY, JOB.DROP, JOB.KEEP and CRON RUN can be run over HTTP",
+        ));
     }
     Ok((posted.db, args))
+}
+
+/// Whether a command may be run over HTTP.
+pub(crate) fn is_allowed(args: &[Vec<u8>]) -> bool {
+    let begins_so = |words: &&[&str]| {
+        args.len() >= words.len()
+            && words.iter().zip(args).all(|(word, arg)| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    ALLOWED.iter().any(begins_so)
 }
 
 /// The reply of `QUEUE INFO`.
@@ -69,11 +79,7 @@ pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Res
     let (db, key) = queue(query)?;
     let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is not a number"))?.min(PEEK_MAX);
     let args = [b"QUEUE".to_vec(), b"PEEK".to_vec(), key, b"COUNT".to_vec(), count.to_string().into_bytes()];
-    let mut messenger = Messenger::open(state.source, visitor)?;
-    messenger.select(db).await?;
-    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    match messenger.call(&args).await? {
-        resp::Value::Error(why) => Err(refused(&why)),
+    match reply_to(state, visitor, db, &args).await? {
         resp::Value::Array(items) => {
             let jobs: Vec<Json> = items.iter().enumerate().map(|(index, item)| job(index, item)).collect();
             Ok(reply::json(&json!({ "jobs": jobs })))
@@ -115,14 +121,24 @@ pub(crate) fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
     Ok((db, key.ok_or_else(|| Refusal::bad("key must be a queue's name in base64"))?))
 }
 
-async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
+/// Runs a command as the visitor; an error is a refusal.
+pub(crate) async fn reply_to(
+    state: &State,
+    visitor: &Visitor,
+    db: u64,
+    args: &[Vec<u8>],
+) -> Result<resp::Value, Refusal> {
     let mut messenger = Messenger::open(state.source, visitor)?;
     messenger.select(db).await?;
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     match messenger.call(&args).await? {
         resp::Value::Error(why) => Err(refused(&why)),
-        reply => Ok(of_reply(&reply)),
+        reply => Ok(reply),
     }
+}
+
+async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
+    reply_to(state, visitor, db, args).await.map(|reply| of_reply(&reply))
 }
 
 #[cfg(test)]
@@ -143,6 +159,29 @@ mod tests {
         let map = resp::Value::Map(vec![(resp::Value::Bulk(b"id".to_vec()), resp::Value::Int(1))]);
         assert_eq!(job(2, &map), json!({ "id": 1, "index": 2 }));
         assert_eq!(job(2, &resp::Value::Null), json!({ "index": 2, "payload": "null" }));
+    }
+
+    #[test]
+    fn only_what_buttons_do_is_run() {
+        let is_run = |line: &str| {
+            let args: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            is_allowed(&args)
+        };
+        for line in ["QUEUE PAUSE q", "job.retry q 1", "Job.Drop q 1", "job.keep q 1000 ID 1", "CRON run q n"]
+        {
+            assert!(is_run(line), "{line}");
+        }
+        for line in [
+            "",
+            "cron",
+            "cron set q n @daily x",
+            "cron del q n",
+            "job.take w LEASE 1 FROM q",
+            "job.put q x",
+            "get a",
+        ] {
+            assert!(!is_run(line), "{line}");
+        }
     }
 
     #[test]

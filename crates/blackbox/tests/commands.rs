@@ -118,6 +118,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("queue|move", "", "of Darter"),
     ("queue|pause", "", "of Darter"),
     ("queue|peek", "", "of Darter"),
+    ("queue|promote", "", "of Darter"),
     ("queue|remove", "", "of Darter"),
     ("queue|resume", "", "of Darter"),
     ("xackdel", "", "new in 8.2"),

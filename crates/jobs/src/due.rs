@@ -42,6 +42,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
         }
     }
     jobs.forget_workers(store)?;
+    let drops_ms = jobs.drop_dead(store)?;
     let mut opens_ms = command::open(store, queue)?;
     if jobs.settle_groups(store)? {
         // It goes on at once.
@@ -50,7 +51,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
         Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.at(0)).map(|(_, due_ms)| due_ms as i64))
     };
-    Ok([first(active)?, first(delayed)?, first(cron)?, opens_ms].into_iter().flatten().min())
+    Ok([first(active)?, first(delayed)?, first(cron)?, drops_ms, opens_ms].into_iter().flatten().min())
 }
 
 fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, CommandError> {

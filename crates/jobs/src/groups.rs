@@ -5,7 +5,8 @@
 //!   {q}:jobs:groups      sorted set    group → its turn: those that have something and are under their limit
 //!   {q}:jobs:groups:full sorted set    group → its active jobs: those that have something and are at their limit
 //!   {q}:jobs:groups:active  hash       group → its active jobs, of every group that has some
-//!   {q}:jobs:turn        hash          now: the turn that was served last; list: that at which the list was
+//!   {q}:jobs:turn        hash          now: the turn that was served last; list: that at which the list was; waiting: how many jobs
+//!                                      of all groups wait
 //! ```
 //!
 //! Turns are start-time fair queueing with jobs of one size (Goyal, Vin and Cheng, 1996): a group is served at its turn, and then has the
@@ -24,7 +25,8 @@ use command::{
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
-use queues::popping_end;
+use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
+use queues::{GROUPED, popping_end};
 
 use crate::job::{Jobs, wrong_type};
 
@@ -33,8 +35,6 @@ const MOVED_MAX: usize = 1000;
 /// Groups at their limit that one take lets in again.
 const LET_IN_MAX: usize = 16;
 
-/// The hash of turns.
-pub(crate) const TURN: &[u8] = b":jobs:turn";
 const NOW: &[u8] = b"now";
 const LIST: &[u8] = b"list";
 
@@ -59,13 +59,13 @@ pub(crate) struct GroupKeys {
 impl GroupKeys {
     /// Those whose names begin so.
     pub(crate) fn new(begin: &[u8]) -> GroupKeys {
-        let name = |end: &str| [begin, end.as_bytes()].concat();
+        let name = |end: &[u8]| [begin, end].concat();
         GroupKeys {
-            ready: name(":jobs:groups"),
-            full: name(":jobs:groups:full"),
-            active: name(":jobs:groups:active"),
-            turn: [begin, TURN].concat(),
-            list: name(":jobs:group:"),
+            ready: name(GROUPS),
+            full: name(GROUPS_FULL),
+            active: name(b":jobs:groups:active"),
+            turn: name(TURN),
+            list: name(b":jobs:group:"),
         }
     }
 
@@ -93,8 +93,21 @@ impl GroupKeys {
             .unwrap_or(0))
     }
 
-    fn set_number(store: &mut Store, key: &[u8], field: &[u8], number: u64) -> Result<(), CommandError> {
-        Jobs::set_field(store, key, field, itoa::Buffer::new().format(number).as_bytes())
+    /// Sets what is kept beside the turn that was served last, in one effect.
+    fn set_turn(&self, store: &mut Store, fields: &[(&[u8], u64)]) -> Result<(), CommandError> {
+        let (key, limits) = (&*self.turn, &store.config().hash);
+        let mut hash = store.upsert::<Hash>(key)?;
+        let mut effect = vec![b"HSET".to_vec(), key.to_vec()];
+        for (field, number) in fields {
+            let text = itoa::Buffer::new().format(*number).as_bytes().to_vec();
+            hash.set(field, &text, limits);
+            effect.extend([field.to_vec(), text]);
+        }
+        drop(hash);
+        store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
+            store.effect(&effect.iter().map(|arg| &arg[..]).collect::<Vec<_>>());
+        });
+        Ok(())
     }
 
     /// How many jobs of a group are active.
@@ -105,7 +118,7 @@ impl GroupKeys {
     fn set_active(&self, store: &mut Store, group: &[u8], count: u64) -> Result<(), CommandError> {
         let key = &*self.active;
         if count > 0 {
-            return Self::set_number(store, key, group, count);
+            return Jobs::set_field(store, key, group, itoa::Buffer::new().format(count).as_bytes());
         }
         Jobs::remove_field(store, key, group)
     }
@@ -216,11 +229,13 @@ impl Jobs<'_> {
         };
         if !is_placed(&keys.ready)? && !is_placed(&keys.full)? {
             let now = GroupKeys::number(store, &keys.turn, NOW)?;
-            if !store.exists(&keys.turn) {
-                GroupKeys::set_number(store, &keys.turn, NOW, 0)?;
-            }
             let per_group = self.per_group(store)?;
             keys.place(store, group, now + 1, per_group)?;
+        }
+        let waiting = GroupKeys::number(store, &keys.turn, GROUPED)? + 1;
+        match store.exists(&keys.turn) {
+            true => keys.set_turn(store, &[(GROUPED, waiting)])?,
+            false => keys.set_turn(store, &[(NOW, 0), (GROUPED, waiting)])?,
         }
         got_room(store, self.queue);
         Ok(())
@@ -244,10 +259,8 @@ impl Jobs<'_> {
         let has_list = store.exists(self.queue);
         let Some((group, turn)) = first.filter(|(_, turn)| !has_list || *turn < list_turn) else {
             if has_list && store.exists(&keys.turn) {
-                GroupKeys::set_number(store, &keys.turn, LIST, list_turn)?;
-                if list_turn != now {
-                    GroupKeys::set_number(store, &keys.turn, NOW, list_turn)?;
-                }
+                let served: &[(&[u8], u64)] = &[(LIST, list_turn), (NOW, list_turn)];
+                keys.set_turn(store, if list_turn == now { &served[..1] } else { served })?;
             }
             keys.forget_turn(store);
             return self.pop_list(store);
@@ -259,9 +272,9 @@ impl Jobs<'_> {
         store.changed_with(&list, Change::new(Class::List, pop_event(End::Tail)), |store| {
             store.effect(&[pop_command(End::Tail), &list]);
         });
-        if turn != now {
-            GroupKeys::set_number(store, &keys.turn, NOW, turn)?;
-        }
+        let waiting = GroupKeys::number(store, &keys.turn, GROUPED)?.saturating_sub(1);
+        let served: &[(&[u8], u64)] = &[(GROUPED, waiting), (NOW, turn)];
+        keys.set_turn(store, if turn == now { &served[..1] } else { served })?;
         if store.delete_if_empty(&list) {
             Self::take_out(store, &keys.ready, &group)?;
             keys.forget_turn(store);

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use command::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, peek_into, push_command, push_event, took,
+    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, peek_into, push_command,
+    push_event, took,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
-use keyspace::Str;
+use keyspace::{JobSettings, Str};
 use queues::{opposite, own_id, popping_end};
 
 use crate::groups::Next;
@@ -17,10 +18,8 @@ use crate::record::{Record, State};
 
 /// The longest id.
 pub(crate) const ID_BYTES_MAX: usize = 512;
-/// Attempts of a job of which nothing else was said.
-const ATTEMPTS_MAX: u64 = 25;
-/// Dead jobs that are kept; the oldest go.
-const DEAD_MAX: usize = 10_000;
+/// Dead jobs that one command, or one visit, drops because they are too many or too old: more than come at once.
+const DROPPED_MAX: usize = 64;
 /// Jobs that came too late and are passed over by one command.
 const PASSED_OVER_MAX: usize = 1000;
 
@@ -160,15 +159,22 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    pub(crate) fn push(store: &mut Store, key: &[u8], end: End, element: &[u8]) -> Result<(), CommandError> {
+    /// Pushes onto a list; its length then.
+    pub(crate) fn push(
+        store: &mut Store,
+        key: &[u8],
+        end: End,
+        element: &[u8],
+    ) -> Result<usize, CommandError> {
         let limits = &store.config().list;
         let list = store.upsert::<List>(key)?;
         list.push(end, element);
         list.compress_inner(limits);
+        let len = list.len();
         store.changed_with(key, Change::new(Class::List, push_event(end)), |store| {
             store.effect(&[push_command(end), key, element]);
         });
-        Ok(())
+        Ok(len)
     }
 
     /// The end at which new jobs come.
@@ -191,7 +197,12 @@ impl<'q> Jobs<'q> {
         let element = if says_id { Cow::Borrowed(&payload) } else { Cow::Owned(reference(id)) };
         match &record.group {
             Some(group) => self.wait_in_group(store, group, end, &element)?,
-            None => Self::push(store, self.queue, end, &element)?,
+            None => {
+                let len = Self::push(store, self.queue, end, &element)?;
+                if len == 1 {
+                    know_jobs(store, self.queue);
+                }
+            }
         }
         if !says_id {
             record.payload = Some(payload);
@@ -330,7 +341,7 @@ impl<'q> Jobs<'q> {
         }
         let Some(mut record) = self.record(store, id)? else { return Ok(None) };
         record.why = why.to_vec();
-        if record.attempts >= record.attempts_max.unwrap_or(ATTEMPTS_MAX) {
+        if record.attempts >= record.attempts_max.unwrap_or(store.config().jobs.tries) {
             self.bury(store, id, record)?;
             return Ok(Some(State::Dead));
         }
@@ -360,13 +371,24 @@ impl<'q> Jobs<'q> {
         let now_ms = store.now();
         Self::set_time(store, &self.names.dead, id, now_ms)?;
         self.keep(store, id, &record)?;
-        while let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)?
-            && dead.len() > DEAD_MAX
-            && let Some(oldest) = dead.at(0).map(|(id, _)| id.to_vec())
-        {
-            self.drop_from(store, &self.names.dead, &oldest)?;
-        }
+        self.drop_dead(store)?;
         Ok(())
+    }
+
+    /// Drops dead jobs that are too many or too old, the oldest first, some at a time; when there is something to drop again.
+    pub(crate) fn drop_dead(&self, store: &mut Store) -> Result<Option<i64>, CommandError> {
+        let (JobSettings { dead_max, dead_timeout_ms, .. }, now_ms) = (store.config().jobs, store.now());
+        for _ in 0..DROPPED_MAX {
+            let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)? else { return Ok(None) };
+            let Some((id, died_ms)) = dead.at(0) else { return Ok(None) };
+            let ends_ms = dead_timeout_ms.map(|timeout_ms| (died_ms as i64).saturating_add(timeout_ms));
+            if dead.len() <= dead_max && ends_ms.is_none_or(|ends_ms| ends_ms > now_ms) {
+                return Ok(ends_ms);
+            }
+            let id = id.to_vec();
+            self.drop_from(store, &self.names.dead, &id)?;
+        }
+        Ok(Some(now_ms))
     }
 
     fn drop_from(&self, store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {

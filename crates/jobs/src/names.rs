@@ -6,22 +6,12 @@
 //! ```
 
 use command::{CommandError, Store, beside};
-use keyspace::queue::{LIMIT, RATE, queue_beside};
+use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, LIMIT, RATE, TURN, queue_beside};
 
-use crate::groups::{GroupKeys, TURN};
+use crate::groups::GroupKeys;
 
-/// The sorted set of jobs that workers have, by the end of their lease in ms.
-const ACTIVE: &[u8] = b":jobs:active";
-/// The sorted set of jobs that are to come later, by when in ms.
-const DELAYED: &[u8] = b":jobs:delayed";
-/// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
-const DEAD: &[u8] = b":jobs:dead";
-/// The hash of what is kept of jobs, by id.
-const JOBS: &[u8] = b":jobs";
 /// The sorted set of workers that live, by until when that is said, in ms.
 const WORKERS: &[u8] = b":jobs:workers";
-/// The sorted set of schedules, by when each comes next in ms.
-const CRON: &[u8] = b":jobs:cron";
 /// The hash of what schedules push and when, by name.
 const LINES: &[u8] = b":jobs:cron:lines";
 /// How the names of locks begin.
@@ -89,5 +79,5 @@ impl Names {
 
 /// The queue beside which this key lies, at whose times something is to happen.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
-    [ACTIVE, DELAYED, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
+    [ACTIVE, DELAYED, DEAD, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
 }

@@ -1,5 +1,5 @@
-//! Jobs of Sidekiq's that are due join their queues by themselves, as if Sidekiq's poller had come by at that moment (setting
-//! `promote`).
+//! Jobs that are due join their queues by themselves: Sidekiq's, as if its poller had come by at that moment (setting `promote`), and
+//! those of any sorted set, as QUEUE PROMOTE says.
 //!
 //! ```text
 //!   schedule, retry      score ≤ now       queue:<queue>
@@ -11,20 +11,25 @@
 //! As with leases, a thread looks each second for what is due soon in the sets at home there, and who adds something that is due sooner tells its own
 //! thread. The sets and the queues lie on different shards. So a visit of the set first says which jobs are due and where
 //! they go, then all these shards are entered together, and each job that is still there moves. Sidekiq's poller, which takes a job
-//! out of the set before it pushes it, can only have it before or find nothing.
+//! out of the set before it pushes it, can only have it before or find nothing. What QUEUE PROMOTE said is looked up there as well, so
+//! nothing moves after it was taken back.
 //!
-//! A job that is none that Sidekiq would have put there is left to Sidekiq's poller ([`Payload::parse`]), which knows better.
+//! A job that is none that Sidekiq would have put there is left to Sidekiq's poller, which knows better ([`Rule::read`]).
 //!
-//! Not here: which keys are such sets (`keyspace`, [`Class::is_promoted`](keyspace::queue::Class::is_promoted)).
+//! Not here: which sets are Sidekiq's (`keyspace`, [`Class::is_promoted`](keyspace::queue::Class::is_promoted)), and what QUEUE PROMOTE
+//! says (`queues`, [`Promotion`]).
 
 use std::collections::BTreeSet;
 
-use command::{Change, Class, Client, JobsDue, Store, Tx};
-use ds::list::{End, List};
+use command::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
+use ds::Kind;
+use ds::hash::Hash;
+use ds::list::List;
 use ds::set::Set;
 use ds::zset::ZSet;
 use keyspace::UnixMs;
-use queues::{json_member, json_text};
+use keyspace::queue::PROMOTIONS;
+use queues::{Promotion, json_member, opposite, popping_end};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 use upkeep::Visits;
@@ -34,7 +39,7 @@ use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
 /// Jobs that move in one visit.
 const MOVED_MAX: usize = 32;
-/// Jobs at the beginning of a set that one visit looks at: so many that Sidekiq's poller has to see to stop this until it has.
+/// Jobs at the beginning of a set that one visit looks at: so many that can join no queue stop this until somebody sees to them.
 const LOOKED_AT_MAX: usize = 256;
 /// Sets that a thread knows to have something due.
 const SETS_MAX: usize = 10_000;
@@ -84,7 +89,7 @@ impl Promotions {
         }
         if left_count > 0 && self.soon.may_say(now_ms) {
             let set = due.queue.escape_ascii();
-            tracing::warn!(db = due.db, "jobs in {set} that are due are left to Sidekiq: {left_count}");
+            tracing::warn!(db = due.db, "jobs in {set} that are due are left there: {left_count}");
         }
         plan.next_ms
     }
@@ -93,15 +98,13 @@ impl Promotions {
 /// Which jobs of a set are due, and where they go.
 fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
     let mut plan = Plan::default();
-    if !tx.config.promotes {
-        return plan;
-    }
     let store = store_of(tx, due.db);
+    let Some(rule) = Rule::of(&store, &due.queue) else { return plan };
     let Ok(Some(set)) = store.peek_as::<ZSet>(&due.queue) else { return plan };
-    let keys = Keys::beside(&due.queue);
     for (looked_at, (job, score)) in set.iter().enumerate() {
-        if !is_due(score, store.now()) {
-            plan.next_ms = Some(due_ms(score));
+        let due_ms = rule.due_ms(score);
+        if due_ms > store.now() {
+            plan.next_ms = Some(due_ms);
             break;
         }
         if plan.jobs.len() == MOVED_MAX {
@@ -111,10 +114,9 @@ fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
         if looked_at == LOOKED_AT_MAX {
             break;
         }
-        match Payload::parse(&job) {
+        match rule.read(&job) {
             Some(payload) => {
-                let (queue, _) = store.locate(&keys.queue(&payload.queue));
-                plan.shards.extend([queue, store.locate(&keys.queues).0, due.shard]);
+                plan.shards.extend(rule.keys(&payload).map(|key| store.locate(key).0));
                 plan.jobs.push(job.to_vec());
             }
             None => plan.left_count += 1,
@@ -126,27 +128,42 @@ fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
 /// Moves these jobs to their queues, unless they are gone or not due any more; how many had to be left where they are.
 fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
     let (mut store, mut left_count) = (store_of(tx, due.db), 0);
-    let keys = Keys::beside(&due.queue);
+    let Some(rule) = Rule::of(&store, &due.queue).filter(|rule| rule.is_said(&store)) else { return 0 };
     for job in jobs {
         let Ok(Some(set)) = store.peek_as::<ZSet>(&due.queue) else { break };
-        if !set.score(job).is_some_and(|score| is_due(score, store.now())) {
+        if set.score(job).is_none_or(|score| rule.due_ms(score) > store.now()) {
             continue;
         }
-        let Some(payload) = Payload::parse(job) else { continue };
-        let queue = keys.queue(&payload.queue);
-        if store.peek_as::<List>(&queue).is_err() || store.peek_as::<Set>(&keys.queues).is_err() {
+        let Some(payload) = rule.read(job) else { continue };
+        // What is said may have changed since the plan was made.
+        if rule.keys(&payload).any(|key| !store.tx.hold.has(store.locate(key).0)) {
+            break;
+        }
+        let listed = rule.promotion.listed.as_deref().zip(payload.member.as_deref());
+        let is_set = listed.is_none_or(|(key, _)| store.peek_as::<Set>(key).is_ok());
+        if store.peek_as::<List>(&payload.queue).is_err() || !is_set {
             left_count += 1;
             continue;
         }
-        let element = payload.stamped(job, store.now());
+        let element = rule.stamped(job, &payload, store.now());
         take_out(&mut store, &due.queue, job);
-        note_queue(&mut store, &keys.queues, &payload.queue);
-        if Jobs::push(&mut store, &queue, End::Head, &element).is_err() {
+        if let Some((key, member)) = listed {
+            note_queue(&mut store, key, member);
+        }
+        let end = opposite(popping_end(&store, &payload.queue));
+        if Jobs::push(&mut store, &payload.queue, end, &element).is_err() {
             unreachable!("it is a list, or nothing")
         }
         store.tx.hold.shard_mut(due.shard).stats.promoted_jobs.add(1);
     }
     left_count
+}
+
+/// When the first job of a set is due, if jobs of it move.
+pub(crate) fn first_due_ms(store: &Store, set: &[u8]) -> Option<UnixMs> {
+    let rule = Rule::of(store, set)?;
+    let first = store.peek_as::<ZSet>(set).ok()??.score_at(0)?;
+    Some(rule.due_ms(first))
 }
 
 fn store_of<'a, 't>(tx: &'a mut Tx<'t>, db: u32) -> Store<'a, 't> {
@@ -158,16 +175,6 @@ pub(crate) fn in_seconds(ms: UnixMs) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-/// As Sidekiq's poller asks for them.
-fn is_due(score: f64, now_ms: UnixMs) -> bool {
-    score * 1000.0 <= now_ms as f64
-}
-
-/// The first millisecond in which a job with this score is due.
-fn due_ms(score: f64) -> UnixMs {
-    (score * 1000.0).ceil() as UnixMs
-}
-
 fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
     let Ok(Some(mut set)) = store.write_as::<ZSet>(key) else { return };
     set.remove(job);
@@ -176,7 +183,7 @@ fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
     store.delete_if_empty(key);
 }
 
-/// Sidekiq lists its queues in a set.
+/// Sidekiq lists its queues in a set, and others may.
 fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
     let limits = &store.config().set;
     let Ok(mut set) = store.upsert::<Set>(key) else { return };
@@ -187,63 +194,118 @@ fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
     }
 }
 
-/// The keys that Sidekiq has beside a set: all of them begin with the namespace, if there is one.
-struct Keys<'a> {
-    namespace: &'a [u8],
-    queues: Vec<u8>,
-}
+/// Numbers from here on are milliseconds rather than seconds.
+const MS_MIN: f64 = 1e11;
 
-impl<'a> Keys<'a> {
-    fn beside(set: &'a [u8]) -> Keys<'a> {
-        let end = memchr::memrchr(b':', set).map_or(0, |at| at + 1);
-        let namespace = &set[..end];
-        Keys { namespace, queues: [namespace, b"queues"].concat() }
-    }
-
-    fn queue(&self, name: &[u8]) -> Vec<u8> {
-        [self.namespace, b"queue:", name].concat()
-    }
+/// How the jobs of a set join their queues.
+struct Rule {
+    promotion: Promotion,
+    /// Under which name QUEUE PROMOTE said so. `None`: the set is Sidekiq's.
+    name: Option<Box<[u8]>>,
 }
 
 /// What there is to know of a job before it is pushed.
 struct Payload {
     queue: Vec<u8>,
-    /// Where `enqueued_at` has its value.
+    /// What is added to the set of queues.
+    member: Option<Vec<u8>>,
+    /// Where the member that is stamped has its value.
     stamp: Option<std::ops::Range<usize>>,
-    /// Times are integers, in milliseconds: it is of Sidekiq 8. Before, they are seconds with a fraction.
+    /// Times are integers, in milliseconds, as in Sidekiq 8, not seconds with a fraction.
     is_in_ms: bool,
 }
 
-/// Numbers from here on are milliseconds rather than seconds.
-const MS_MIN: i64 = 100_000_000_000;
+impl Rule {
+    /// The one of a set.
+    fn of(store: &Store, set: &[u8]) -> Option<Rule> {
+        let known = store.tx.hold.shards().queues();
+        if let Some(promoted) = known.promotions().of(store.client.db, set) {
+            return Some(Rule { promotion: Promotion::decode(&promoted.text)?, name: Some(promoted.name) });
+        }
+        let is_sidekiqs =
+            || known.patterns().0.class_of(set, Kind::ZSet).is_some_and(|class| class.is_promoted());
+        (store.config().promotes && is_sidekiqs()).then(|| Rule::of_sidekiq(set))
+    }
 
-impl Payload {
-    /// Of a job that Sidekiq's client put there, complete but for the time at which it joins its queue. `None`: it is something else, such as
-    /// a job without an id or a queue, to which Sidekiq's poller adds its defaults.
-    fn parse(job: &[u8]) -> Option<Payload> {
-        if !job.trim_ascii_end().ends_with(b"}") || json_member(job, "at").is_some() {
-            return None;
+    /// As Sidekiq's poller does it: all keys begin with the namespace, if there is one.
+    fn of_sidekiq(set: &[u8]) -> Rule {
+        let namespace = &set[..memchr::memrchr(b':', set).map_or(0, |at| at + 1)];
+        let promotion = Promotion {
+            set: set.to_vec(),
+            to: [namespace, b"queue:{$.queue}"].concat(),
+            listed: Some([namespace, b"queues"].concat()),
+            stamp: Some(b"enqueued_at".to_vec()),
+        };
+        Rule { promotion, name: None }
+    }
+
+    /// Whether it is still said, if the shards entered are those of [`Self::keys`].
+    fn is_said(&self, store: &Store) -> bool {
+        let Some(name) = &self.name else { return true };
+        if !store.tx.hold.has(store.locate(PROMOTIONS).0) {
+            return false;
         }
-        for name in ["class", "args", "jid"] {
-            json_member(job, name)?;
+        let mut buffer = Vec::new();
+        let said = peek_into::<Hash>(store, PROMOTIONS, &mut buffer).ok().flatten();
+        let said = said.and_then(|said| Promotion::decode(said.get(name)?));
+        said.as_ref() == Some(&self.promotion)
+    }
+
+    /// The keys that moving a job touches.
+    fn keys<'a>(&'a self, payload: &'a Payload) -> impl Iterator<Item = &'a [u8]> {
+        let said = self.name.is_some().then_some(PROMOTIONS);
+        [Some(&*self.promotion.set), Some(&*payload.queue), self.promotion.listed.as_deref(), said]
+            .into_iter()
+            .flatten()
+    }
+
+    /// The first millisecond in which a job with this score is due.
+    fn due_ms(&self, score: f64) -> UnixMs {
+        let is_in_ms = self.name.is_some() && score >= MS_MIN;
+        (if is_in_ms { score } else { score * 1000.0 }).ceil() as UnixMs
+    }
+
+    /// `None`: it can join no queue. Of Sidekiq's sets, this is so of what its client did not put there, complete but for the time at
+    /// which it joins its queue, such as a job without an id, to which Sidekiq's poller adds its defaults.
+    fn read(&self, job: &[u8]) -> Option<Payload> {
+        if self.name.is_none() {
+            let lacks = |name: &&str| json_member(job, name).is_none();
+            if ["class", "args", "jid"].iter().any(lacks) || json_member(job, "at").is_some() {
+                return None;
+            }
         }
-        let queue = json_text(json_member(job, "queue")?)?.into_owned();
-        let begin = |value: &[u8]| value.as_ptr().addr() - job.as_ptr().addr();
-        let stamp = json_member(job, "enqueued_at").map(|value| begin(value)..begin(value) + value.len());
-        let created = json_member(job, "created_at").and_then(|value| std::str::from_utf8(value).ok());
-        let is_in_ms = created.and_then(|text| text.parse().ok()).is_some_and(|time: i64| time >= MS_MIN);
-        (!queue.is_empty()).then_some(Payload { queue, stamp, is_in_ms })
+        let (queue, member) = self.promotion.queue_of(job)?;
+        let mut payload = Payload { queue, member, stamp: None, is_in_ms: false };
+        if let Some(stamp) = &self.promotion.stamp {
+            let trimmed = job.trim_ascii();
+            if !(trimmed.starts_with(b"{") && trimmed.ends_with(b"}")) {
+                return None;
+            }
+            let value = json_member(job, std::str::from_utf8(stamp).ok()?);
+            let begin = |value: &[u8]| value.as_ptr().addr() - job.as_ptr().addr();
+            payload.stamp = value.map(|value| begin(value)..begin(value) + value.len());
+            let is_in_ms = |value: &[u8]| {
+                std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+                    .is_some_and(|time: i64| time as f64 >= MS_MIN)
+            };
+            payload.is_in_ms = [value, json_member(job, "created_at")].into_iter().flatten().any(is_in_ms);
+        }
+        Some(payload)
     }
 
     /// The job as it is pushed at this moment.
-    fn stamped(&self, job: &[u8], now_ms: UnixMs) -> Vec<u8> {
-        let time = if self.is_in_ms { now_ms.to_string() } else { in_seconds(now_ms) };
-        match &self.stamp {
+    fn stamped(&self, job: &[u8], payload: &Payload, now_ms: UnixMs) -> Vec<u8> {
+        let Some(name) = &self.promotion.stamp else { return job.to_vec() };
+        let time = if payload.is_in_ms { now_ms.to_string() } else { in_seconds(now_ms) };
+        match &payload.stamp {
             Some(place) => [&job[..place.start], time.as_bytes(), &job[place.end..]].concat(),
             None => {
                 let rest = job.trim_ascii_end();
                 let open = rest.strip_suffix(b"}").unwrap_or(rest);
-                [open, b",\"enqueued_at\":", time.as_bytes(), b"}"].concat()
+                let comma: &[u8] = if open.trim_ascii() == b"{" { b"" } else { b"," };
+                [open, comma, b"\"", name, b"\":", time.as_bytes(), b"}"].concat()
             }
         }
     }

@@ -11,6 +11,7 @@ use command::{
 };
 use ds::random::Random;
 use ds::zset::ZSet;
+use keyspace::JobSettings;
 use resp::{Output, Proto};
 use shard::ShardId;
 use upkeep::Visits;
@@ -51,8 +52,13 @@ impl World {
         World(local)
     }
 
-    fn run(&mut self, args: &[&[u8]]) -> Option<String> {
-        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+    pub(crate) fn run(&mut self, args: &[&[u8]]) -> Option<String> {
+        self.run_in(0, args)
+    }
+
+    /// The same in another database.
+    fn run_in(&mut self, db: u32, args: &[&[u8]]) -> Option<String> {
+        let client = Client { deny_blocking: false, ..Client::internal(db, Proto::Resp2) };
         let mut out = Output::new();
         match self.0.run(client, args, &mut (), &mut out) {
             Outcome::Blocked(_) => None,
@@ -164,12 +170,36 @@ fn an_attempt_that_fails_is_counted_until_the_last() {
     assert_eq!(world.fire(), -1);
     world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :3 $8 {"id":7}"#);
     world.check("JOB.FAIL q 7 WHY boom", "+dead");
-    world.check("JOB.LIST q DEAD", r#"*2 $1 0 *1 *5 $1 7 :1500 :3 $1 w $8 {"id":7}"#);
+    world.check("JOB.LIST q DEAD", r#"*2 $1 0 *1 *6 $1 7 :1500 :3 $1 w $8 {"id":7} $4 boom"#);
     world.check("JOB.RETRY q ALL", ":1");
     world.check("JOB.TAKE w LEASE 10 FROM q", r#"*1 *4 $1 q $1 7 :1 $8 {"id":7}"#);
     world.check("JOB.DROP q 7", ":1");
     world.check("JOB.DONE q 7", ":0");
     world.check("EXISTS q {q}:jobs:active {q}:jobs:delayed {q}:jobs:dead {q}:jobs", ":0");
+}
+
+#[test]
+fn settings_say_how_often_a_job_is_tried_and_which_dead_ones_are_kept() {
+    let mut world = World::new();
+    world.0.config.jobs = JobSettings { tries: 1, dead_max: 2, dead_timeout_ms: Some(5000) };
+    for id in 1..=3 {
+        world.say(&format!("JOB.PUT q p ID {id}"));
+        world.say("JOB.TAKE w LEASE 1000 FROM q");
+        world.check(&format!("JOB.FAIL q {id}"), "+dead");
+        world.0.now += 1000;
+    }
+    world.check("ZRANGE {q}:jobs:dead 0 -1", "*2 $1 2 $1 3");
+    assert_eq!(world.fire(), 7000, "the second one died at 2000");
+    world.0.now = 7000;
+    assert_eq!(world.fire(), 8000);
+    world.check("ZRANGE {q}:jobs:dead 0 -1", "*1 $1 3");
+    world.0.config.jobs = JobSettings { tries: 2, dead_max: 0, dead_timeout_ms: None };
+    world.say("JOB.RETRY q 3");
+    for state in ["waiting", "dead"] {
+        world.say("JOB.TAKE w LEASE 1000 FROM q");
+        world.check("JOB.FAIL q 3", &format!("+{state}"));
+    }
+    world.check("DBSIZE", ":0");
 }
 
 #[test]

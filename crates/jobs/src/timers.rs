@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
-use keyspace::queue::is_rate;
+use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
+use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
 
 use crate::due;
 use crate::names::queue_of;
-use crate::promote::Promotions;
+use crate::promote::{Promotions, first_due_ms};
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
 /// Queues that a thread knows to have something due.
@@ -70,21 +71,50 @@ impl JobTimers {
     }
 
     fn look_at(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
-        let promotes = tx.config.promotes;
+        let (promotes, dead_timeout_ms) = (tx.config.promotes, tx.config.jobs.dead_timeout_ms);
+        let placement = tx.hold.shards().placement();
         for (db, data) in (0..).zip(&mut tx.hold.shard_mut(shard).dbs) {
             data.first_times(&mut |key, time_ms| {
-                // Also if the clock was set back, takes are to count no longer than they should.
-                let time_ms = if is_rate(key) { time_ms.min(until_ms - 1) } else { time_ms };
+                let time_ms = match key {
+                    // Also if the clock was set back, takes are to count no longer than they should.
+                    key if is_rate(key) => time_ms.min(until_ms - 1),
+                    key if key.ends_with(DEAD) => time_ms.saturating_add(dead_timeout_ms.unwrap_or(i64::MAX)),
+                    _ => time_ms,
+                };
                 if time_ms >= until_ms {
                     return;
                 }
                 let due = |queue: &[u8]| JobsDue { time_ms, shard, db, queue: queue.into() };
                 match queue_of(key) {
+                    // Somebody may have made up a key whose name lies beside a queue of another shard.
+                    Some(queue) if placement.locate(queue).0 != shard => {}
                     Some(queue) => self.add(due(queue)),
                     None if promotes => self.add_promotion(due(key)),
                     None => {}
                 }
             });
+        }
+        self.look_at_promoted(tx, shard, until_ms);
+    }
+
+    /// The same for sets of which QUEUE PROMOTE said something; what it said may be news.
+    fn look_at_promoted(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
+        let shards = tx.hold.shards();
+        let is_here = |key: &[u8]| shards.placement().locate(key).0 == shard;
+        if is_here(PROMOTIONS) {
+            for db in (0..).take(tx.hold.shard(shard).dbs.len()) {
+                publish_promotions(&Store::new(tx, Client::internal(db, Proto::Resp2)));
+            }
+        }
+        if !shards.queues().promotions().are_any() {
+            return;
+        }
+        for promoted in shards.queues().promotions().all().iter().filter(|promoted| is_here(&promoted.set)) {
+            let store = Store::new(tx, Client::internal(promoted.db, Proto::Resp2));
+            if let Some(time_ms) = first_due_ms(&store, &promoted.set).filter(|time_ms| *time_ms < until_ms) {
+                let (db, queue) = (promoted.db, promoted.set.clone());
+                self.add_promotion(JobsDue { time_ms, shard, db, queue });
+            }
         }
     }
 

@@ -20,6 +20,17 @@ pub struct HashCompression {
     pub idle_seconds: u32,
 }
 
+/// What becomes of leased jobs that fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobSettings {
+    /// `job-tries`: attempts of a job of which nothing else was said.
+    pub tries: u64,
+    /// `job-dead-max`: dead jobs of a queue that are kept.
+    pub dead_max: usize,
+    /// `job-dead-timeout`: for how long they are, in ms; `None`: for good.
+    pub dead_timeout_ms: Option<i64>,
+}
+
 /// The settings of the data path, with the names and defaults of `redis.conf`.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -49,6 +60,8 @@ pub struct Config {
     pub lfu: Option<Lfu>,
     /// `promote`: jobs that are due join their queues by themselves.
     pub promotes: bool,
+    /// What becomes of leased jobs that fail.
+    pub jobs: JobSettings,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,
 }
@@ -73,6 +86,7 @@ impl Default for Config {
             rdb_compression: true,
             lfu: None,
             promotes: false,
+            jobs: JobSettings { tries: 25, dead_max: 10_000, dead_timeout_ms: None },
             notify: 0,
         }
     }

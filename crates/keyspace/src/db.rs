@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 use ds::mover::{Mover, Place};
+use ds::queue::Figures;
 
 use crate::compression::{Compression, Progress};
 use crate::cut::{Cut, Taken, Witness};
@@ -104,10 +105,18 @@ impl Db {
         Some(has_changed)
     }
 
+    /// Jobs of a queue are put, leased or scheduled: it is known as a queue then, whatever its name.
+    pub fn know_jobs(&mut self, hash: u64, key: &[u8]) {
+        self.queues.know_jobs(hash, key);
+        if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
+            self.queues.reconsider(hash, RecordMut(record));
+        }
+    }
+
     /// Updates the figures of some queues, continuing where the last call ended, and forgets those that have been idle
-    /// since `forgotten_ms`.
-    pub fn refresh_queues(&mut self, count: usize, now: Now, forgotten_ms: u64) {
-        self.queues.refresh(count, (now, forgotten_ms), &mut self.table);
+    /// since `forgotten_ms`. Returns those whose jobs beside the list are to be counted.
+    pub fn refresh_queues(&mut self, count: usize, now: Now, forgotten_ms: u64) -> Vec<Arc<Figures>> {
+        self.queues.refresh(count, (now, forgotten_ms), &mut self.table)
     }
 
     /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.

@@ -24,7 +24,7 @@ mod value;
 pub use access::Lfu;
 pub use changing::Changing;
 pub use cut::{Taken, Witness};
-pub use data_config::{Config, HashCompression, UnixMs};
+pub use data_config::{Config, HashCompression, JobSettings, UnixMs};
 pub use db::Db;
 pub use ds::Kind;
 pub use ds::figure::Figure;

@@ -1,11 +1,35 @@
 //! Which keys belong to one queue: its waiting, active, delayed and failed jobs.
 
-use keyspace::queue::{Row, System};
+use ds::queue::Figures;
+use keyspace::queue::{ACTIVE, CRON, Class, DEAD, DELAYED, Row, System, queue_beside};
 
 /// Whether `other` has jobs of the same queue as `row`, in another state.
 pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {
-    let is_other = row.state != other.state && (row.db, row.system) == (other.db, other.system);
+    if row.db != other.db || (row.state, &row.name) == (other.state, &other.name) {
+        return false;
+    }
+    // The jobs that are leased of a queue, of whatever system it is.
+    if [row, other].iter().any(|row| row.system == System::Jobs) {
+        return leased_queue(row) == leased_queue(other);
+    }
+    let is_other = row.state != other.state && row.system == other.system;
     is_other && stem(row).is_some_and(|stem_of_row| stem(other) == Some(stem_of_row))
+}
+
+/// The same, quickly and without the names: whether it may be so.
+pub(crate) fn may_be_beside(row: &Row, other: &Figures) -> bool {
+    let class = Class::of_number(other.class);
+    let is_either = row.jobs.is_some() || row.system == System::Jobs;
+    let is_one = (class.system == row.system && class.state != row.state)
+        || (is_either && (class.system == System::Jobs || other.has_jobs()));
+    other.db() == row.db && is_one
+}
+
+/// The queue that a row is, or beside which it has jobs.
+fn leased_queue(row: &Row) -> &[u8] {
+    let beside = |end: &&[u8]| queue_beside(&row.name, end);
+    let found = [ACTIVE, DELAYED, DEAD, CRON].iter().find_map(beside);
+    found.filter(|_| row.system == System::Jobs).unwrap_or(&row.name)
 }
 
 /// The part of the name that all keys of a queue have in common.
@@ -29,8 +53,7 @@ fn stem(row: &Row) -> Option<&[u8]> {
         System::Dramatiq => {
             Some(name.strip_suffix(b".DQ").or_else(|| name.strip_suffix(b".XQ")).unwrap_or(name))
         }
-        System::Jobs => memchr::memmem::rfind(name, b":jobs:").map(|at| &name[..at]),
-        System::Custom => None,
+        System::Jobs | System::Custom => None,
     }
 }
 
@@ -58,6 +81,9 @@ mod tests {
             [("huey.redis.a", List), ("huey.schedule.a", ZSet)],
             [("dramatiq:a", List), ("dramatiq:a.DQ", List)],
             [("celery", List), ("unacked_index", ZSet)],
+            [("{mail}:jobs:active", ZSet), ("{mail}:jobs:dead", ZSet)],
+            [("{mail}:jobs:delayed", ZSet), ("{mail}:jobs:cron", ZSet)],
+            [("queue:a", List), ("{queue:a}:jobs:dead", ZSet)],
         ];
         for [one, other] in together {
             assert!(
@@ -70,6 +96,8 @@ mod tests {
             [("queue:a", List), ("queue:a", List)],
             [("rq:queue:a", List), ("rq:wip:b", ZSet)],
             [("celery", List), ("schedule", ZSet)],
+            [("{mail}:jobs:active", ZSet), ("{post}:jobs:dead", ZSet)],
+            [("queue:a", List), ("{queue:b}:jobs:dead", ZSet)],
         ] {
             assert!(!is_beside(&row(one), &row(other)), "{one:?} {other:?}");
         }

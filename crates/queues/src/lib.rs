@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `beside` | which keys belong to one queue |
 //! | `ends` | the end from which workers take |
+//! | `jobs` | the jobs of a queue that are not in its list |
+//! | `promotion` | which jobs of a sorted set join which queue when they are due |
 //! | `pattern` | which elements a search looks for: by a text in them, or by their id |
 //! | `id` | whether a payload is the job with a given id |
 //! | `slices` | how a command works in slices of time, and lets other clients run in between |
@@ -20,15 +22,20 @@ mod beside;
 mod commands;
 mod ends;
 mod id;
+mod jobs;
 mod pattern;
+mod promotion;
 mod slices;
 mod sweep;
 
 pub use crate::commands::ENTRIES;
+pub use crate::commands::promote::publish_promotions;
 pub use crate::ends::{opposite, popping_end};
 pub use crate::id::{json_member, json_text, own_id};
+pub use crate::jobs::{GROUPED, count_jobs};
+pub use crate::promotion::Promotion;
 pub use crate::slices::Progress;
-pub use ds::queue::WAIT_BOUNDS_MS;
+pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
 use command::{CommandId, HostFn};

@@ -276,3 +276,56 @@ fn groups_take_turns_also_after_a_crash_and_on_a_replica() {
     check(&mut client, "QUEUE LIMIT mail OFF", "OK");
     check(&mut client, "DBSIZE", "(integer) 0");
 }
+
+#[test]
+fn names_made_up_beside_queues_of_other_shards_do_no_harm() {
+    let server = Server::start(2, "auto", &[]);
+    let mut client = server.client();
+    for (number, key) in ["active", "delayed", "dead", "cron", "rate"].into_iter().enumerate() {
+        for tag in ["a", "b", "c"] {
+            check(&mut client, &format!("ZADD {{{tag}}}:x{number}:jobs:{key} 1 1-1"), "(integer) 1");
+        }
+    }
+    check(&mut client, "HSET {a}:x:jobs f v", "(integer) 1");
+    // Long enough for each thread to look.
+    check(&mut client, "JOB.PUT mail text ID c IN 2500", "\"c\"");
+    check(
+        &mut client,
+        "JOB.TAKE w LEASE 1000 WAIT 0 FROM mail",
+        "1) 1) \"mail\"\n   2) \"c\"\n   3) (integer) 1\n   4) \"text\"",
+    );
+}
+
+#[test]
+fn queues_without_a_list_are_shown_also_after_a_restart() {
+    let scratch = Scratch::new("jobs-shown");
+    let directory = scratch.path("");
+    let options = ["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
+    let mut server = Server::darter(&options).expect("it starts");
+    let mut client = server.client();
+    check(&mut client, "JOB.PUT grouped text ID 1 GROUP a", "\"1\"");
+    check(&mut client, "JOB.PUT delayed text ID 1 IN 1000000", "\"1\"");
+    check(&mut client, "JOB.PUT waiting '{\"id\":\"1\"}'", "\"1\"");
+    check(&mut client, "LPUSH leased '{\"id\":\"1\"}' '{\"id\":\"2\"}'", "(integer) 2");
+    client.send("JOB.TAKE w LEASE 1000000 FROM leased");
+    client.receive();
+    let line = |info: &str, name: &str, end: &str| {
+        let begin = format!("name={name},db=0,system=jobs,state=waiting,");
+        info.lines().any(|line| line.contains(&begin) && line.contains(end))
+    };
+    for is_new in [true, false] {
+        let mut client = server.client();
+        eventually("all are shown", || {
+            let info = client.show("INFO queues");
+            let info = info.replace("\\r\\n", "\n").replace("\r\n", "\n");
+            line(&info, "grouped", ",grouped=1,groups=1,")
+                && line(&info, "delayed", ",delayed=1,")
+                && line(&info, "leased", "depth=1,")
+                && line(&info, "leased", ",active=1,")
+                && (line(&info, "waiting", "depth=1,") || !is_new)
+        });
+        server.signal(Signal::KILL);
+        server.wait();
+        server = Server::darter(&options).expect("it starts again");
+    }
+}

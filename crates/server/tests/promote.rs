@@ -58,19 +58,31 @@ fn it_is_turned_on_and_off_while_the_server_runs() {
     check(&mut client, "LLEN app:queue:q", "(integer) 1");
 }
 
-/// Moves thousands of jobs while the server is killed: each is in the set or in its queue.
+/// As QUEUE PROMOTE says what `promote sidekiq` does.
+const LIKE_SIDEKIQ: &str = "QUEUE PROMOTE mine FROM later TO queue:{$.queue} SADD queues STAMP enqueued_at";
+
 #[test]
-fn no_job_is_lost_or_doubled_by_a_crash() {
-    let scratch = Scratch::new("promote-crash");
+fn no_job_of_sidekiqs_is_lost_or_doubled_by_a_crash() {
+    survive_crashes("schedule", &["--promote", "sidekiq"], "PING");
+}
+
+#[test]
+fn no_job_of_any_set_is_lost_or_doubled_by_a_crash() {
+    survive_crashes("later", &[], LIKE_SIDEKIQ);
+}
+
+/// Moves thousands of jobs while the server is killed: each is in the set or in its queue.
+fn survive_crashes(set: &str, promoting: &[&str], begin: &str) {
+    let scratch = Scratch::new(&format!("promote-crash-{set}"));
     let directory = scratch.path("");
     let options = ["--dir", &directory, "--appendonly", "yes", "--appendfsync", "always", "--save", ""];
-    let promoting = [&options[..], &["--promote", "sidekiq"]].concat();
+    let promoting = [&options[..], promoting].concat();
     let count = 5000;
     let mut server = Server::darter(&options).expect("it starts");
     let mut client = server.client();
     for number in 0..count {
         client.send(&format!(
-            "ZADD schedule {} '{}'",
+            "ZADD {set} {} '{}'",
             number + 1,
             job(&number.to_string(), &format!("q{}", number % 7))
         ));
@@ -78,6 +90,10 @@ fn no_job_is_lost_or_doubled_by_a_crash() {
     for _ in 0..count {
         client.receive();
     }
+    let exists = format!("EXISTS {set}");
+    // What is said survives the crash.
+    client.send(begin);
+    client.receive();
     let mut unfinished = 0;
     for _ in 0..6 {
         server.signal(Signal::KILL);
@@ -86,10 +102,10 @@ fn no_job_is_lost_or_doubled_by_a_crash() {
         let mut client = server.client();
         let begun = || client.show("LLEN queue:q0") != "(integer) 0";
         eventually("it begins", begun);
-        unfinished += u64::from(client.show("EXISTS schedule") == "(integer) 1");
+        unfinished += u64::from(client.show(&exists) == "(integer) 1");
     }
     let mut client = server.client();
-    eventually("all move", || client.show("EXISTS schedule") == "(integer) 0");
+    eventually("all move", || client.show(&exists) == "(integer) 0");
     let number =
         |text: String| text.rsplit(' ').next().and_then(|word| word.parse::<usize>().ok()).unwrap_or(0);
     let sum: usize = (0..7).map(|queue| number(client.show(&format!("LLEN queue:q{queue}")))).sum();
@@ -122,4 +138,31 @@ fn replicas_move_nothing_until_they_lead() {
     check(&mut client, "REPLICAOF NO ONE", "OK");
     eventually("the last one moves", || client.show("EXISTS schedule") == "(integer) 0");
     check(&mut client, "LLEN queue:q0", "(integer) 18");
+}
+
+#[test]
+fn what_is_said_of_a_set_holds_over_shards_and_on_a_replica_that_leads() {
+    let (primary, replica) =
+        (Server::start(3, "auto", &["--repl-diskless-sync-delay", "0"]), Server::start(3, "auto", &[]));
+    follow(&replica, &primary);
+    let (mut client, mut worker) = (primary.client(), primary.client());
+    check(&mut client, LIKE_SIDEKIQ, "OK");
+    for (number, ms) in [0, 40, 1800].into_iter().enumerate() {
+        let queue = format!("q{number}");
+        worker.send(&format!("BRPOP queue:{queue} 0"));
+        schedule(&mut client, "later", ms, &job("a", &queue));
+        let got = worker.receive().to_string();
+        assert!(got.contains("\\\"enqueued_at\\\":"), "{got}");
+    }
+    check(&mut client, "SCARD queues", "(integer) 3");
+    schedule(&mut client, "later", 6000, &job("later", "q0"));
+    expect_same(&replica, &primary);
+    drop(primary);
+    let mut client = replica.client();
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    eventually("the last one moves", || client.show("EXISTS later") == "(integer) 0");
+    check(&mut client, "LLEN queue:q0", "(integer) 1");
+    check(&mut client, "QUEUE PROMOTE DEL mine", "(integer) 1");
+    schedule(&mut client, "later", 0, &job("b", "q0"));
+    check(&mut client, "ZCARD later", "(integer) 1");
 }

@@ -14,7 +14,7 @@ use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::eviction::{Policy, Rank};
 use keyspace::queue::Known;
-use keyspace::{Config, HashCompression, Lfu};
+use keyspace::{Config, HashCompression, JobSettings, Lfu};
 use resp::Limits;
 
 use crate::Consequence;
@@ -160,6 +160,11 @@ impl Settings {
                 decay_minutes: self.number(LFU_DECAY_TIME) as u64,
             }),
             promotes: self.is_on(PROMOTE),
+            jobs: JobSettings {
+                tries: self.number(JOB_TRIES) as u64,
+                dead_max: number(JOB_DEAD_MAX),
+                dead_timeout_ms: Some(self.number(JOB_DEAD_TIMEOUT) * 1000).filter(|ms| *ms > 0),
+            },
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
     }

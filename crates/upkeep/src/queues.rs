@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use command::{Client, Store, Tx};
+use ds::queue::{Figures, JobCounts};
 use ds::set::Set;
 use keyspace::UnixMs;
 use keyspace::queue::{Known, Now};
@@ -102,15 +103,27 @@ fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool 
         let dbs = &mut shard.dbs;
         shard.waiters.find_queues(|db, key| dbs[db as usize].queues_mut().awaited(placement.hash(key), key));
     }
-    let mut has_more = false;
+    let (mut has_more, mut with_jobs) = (false, Vec::new());
     for db in &mut shard.dbs {
         let count = db.queues().len();
         if count > seen {
-            db.refresh_queues(QUEUES_PER_VISIT, now, forgotten_ms);
+            with_jobs.append(&mut db.refresh_queues(QUEUES_PER_VISIT, now, forgotten_ms));
             has_more |= count > seen + QUEUES_PER_VISIT;
         }
     }
+    for figures in &with_jobs {
+        count_jobs(tx, id, figures);
+    }
     has_more
+}
+
+/// Brings up to date how many jobs of a queue are not in its list.
+fn count_jobs(tx: &mut Tx, id: ShardId, figures: &Figures) {
+    let store = Store::new(tx, Client::internal(figures.db(), Proto::Resp2));
+    // Somebody may have made up a key whose name lies beside a queue of another shard.
+    let is_here = store.locate(&figures.name).0 == id;
+    let counts = if is_here { queues::count_jobs(&store, &figures.name) } else { Ok(JobCounts::default()) };
+    figures.set_jobs(&counts.unwrap_or_default());
 }
 
 fn learn_from(tx: &mut Tx, known: &Known, db: u32, key: &[u8]) {

@@ -71,7 +71,7 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     }
     let waiters = observed.over_shards(facts.shards(), |figures| &figures.waiters);
     let promoted = observed.over_shards(facts.shards(), |figures| &figures.promoted_jobs);
-    let help = "Jobs of Sidekiq's that joined their queues by themselves (setting promote).";
+    let help = "Jobs of sorted sets that joined their queues by themselves (setting promote, QUEUE PROMOTE).";
     page.single("darter_promoted_jobs_total", Kind::Counter, help, promoted as f64);
     page.single(
         "darter_waiters",

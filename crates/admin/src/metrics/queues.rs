@@ -1,6 +1,6 @@
 //! Metrics of queues, by queue.
 
-use queues::{Row, WAIT_BOUNDS_MS};
+use queues::{JobFigure, Row, WAIT_BOUNDS_MS};
 use settings::METRICS_QUEUES_MAX;
 
 use super::exposition::{Exposition, Kind, label_text};
@@ -9,6 +9,7 @@ use crate::state::State;
 
 /// The name for all queues without labels of their own.
 const OTHER: &str = "other";
+const OTHER_LABELS: [(&str, &str); 4] = [("queue", OTHER), ("db", ""), ("system", ""), ("state", "")];
 
 /// The labels of a queue.
 struct Labelled<'r> {
@@ -47,6 +48,20 @@ const FIGURES: [Figure; 7] = [
     }),
 ];
 
+/// The same of queues whose jobs are leased.
+const JOB_FIGURES: [(&str, JobFigure, &str); 10] = [
+    ("darter_queue_jobs_active", JobFigure::Active, "Jobs that workers have."),
+    ("darter_queue_jobs_delayed", JobFigure::Delayed, "Jobs that come later."),
+    ("darter_queue_jobs_dead", JobFigure::Dead, "Jobs that had all their attempts."),
+    ("darter_queue_jobs_grouped", JobFigure::Grouped, "Jobs that wait in groups."),
+    ("darter_queue_groups", JobFigure::Groups, "Groups that have jobs waiting."),
+    ("darter_queue_schedules", JobFigure::Schedules, "Schedules that push jobs."),
+    ("darter_queue_limit_rate", JobFigure::Rate, "Elements that may be taken in a period."),
+    ("darter_queue_limit_period_seconds", JobFigure::PerMs, "That period."),
+    ("darter_queue_limit_active", JobFigure::ActiveMax, "Jobs that may be active."),
+    ("darter_queue_limit_per_group", JobFigure::PerGroupMax, "Jobs of each group that may be active."),
+];
+
 /// Writes these metrics.
 pub(super) fn write(page: &mut Exposition, state: &State) {
     let rows = state.source.queues();
@@ -66,7 +81,6 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
         .map(|row| Labelled { row, name: label_text(&row.name), db: row.db.to_string() })
         .collect();
     let has_other = !rest.is_empty() || other.pushed + other.popped > 0;
-    let other_labels = [("queue", OTHER), ("db", ""), ("system", ""), ("state", "")];
     for (name, kind, help, read) in FIGURES {
         page.family(name, kind, help);
         for queue in &labelled {
@@ -75,9 +89,10 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
             }
         }
         if has_other {
-            page.sample(name, &other_labels, of_other(name, rest, other, read));
+            page.sample(name, &OTHER_LABELS, of_other(name, rest, other, read));
         }
     }
+    write_jobs(page, &labelled, rest);
     let name = "darter_queue_wait_seconds";
     page.family(name, Kind::Histogram, "How long elements had waited when they were taken.");
     for queue in &labelled {
@@ -85,7 +100,27 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
         histogram(page, name, &queue.labels(), &waits.counts, waits.count, waits.sum_ms);
     }
     if has_other {
-        histogram(page, name, &other_labels, &other.waits, other.wait_count, other.wait_sum_ms);
+        histogram(page, name, &OTHER_LABELS, &other.waits, other.wait_count, other.wait_sum_ms);
+    }
+}
+
+/// What is counted of jobs beside the lists: of limits nothing is summed up.
+fn write_jobs(page: &mut Exposition, labelled: &[Labelled], rest: &[&Row]) {
+    for (name, figure, help) in JOB_FIGURES {
+        page.family(name, Kind::Gauge, help);
+        let read = |row: &Row| {
+            row.jobs.map(|jobs| jobs.get(figure)).filter(|number| *number > 0 || !figure.is_optional())
+        };
+        let scaled =
+            |number: u64| if figure == JobFigure::PerMs { number as f64 / 1000.0 } else { number as f64 };
+        for queue in labelled {
+            if let Some(number) = read(queue.row) {
+                page.sample(name, &queue.labels(), scaled(number));
+            }
+        }
+        if !figure.is_optional() && rest.iter().any(|row| row.jobs.is_some()) {
+            page.sample(name, &OTHER_LABELS, rest.iter().filter_map(|row| read(row)).sum::<u64>() as f64);
+        }
     }
 }
 
@@ -124,6 +159,8 @@ fn histogram(
 #[cfg(test)]
 mod tests {
     use super::super::exposition::Format;
+    use queues::JobCounts;
+
     use super::*;
     use crate::example::row;
     use crate::labels::Labels;
@@ -174,6 +211,34 @@ mod tests {
             ],
         );
         assert!(!page.contains("queue:b"), "{page}");
+    }
+
+    #[test]
+    fn jobs_beside_a_queue_are_shown_where_there_are_some() {
+        let mut rows = vec![row("queue:a", 3), row("mail", 1), row("post", 2)];
+        for (row, active) in rows[1..].iter_mut().zip([2, 5]) {
+            let mut jobs = JobCounts::default();
+            jobs.set(JobFigure::Active, active);
+            jobs.set(JobFigure::PerMs, 1500);
+            row.jobs = Some(jobs);
+            row.pushed = 10 * active;
+        }
+        let page = page(&rows, 2);
+        let mail = "{queue=\"mail\",db=\"0\",system=\"sidekiq\",state=\"waiting\"}";
+        let post = "{queue=\"post\",db=\"0\",system=\"sidekiq\",state=\"waiting\"}";
+        let shown =
+            |name: &str, labels: &str, value: &str| page.contains(&format!("\n{name}{labels} {value}\n"));
+        for (name, labels, value) in [
+            ("darter_queue_jobs_active", mail, "2"),
+            ("darter_queue_jobs_active", post, "5"),
+            ("darter_queue_jobs_dead", post, "0"),
+            ("darter_queue_limit_period_seconds", post, "1.5"),
+        ] {
+            assert!(shown(name, labels, value), "{name}{labels} {value} in\n{page}");
+        }
+        // Of the other queue, no jobs are leased, and what is not limited has no limit.
+        assert!(!page.contains("darter_queue_jobs_active{queue=\"other\""), "{page}");
+        assert!(!page.contains("darter_queue_limit_active{"), "{page}");
     }
 
     #[test]

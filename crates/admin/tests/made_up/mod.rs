@@ -140,6 +140,7 @@ pub(crate) fn row(name: &[u8], depth: u64) -> Row {
         is_paused: false,
         memory_bytes: depth,
         waits: Waits { counts: [1; 12], count: 12, sum_ms: 1000, last_minute: Some([1, 2, 3]) },
+        jobs: None,
     }
 }
 

@@ -25,6 +25,7 @@ use ds::num::ScoreBound;
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Class;
 use keyspace::queue::{LIMIT, RATE};
+use shard::Placement;
 
 use super::Store;
 use super::lookup::peek_into;
@@ -365,7 +366,12 @@ impl Span {
 /// # Errors
 /// If no name does.
 pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let part = store.tx.hold.shards().placement().placing_part(queue);
+    beside_in(store.tx.hold.shards().placement(), queue)
+}
+
+/// The same where keys are placed so.
+pub(super) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let part = placement.placing_part(queue);
     if part.is_empty() || part.contains(&b'}') {
         return Err(BAD_NAME);
     }

@@ -5,6 +5,7 @@
 //! | `lookup` | finds keys and their values, to read, peek or change |
 //! | `storing` | stores and deletes values, and sets when they expire |
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
+//! | `exchange` | who may find something when another database takes the place of one |
 //! | `limits` | how many elements may be taken from a queue |
 //! | `queues` | which queues are paused |
 //! | `marks` | what memcached's protocol attaches to an item |
@@ -13,6 +14,7 @@
 //! own. On a replica it stays until the primary deletes it, and is hidden from all clients. See [`Due`].
 
 mod changes;
+pub(crate) mod exchange;
 pub(crate) mod limits;
 pub(crate) mod lookup;
 mod marks;

@@ -38,6 +38,13 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
+/// Jobs of the queue at `key` are put or leased: it is shown as a queue from now on, whatever its name.
+#[cold]
+pub fn know_jobs(store: &mut Store, key: &[u8]) {
+    let (id, hash) = store.locate(key);
+    store.db_mut(id).know_jobs(hash, key);
+}
+
 /// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.
 pub fn is_closed(store: &Store, key: &[u8]) -> bool {
     is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)
@@ -73,19 +80,26 @@ pub fn take_from<'s, T: InPlace>(
     store.write_as::<T>(key)
 }
 
+/// Whether jobs of some sorted sets join their queues by themselves; quick.
+#[inline]
+pub fn are_any_promoted(store: &Store) -> bool {
+    store.config().promotes || store.tx.hold.shards().queues().promotions().are_any()
+}
+
 /// Something was added to the sorted set `key`: if it has jobs that join their queues by themselves, and the first is due soon, the thread hears of it.
 #[cold]
 pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let (shard, hash) = store.locate(key);
-    let Some(figures) = store.db(shard).queues().figures(hash, key) else { return };
-    let class = Class::of_number(figures.class);
-    if !class.is_promoted() {
-        return;
-    }
+    let (db, queues) = (store.client.db, store.db(shard).queues());
+    let of_sidekiq = || {
+        let class = Class::of_number(queues.figures(hash, key)?.class);
+        (class.is_promoted() && store.config().promotes).then_some(class)
+    };
+    let is_said = || queues.known().promotions().of(db, key).map(|_| Class::CUSTOM);
+    let Some(class) = of_sidekiq().or_else(is_said) else { return };
     let Ok(Some(set)) = store.peek_as::<ZSet>(key) else { return };
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
-        let due = JobsDue { time_ms, shard, db: store.client.db, queue: key.into() };
-        store.tx.posts.push(Post::Promote(due));
+        store.tx.posts.push(Post::Promote(JobsDue { time_ms, shard, db, queue: key.into() }));
     }
 }

@@ -5,9 +5,8 @@
 use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, Store,
-    integer, keyword_is, oneof, token,
+    has_stream, integer, keyword_is, oneof, ready_after, token,
 };
-use keyspace::{Db, Kind};
 use shard::{Ready, ShardId};
 
 use super::parse_db;
@@ -127,7 +126,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     let taken = shard.dbs[db as usize].take();
     shard.stats.changes.add(taken.len() as u64);
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
-    let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
+    let lost = shard.waiters.keys(db).filter(|key| has_stream(placement, &taken, key));
     shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true, has_more: false }));
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);
@@ -170,13 +169,8 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Whether `db` has a stream under `key`: clients that read it in a group also wait for its end.
-fn has_stream(db: &Db, hash: u64, key: &[u8]) -> bool {
-    db.find(hash, key).is_some_and(|record| record.value().kind() == Kind::Stream)
-}
-
 /// Swaps two databases on shard `id`. Tells clients that watch a key in either, and serves clients that wait in one of
-/// them for a key that it has now, or for the end of a stream.
+/// them for what it has now, or for the end of a stream.
 fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let placement = tx.hold.shards().placement();
@@ -188,12 +182,8 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
     for (db, before) in [(one, other), (other, one)] {
         shard.watches.touch_all(db, |key| has(one, key) || has(other, key));
-        for key in shard.waiters.keys(db) {
-            let was_lost = has_stream(&shard.dbs[before as usize], placement.hash(key), key);
-            if was_lost || has(db, key) {
-                shard.ready.push(Ready { db, key: key.into(), was_lost, has_more: false });
-            }
-        }
+        let dbs = (&shard.dbs[before as usize], &shard.dbs[db as usize]);
+        shard.ready.extend(shard.waiters.keys(db).filter_map(|key| ready_after(placement, db, key, dbs)));
     }
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);

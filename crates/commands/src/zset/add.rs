@@ -6,8 +6,9 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double,
-    integer, key, keyword_is, note_promoted, oneof, parse_f64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape,
+    are_any_promoted, block, double, integer, key, keyword_is, note_promoted, oneof, parse_f64, string,
+    token,
 };
 use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
@@ -213,7 +214,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
                 ctx.changed(key, Change::new(Class::ZSet, "zadd").times(added + updated));
             }
         }
-        if ctx.store.config().promotes {
+        if are_any_promoted(&ctx.store) {
             note_promoted(&mut ctx.store, key);
         }
     }

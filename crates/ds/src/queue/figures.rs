@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
+use super::jobs::{JobCounts, JobFigures};
 use crate::figure::Figure;
 use crate::list::End;
 
@@ -30,6 +31,7 @@ pub struct Figures {
     is_gone: AtomicBool,
     is_counted: AtomicBool,
     is_taken_at_head: AtomicBool,
+    has_jobs: AtomicBool,
     /// Number of clients that wait for elements.
     pub waiters: AtomicU32,
     /// Number of elements.
@@ -47,6 +49,7 @@ pub struct Figures {
     /// When the queue became known.
     pub first_ms: u64,
     activity: OnceBox<Activity>,
+    jobs: OnceBox<JobFigures>,
 }
 
 /// Further figures of a queue that has been active for a second, or that elements were taken from.
@@ -84,6 +87,7 @@ impl Figures {
             is_gone: AtomicBool::new(false),
             is_counted: AtomicBool::new(true),
             is_taken_at_head: AtomicBool::new(false),
+            has_jobs: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
             oldest_ms: Figure::default(),
@@ -93,6 +97,7 @@ impl Figures {
             measured: AtomicU32::new(0),
             first_ms: now_ms,
             activity: OnceBox::new(),
+            jobs: OnceBox::new(),
         }
     }
 
@@ -146,6 +151,26 @@ impl Figures {
     /// Sets whether elements are counted; they are not while a journal is replayed.
     pub fn set_counted(&self, is_counted: bool) {
         self.is_counted.store(is_counted, Ordering::Relaxed);
+    }
+
+    /// Whether its jobs are leased, delayed or scheduled.
+    pub fn has_jobs(&self) -> bool {
+        self.has_jobs.load(Ordering::Relaxed)
+    }
+
+    /// Notes that they are.
+    pub fn set_has_jobs(&self) {
+        self.has_jobs.store(true, Ordering::Relaxed);
+    }
+
+    /// The jobs that are not in the list; `None` if they have not been counted yet.
+    pub fn jobs(&self) -> Option<JobCounts> {
+        self.jobs.get().map(JobFigures::get)
+    }
+
+    /// Stores how many there are. Only the holder of the shard may do so.
+    pub fn set_jobs(&self, counts: &JobCounts) {
+        self.jobs.get_or_init(Box::default).set(counts);
     }
 
     /// The further figures; `None` if the queue has hardly been active.

@@ -11,12 +11,14 @@
 
 mod arrivals;
 mod figures;
+mod jobs;
 mod waits;
 
 use std::sync::Arc;
 
 pub use arrivals::{Arrivals, EXACT, PRECISION};
 pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
+pub use jobs::{JobCounts, JobFigure};
 pub use waits::{PERIODS_S, Quantiles, Waits};
 
 use crate::list::End;

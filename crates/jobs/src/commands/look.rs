@@ -10,7 +10,7 @@ use ds::zset::ZSet;
 
 use super::parse_positive;
 use crate::job::Jobs;
-use crate::record::State;
+use crate::record::{Record, State};
 
 const COUNT_DEFAULT: u64 = 10;
 
@@ -125,12 +125,14 @@ fn list(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.array(found.len());
     for (id, time_ms) in &found {
         let record = jobs.record(&ctx.store, id)?;
-        ctx.reply.array(5);
+        ctx.reply.array(6);
         ctx.reply.bulk(id);
         ctx.reply.int(*time_ms);
-        ctx.reply.int(record.as_ref().map_or(0, |record| record.attempts.cast_signed()));
-        ctx.reply.bulk(record.as_ref().map_or(b"", |record| &record.worker[..]));
-        ctx.reply.bulk(record.and_then(|record| record.payload).as_deref().unwrap_or_default());
+        let record = record.unwrap_or_else(|| Record::new(State::Waiting, None));
+        ctx.reply.int(record.attempts.cast_signed());
+        ctx.reply.bulk(&record.worker);
+        ctx.reply.bulk(record.payload.as_deref().unwrap_or_default());
+        ctx.reply.bulk(&record.why);
     }
     Ok(())
 }

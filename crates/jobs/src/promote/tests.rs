@@ -67,8 +67,9 @@ fn a_due_job_joins_its_queue_in_one_step() {
 fn the_time_is_written_as_each_sidekiq_does() {
     let stamped = |more: &str| {
         let job = job("a", more);
-        let payload = Payload::parse(job.as_bytes()).expect("it is a job");
-        String::from_utf8(payload.stamped(job.as_bytes(), 1_700_000_000_007)).expect("it is text")
+        let rule = Rule::of_sidekiq(b"schedule");
+        let payload = rule.read(job.as_bytes()).expect("it is a job");
+        String::from_utf8(rule.stamped(job.as_bytes(), &payload, 1_700_000_000_007)).expect("it is text")
     };
     for (before, after) in [
         ("", r#","enqueued_at":1700000000.007"#),
@@ -142,4 +143,69 @@ fn what_is_due_soon_moves_then() {
     promotions.fire(start + 700, |_| true, &mut taken);
     taken.world.check("LLEN queue:mail", ":103");
     assert_eq!(promotions.wait(start + 700), None);
+}
+
+#[test]
+fn jobs_of_any_set_move_as_it_was_said() {
+    let mut world = world();
+    let start = world.0.now;
+    world.0.config.promotes = false;
+    let promotion = Promotion {
+        set: b"later".to_vec(),
+        to: b"jobs:{$.queue}".to_vec(),
+        listed: Some(b"names".to_vec()),
+        stamp: Some(b"at ms".to_vec()),
+    };
+    let text = promotion.encode();
+    assert_eq!(world.run(&[b"HSET", PROMOTIONS, b"n", &text]).as_deref(), Some(":1"));
+    // In seconds, in milliseconds, and what says no queue.
+    world.check(
+        r#"ZADD later 1700000000.123 {"queue":"mail"} 1700000000500 {"queue":"post"} 5 text 6 {}"#,
+        ":4",
+    );
+    let client = Client::internal(0, Proto::Resp2);
+    let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
+    let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
+    // The first look learns what was said, the second one heeds it wherever the set lies.
+    timers.look(start, shards.iter().copied(), &mut taken);
+    timers.look(start, shards.iter().copied(), &mut taken);
+    timers.fire(start, |_| true, &mut taken);
+    let pushed = r#"{"queue":"mail","at ms":1700000000.123}"#;
+    taken.world.check("LRANGE jobs:mail 0 -1", &format!("*1 ${} {pushed}", pushed.len()));
+    taken.world.check("SMEMBERS names", "*1 $4 mail");
+    // What was taken back moves nothing, although a thread has it in mind.
+    taken.world.0.now = start + 500;
+    timers.look(start + 500, shards.iter().copied(), &mut taken);
+    taken.world.check("HDEL darter:promotions n", ":1");
+    timers.fire(start + 500, |_| true, &mut taken);
+    taken.world.check("ZCARD later", ":3");
+    assert_eq!(taken.world.run(&[b"HSET", PROMOTIONS, b"n", &text]).as_deref(), Some(":1"));
+    timers.look(start + 500, shards.iter().copied(), &mut taken);
+    timers.look(start + 500, shards.into_iter(), &mut taken);
+    timers.fire(start + 500, |_| true, &mut taken);
+    taken.world.check("ZCARD later", ":2");
+    taken.world.check("LLEN jobs:post", ":1");
+}
+
+#[test]
+fn a_job_is_stamped_whatever_it_has() {
+    let promotion =
+        Promotion { set: b"s".to_vec(), to: b"q".to_vec(), listed: None, stamp: Some(b"at".to_vec()) };
+    let rule = Rule { promotion, name: Some(b"n"[..].into()) };
+    let stamped = |job: &str| {
+        let payload = rule.read(job.as_bytes())?;
+        Some(
+            String::from_utf8(rule.stamped(job.as_bytes(), &payload, 1_700_000_000_007)).expect("it is text"),
+        )
+    };
+    for (before, after) in [
+        ("{}", r#"{"at":1700000000.007}"#),
+        ("{ } ", r#"{ "at":1700000000.007}"#),
+        (r#"{"a":1}"#, r#"{"a":1,"at":1700000000.007}"#),
+        (r#"{"at":null}"#, r#"{"at":1700000000.007}"#),
+        (r#"{"at":1699999999000}"#, r#"{"at":1700000000007}"#),
+    ] {
+        assert_eq!(stamped(before).as_deref(), Some(after));
+    }
+    assert_eq!(stamped("text"), None);
 }

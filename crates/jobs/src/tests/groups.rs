@@ -211,6 +211,78 @@ fn a_limit_that_is_lowered_leaves_nobody_in_the_way() {
 }
 
 #[test]
+fn a_limit_that_changes_serves_all_who_wait() {
+    let mut world = World::new();
+    for group in 0..1500 {
+        world.put(&format!("g{group}"), 3);
+    }
+    world.check("limit q PER GROUP 1", "+OK");
+    assert_eq!(world.order(1600).split(' ').count(), 1500, "each group has one active");
+    let takers = 40;
+    for _ in 0..takers {
+        world.check("JOB.TAKE w LEASE 100000 WAIT 0 FROM q", "waits");
+    }
+    world.check("limit q PER GROUP 2", "+OK");
+    assert_eq!(world.served().len(), takers);
+    // Lowered while more of them wait: the groups that have two are over it.
+    world.check("limit q PER GROUP 1", "+OK");
+    world.check("JOB.TAKE w LEASE 100000 WAIT 0 FROM q", "waits");
+    while world.fire() <= world.0.now {}
+    assert_eq!(world.served().len(), 0);
+    let active = |world: &mut World, count: &str| {
+        let counts = world.say("HGETALL {q}:jobs:groups:active");
+        let mut words = counts.split(' ').skip(2).step_by(2);
+        while let (Some(group), Some(active)) = (words.next(), words.next()) {
+            if active == count {
+                return group.to_owned();
+            }
+        }
+        unreachable!("a group has so many active jobs")
+    };
+    let group = active(&mut world, "1");
+    let ids = world.say("ZRANGE {q}:jobs:active 0 -1");
+    let of_group = ids
+        .split(' ')
+        .skip(2)
+        .step_by(2)
+        .find(|id| {
+            let record = world.say(&format!("HGET {{q}}:jobs {id}"));
+            record.split([' ', '\n']).any(|word| word.strip_prefix("g=") == Some(&group))
+        })
+        .expect("it has one");
+    world.check(&format!("JOB.DONE q {of_group}"), ":1");
+    assert_eq!(world.served().len(), 1);
+}
+
+#[test]
+fn who_waits_is_served_when_databases_are_swapped() {
+    let mut world = World::new();
+    let put: &[&[u8]] = &[b"JOB.PUT", b"q", b"p", b"ID", b"1", b"GROUP", b"a"];
+    assert_eq!(world.run_in(1, put).as_deref(), Some("$1 1"));
+    // One who takes from lists alone is before it.
+    world.check("BRPOP q 0", "waits");
+    world.check("JOB.TAKE w LEASE 1000 WAIT 0 FROM q", "waits");
+    world.check("SWAPDB 0 1", "+OK");
+    assert_eq!(world.served(), ["*1 *4 $1 q $1 1 :1 $1 p"]);
+}
+
+#[test]
+fn jobs_of_groups_are_counted() {
+    let mut world = World::new();
+    let waiting = |world: &mut World, count: &str| world.check("HGET {q}:jobs:turn waiting", count);
+    world.put("a", 3);
+    world.put("b", 2);
+    waiting(&mut world, "$1 5");
+    world.say("LPUSH q list");
+    world.order(3);
+    waiting(&mut world, "$1 3");
+    let id = world.say("ZRANGE {q}:jobs:active 0 0").split(' ').nth(2).expect("an id").to_owned();
+    world.check(&format!("JOB.RELEASE q {id}"), ":1");
+    world.order(9);
+    world.check("EXISTS {q}:jobs:turn", ":0");
+}
+
+#[test]
 fn what_belongs_to_groups_must_be_what_it_is() {
     let mut world = World::new();
     world.check("JOB.PUT q p GROUP", "-ERR syntax error");

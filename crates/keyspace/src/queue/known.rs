@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ds::queue::Figures;
 
+use super::promotions::Promotions;
 use super::recognize::{Learnt, Patterns, bound_queue};
 
 /// Maximum number of names that are learnt from other keys.
@@ -35,6 +36,7 @@ pub struct Known {
     /// Sets whose members name queues, by database and key.
     sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
+    promotions: Promotions,
 }
 
 /// The listed queues, and some that are gone: forgetting one must not search all of them.
@@ -58,6 +60,7 @@ impl Default for Known {
             now_ms: AtomicU64::new(0),
             sources: Mutex::default(),
             paused: Mutex::default(),
+            promotions: Promotions::default(),
         }
     }
 }
@@ -100,6 +103,11 @@ impl Known {
     /// Number of queues that were not admitted because of that limit.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// The sorted sets whose due jobs move to queues.
+    pub fn promotions(&self) -> &Promotions {
+        &self.promotions
     }
 
     /// Number of known queues.

@@ -12,6 +12,7 @@
 //! figures are updated every second ([`Queues::refresh`]).
 
 mod known;
+mod promotions;
 mod recognize;
 mod row;
 #[cfg(test)]
@@ -24,22 +25,30 @@ use ds::Kind;
 use ds::compact_table::{CompactTable, Shared};
 use ds::hashing::{self, Seed};
 use ds::list::List;
-use ds::queue::{Arrivals, Book, Figures, Seen};
+use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
-pub use recognize::{Class, LIMIT, Patterns, RATE, State, System, is_rate, queue_beside};
+pub use promotions::{PROMOTIONS, Promoted, Promotions};
+pub use recognize::{
+    ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, Patterns, RATE, State, System,
+    TURN, is_rate, queue_beside,
+};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, limited_queue, tells};
+use recognize::{FirstBytes, Learnt, Tells, limited_queue, queue_with_jobs, tells};
 
 /// The queues of a database.
 pub struct Queues {
     known: Arc<Known>,
     patterns: Arc<Patterns>,
     version: u64,
+    /// First bytes of names of queues whose jobs are leased.
+    first_of_jobs: FirstBytes,
+    /// The same of all keys that may be queues.
+    first: FirstBytes,
     /// The number of the database.
     db: u32,
     /// Sets whose members name queues, to be reported when clients are served from the database.
@@ -88,6 +97,8 @@ impl Queues {
             known: Arc::clone(known),
             patterns: Arc::default(),
             version: 0,
+            first_of_jobs: FirstBytes::default(),
+            first: FirstBytes::default(),
             db,
             sources: Vec::new(),
             is_listed,
@@ -133,8 +144,9 @@ impl Queues {
     pub(crate) fn may_know(&mut self, key: &[u8]) -> bool {
         if self.version != self.known.version() {
             (self.patterns, self.version) = self.known.patterns();
+            self.first = self.patterns.first().or(self.first_of_jobs);
         }
-        self.patterns.may_know(key)
+        self.first.begin(key)
     }
 
     /// Whether consumers find the queue empty.
@@ -193,6 +205,21 @@ impl Queues {
         Some(true)
     }
 
+    /// Jobs of the queue at `key` are put, leased or scheduled: it becomes known if it was not, whatever its name.
+    pub(crate) fn know_jobs(&mut self, hash: u64, key: &[u8]) {
+        if let Some(figures) = self.find(hash, key) {
+            return figures.get().set_has_jobs();
+        }
+        if let Some(byte) = key.first() {
+            self.first_of_jobs.note(*byte);
+            self.first.note(*byte);
+        }
+        let class = self.patterns.class_of(key, Kind::List).unwrap_or(Class::JOBS);
+        if let Some(figures) = self.add(hash, key, class) {
+            figures.set_has_jobs();
+        }
+    }
+
     /// Handles a new record in the database: if it is a queue, it is observed from now on.
     #[cold]
     pub(crate) fn arrive(&mut self, hash: u64, record: RecordMut<'_>) {
@@ -204,6 +231,9 @@ impl Queues {
             && let Some(queue) = limited_queue(record.lend().key())
         {
             self.limited.insert(queue.into());
+        }
+        if let Some(queue) = queue_with_jobs(record.lend().key(), kind) {
+            self.know_jobs(hashing::hash(&self.seed, queue), queue);
         }
         // The name may still be registered from an earlier set.
         if kind == Kind::ZSet
@@ -314,19 +344,22 @@ impl Queues {
 
     /// Updates the figures that are not kept current all the time, for about `count` queues with records in `table`,
     /// continuing where the last call ended. Forgets queues without elements and waiting clients that are not paused
-    /// and have been inactive since `since_ms`.
+    /// and have been inactive since `since_ms`. Returns the queues whose jobs are to be counted.
     pub(crate) fn refresh(
         &mut self,
         count: usize,
         (now, since_ms): (Now, u64),
         table: &mut CompactTable<Record>,
-    ) {
-        let mut forgotten = Vec::new();
+    ) -> Vec<Arc<Figures>> {
+        let (mut forgotten, mut with_jobs) = (Vec::new(), Vec::new());
         let Queues { all, idle, seed, .. } = self;
         self.cursor = all.scan(self.cursor, count, &mut |queue| {
             let figures = queue.get();
             if is_forgettable(figures, since_ms) {
                 return forgotten.push(queue.to_owned());
+            }
+            if figures.has_jobs() {
+                with_jobs.push(queue.to_owned());
             }
             let hash = hashing::hash(seed, &figures.name);
             let is_it = |record: RecordRef<'_>| record.key() == &*figures.name;
@@ -339,6 +372,14 @@ impl Queues {
             forgotten.iter().for_each(|figures| self.remove(figures));
             self.known.forget(forgotten.len());
         }
+        // A list that was no queue before jobs of it were leased.
+        for figures in &with_jobs {
+            let hash = hashing::hash(&self.seed, &figures.name);
+            if let Some(record) = table.find_mut(hash, |record| record.key() == &*figures.name) {
+                self.reconsider(hash, RecordMut(record));
+            }
+        }
+        with_jobs
     }
 
     /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
@@ -478,6 +519,7 @@ fn idle_record(list: &mut List) -> Option<Record> {
 fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {
     let is_idle = figures.depth.get() == 0
         && !figures.is_paused()
+        && (!figures.has_jobs() || figures.jobs() == Some(JobCounts::default()))
         && figures.waiters.load(std::sync::atomic::Ordering::Relaxed) == 0;
     is_idle && figures.last_ms().into_iter().flatten().max().unwrap_or(figures.first_ms) < since_ms
 }

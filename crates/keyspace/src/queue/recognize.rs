@@ -163,8 +163,10 @@ pub struct Class {
 
 impl Class {
     /// A queue whose name no pattern matches.
-    pub(super) const CUSTOM: Class =
+    pub const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
+    /// The same, but its jobs are leased.
+    pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };
 
     /// Encodes the class as the number stored in [`ds::queue::Figures`].
     pub fn number(self) -> u16 {
@@ -186,7 +188,7 @@ impl Class {
     /// Whether this server does something at the times in such a sorted set.
     pub(super) fn is_timed(self) -> bool {
         match self.system {
-            System::Jobs => matches!(self.state, State::Active | State::Scheduled),
+            System::Jobs => matches!(self.state, State::Active | State::Scheduled | State::Dead),
             _ => self.is_promoted(),
         }
     }
@@ -223,8 +225,31 @@ pub struct Patterns {
     globs: Vec<Box<[u8]>>,
     /// Names learnt from other keys.
     learnt: BTreeSet<Learnt>,
-    /// Bitmap of the first bytes that a queue's name can have.
-    first: [u64; 4],
+    /// The first bytes that a queue's name can have.
+    first: FirstBytes,
+}
+
+/// A set of first bytes of names: a fast check that most other names fail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstBytes([u64; 4]);
+
+impl FirstBytes {
+    const ANY: FirstBytes = FirstBytes([u64::MAX; 4]);
+
+    pub(super) fn note(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    /// The first bytes in either of the two.
+    pub(super) fn or(self, other: FirstBytes) -> FirstBytes {
+        FirstBytes(std::array::from_fn(|index| self.0[index] | other.0[index]))
+    }
+
+    /// Whether `name` begins with one of them.
+    #[inline]
+    pub(super) fn begin(&self, name: &[u8]) -> bool {
+        name.first().is_some_and(|byte| self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
+    }
 }
 
 /// A name learnt from another key.
@@ -252,17 +277,16 @@ impl Default for Patterns {
 impl Patterns {
     /// The patterns with the operator's `globs`.
     pub fn new(globs: Vec<Box<[u8]>>) -> Patterns {
-        let mut patterns = Patterns { globs: Vec::new(), learnt: BTreeSet::new(), first: [0; 4] };
-        FIRST.iter().for_each(|byte| patterns.note_first(*byte));
+        let mut first = FirstBytes::default();
+        FIRST.iter().for_each(|byte| first.note(*byte));
         for glob in &globs {
             match glob.first() {
                 None => {}
-                Some(b'*' | b'?' | b'[' | b'\\') => patterns.first = [u64::MAX; 4],
-                Some(byte) => patterns.note_first(*byte),
+                Some(b'*' | b'?' | b'[' | b'\\') => first = FirstBytes::ANY,
+                Some(byte) => first.note(*byte),
             }
         }
-        patterns.globs = globs;
-        patterns
+        Patterns { globs, learnt: BTreeSet::new(), first }
     }
 
     /// The operator's patterns.
@@ -281,7 +305,7 @@ impl Patterns {
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
         let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
-            self.note_first(*byte);
+            self.first.note(*byte);
         }
         self.learnt.insert(learnt)
     }
@@ -290,14 +314,9 @@ impl Patterns {
         self.learnt.len()
     }
 
-    fn note_first(&mut self, byte: u8) {
-        self.first[usize::from(byte >> 6)] |= 1 << (byte & 63);
-    }
-
-    /// Whether a key may be a queue: a fast check.
-    #[inline]
-    pub fn may_know(&self, key: &[u8]) -> bool {
-        key.first().is_some_and(|byte| self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0)
+    /// The first bytes of keys that may be queues.
+    pub(super) fn first(&self) -> FirstBytes {
+        self.first
     }
 
     /// The class of a key of this type; `None` if it is not a queue.
@@ -481,23 +500,48 @@ fn arq(key: &[u8], kind: Kind) -> Option<Class> {
 
 /// The sorted sets beside a queue whose jobs are leased.
 fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
-    let (_, end) = key.split_at(memchr::memmem::rfind(key, JOBS)? + JOBS.len());
+    if kind != Kind::ZSet {
+        return None;
+    }
     let of = |state| scored(System::Jobs, state, Scores::Ms);
-    match (kind, end) {
-        (Kind::ZSet, b"active") => of(State::Active),
-        (Kind::ZSet, b"delayed" | b"cron") => of(State::Scheduled),
-        (Kind::ZSet, b"dead") => of(State::Dead),
+    match &key[memchr::memmem::rfind(key, JOBS)?..] {
+        ACTIVE => of(State::Active),
+        DELAYED | CRON => of(State::Scheduled),
+        DEAD => of(State::Dead),
         _ => None,
     }
 }
 
-/// Suffix after the queue's name in the key of the hash that limits it.
+/// Suffixes after the queue's name in the keys beside it. The hash of what is kept of jobs, by id.
+pub const JOBS: &[u8] = b":jobs";
+/// The sorted set of jobs that workers have; the scores are the ends of their leases in ms.
+pub const ACTIVE: &[u8] = b":jobs:active";
+/// The sorted set of jobs that come later; the scores are the times in ms.
+pub const DELAYED: &[u8] = b":jobs:delayed";
+/// The sorted set of jobs without attempts left; the scores are the times in ms at which the last attempt ended.
+pub const DEAD: &[u8] = b":jobs:dead";
+/// The sorted set of schedules; the scores are the next times in ms.
+pub const CRON: &[u8] = b":jobs:cron";
+/// The sorted set of groups that have waiting jobs and are below their limit.
+pub const GROUPS: &[u8] = b":jobs:groups";
+/// The sorted set of groups that are at their limit.
+pub const GROUPS_FULL: &[u8] = b":jobs:groups:full";
+/// The hash of turns, which exists while jobs of groups wait.
+pub const TURN: &[u8] = b":jobs:turn";
+/// The hash that limits a queue.
 pub const LIMIT: &[u8] = b":jobs:limit";
-/// Suffix after the queue's name in the key of the sorted set of recently taken jobs; the scores are the times until
-/// which they count against the limit.
+/// The sorted set of recently taken jobs; the scores are the times until which they count against the limit.
 pub const RATE: &[u8] = b":jobs:rate";
-/// Separates a queue's name from the suffix of a key beside it.
-const JOBS: &[u8] = b":jobs:";
+
+/// The queue whose jobs a key of this type is about, if the key exists only while jobs are active, delayed, dead, scheduled or in groups.
+pub(super) fn queue_with_jobs(key: &[u8], kind: Kind) -> Option<&[u8]> {
+    let ends: &[&[u8]] = match kind {
+        Kind::ZSet => &[ACTIVE, DELAYED, DEAD, CRON],
+        Kind::Hash => &[JOBS, TURN],
+        Kind::Str | Kind::List | Kind::Set | Kind::Stream => return None,
+    };
+    ends.iter().find_map(|end| queue_beside(key, end)).filter(|queue| !queue.is_empty())
+}
 
 /// The queue beside which `key` lies, if `end` is the part of the key after the queue's name: `{mail}:jobs:active` lies
 /// beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
@@ -588,7 +632,7 @@ mod tests {
             let found = patterns.class_of(key.as_bytes(), kind);
             let shown = found.map(|class| format!("{} {}", class.system.name(), class.state.name()));
             assert_eq!(shown.unwrap_or_default(), wanted, "{key}");
-            assert!(found.is_none() || patterns.may_know(key.as_bytes()), "{key} is not passed over");
+            assert!(found.is_none() || patterns.first().begin(key.as_bytes()), "{key} is not passed over");
             assert!(found.is_none_or(|class| Class::of_number(class.number()) == class));
         }
     }

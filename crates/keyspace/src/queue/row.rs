@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Class, Known, State, System};
-use ds::queue::{Figures, WAIT_BOUNDS_MS};
+use ds::queue::{Figures, JobCounts, WAIT_BOUNDS_MS};
 
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,8 @@ pub struct Row {
     pub memory_bytes: u64,
     /// Waiting times.
     pub waits: Waits,
+    /// Its jobs that are not in its list, about a second ago, if jobs of it are leased, delayed or scheduled.
+    pub jobs: Option<JobCounts>,
 }
 
 /// Queues with longer names are omitted from lists for people and other programs.
@@ -96,6 +98,7 @@ impl Row {
             is_paused: figures.is_paused(),
             memory_bytes: figures.memory_bytes.get(),
             waits,
+            jobs: figures.jobs().filter(|jobs| *jobs != JobCounts::default()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ds::hashing::{Seed, hash};
 use ds::list::{End, List};
-use ds::queue::Figures;
+use ds::queue::{Figures, JobCounts, JobFigure};
 use ds::zset::{ZSet, ZSetLimits};
 
 use super::*;
@@ -111,6 +111,48 @@ fn idle_queues_are_forgotten_and_others_are_not() {
     assert!(world.figures("queue:8").is_none() && world.figures("queue:7").is_some());
     world.push("queue:8", 3_000_001);
     assert_eq!(world.figures("queue:8").map(|figures| figures.pushed.get()), Some(1));
+}
+
+#[test]
+fn a_queue_is_known_by_its_jobs_whatever_its_name() {
+    let at = |steady_ms| Now { steady_ms, wall_ms: steady_ms };
+    let key = &b"{mail}:jobs:turn"[..];
+    let mut world = World::new();
+    world.push("mail", 1000);
+    assert!(world.figures("mail").is_none());
+    let hash = hash(&world.seed, key);
+    world.db.insert(hash, key, Value::Hash(Box::default()));
+    // Its list is found by the next look.
+    assert!(world.figures("mail").is_some_and(|figures| figures.has_jobs() && figures.depth.get() == 0));
+    assert_eq!(world.db.refresh_queues(100, at(1500), 0).len(), 1);
+    assert_eq!(world.figures("mail").map(|figures| figures.depth.get()), Some(1));
+    assert!(world.pop_last("mail", 2000));
+    world.push("mail", 2000);
+    assert_eq!(world.figures("mail").map(|figures| figures.depth.get()), Some(1));
+    assert!(world.pop_last("mail", 2000));
+    // It is not forgotten as long as its jobs were not counted, or there are some.
+    let mut counts = JobCounts::default();
+    counts.set(JobFigure::Grouped, 1);
+    for counts in [None, Some(counts)] {
+        if let Some(counts) = counts {
+            world.figures("mail").expect("it is known").set_jobs(&counts);
+        }
+        world.db.refresh_queues(100, at(3_000_000), 2_000_000);
+        assert!(world.figures("mail").is_some());
+    }
+    world.figures("mail").expect("it is known").set_jobs(&JobCounts::default());
+    world.db.refresh_queues(100, at(9_000_000), 8_000_000);
+    assert!(world.figures("mail").is_none());
+    // Who puts the first job says so at once.
+    world.push("post", 1000);
+    world.db.know_jobs(ds::hashing::hash(&world.seed, b"post"), b"post");
+    assert_eq!(world.figures("post").map(|figures| figures.depth.get()), Some(1));
+    let others = [&b"{mail}:jobs:limit"[..], b"{mail}:jobsx", b"{}:jobs", b"mail:jobs", b"{mail"];
+    for name in others {
+        let hash = ds::hashing::hash(&world.seed, name);
+        world.db.insert(hash, name, Value::Hash(Box::default()));
+    }
+    assert!(world.figures("mail").is_none() && world.figures("").is_none());
 }
 
 #[test]

@@ -6,12 +6,13 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use ds::list::List;
-use ds::queue::{Book, Figures, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, Waits};
+use ds::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, Waits};
 use keyspace::ValueRef;
-use keyspace::queue::{Class, Row, rows_of};
+use keyspace::queue::{Row, rows_of};
 
-use super::list::tell;
-use crate::beside::is_beside;
+use super::list::{field_count, tell};
+use crate::beside::{is_beside, may_be_beside};
+use crate::jobs::count_jobs;
 use crate::{Ctx, Entry, Label, Run};
 
 /// The names of the [`PERIODS_S`].
@@ -41,14 +42,13 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let (id, hash) = ctx.store.locate(key);
     let queues = ctx.store.db(id).queues();
     let figures = queues.figures(hash, key).ok_or(CommandError::fixed("ERR no such queue"))?;
-    let row = Row::new(figures, now_ms);
+    let mut row = Row::new(figures, now_ms);
+    if figures.has_jobs() {
+        row.jobs = Some(count_jobs(&ctx.store, key)?);
+    }
     let times = [Some(figures.first_ms), figures.last_ms()[0], figures.last_ms()[1]];
     // The shard is held, and there may be very many: most are ruled out as they lie.
-    let may_be_beside = |other: &Figures| {
-        let class = Class::of_number(other.class);
-        (other.db(), class.system) == (row.db, row.system) && class.state != row.state
-    };
-    let mut beside = rows_of(queues.known(), now_ms, may_be_beside);
+    let mut beside = rows_of(queues.known(), now_ms, |other| may_be_beside(&row, other));
     beside.retain(|other| is_beside(&row, other));
     let of_list = match ctx.store.peek(key).map(|record| record.value()) {
         Some(ValueRef::List(list)) => book_of(list),
@@ -59,7 +59,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let quantiles = PERIODS_S.map(|period_s| waits?.quantiles(now_ms, period_s));
     let waiting: Vec<u64> =
         ctx.store.tx.hold.shard(id).waiters.of(db, key).map(|waiter| waiter.wait.client.id).collect();
-    ctx.reply.map(23);
+    ctx.reply.map(13 + field_count(&row));
     tell(&mut ctx.reply, &row);
     tell_rates(ctx, &row);
     for (name, time_ms) in ["known_since_ms", "last_push_ms", "last_pop_ms"].into_iter().zip(times) {
@@ -163,7 +163,7 @@ fn tell_beside(ctx: &mut Ctx, beside: &[Row]) {
     ctx.reply.bulk(b"beside");
     ctx.reply.array(beside.len());
     for row in beside {
-        ctx.reply.map(10);
+        ctx.reply.map(field_count(row));
         tell(&mut ctx.reply, row);
     }
 }

@@ -45,13 +45,18 @@ fn list(ctx: &mut Ctx) -> CommandResult {
     rows.sort_unstable_by(Row::order);
     ctx.reply.array(rows.len());
     for row in rows {
-        ctx.reply.map(10);
+        ctx.reply.map(field_count(&row));
         tell(&mut ctx.reply, &row);
     }
     Ok(())
 }
 
-/// The ten fields that every command reports about a queue.
+/// The number of fields that [`tell`] writes.
+pub(super) fn field_count(row: &Row) -> usize {
+    10 + usize::from(row.jobs.is_some())
+}
+
+/// The fields that every command reports about a queue.
 pub(super) fn tell(reply: &mut Reply, row: &Row) {
     reply.bulk(b"name");
     reply.bulk(&row.name);
@@ -76,4 +81,14 @@ pub(super) fn tell(reply: &mut Reply, row: &Row) {
     reply.int(row.is_paused.into());
     reply.bulk(b"bytes");
     reply.int(row.memory_bytes as i64);
+    let Some(jobs) = &row.jobs else { return };
+    reply.bulk(b"jobs");
+    reply.map(jobs.rows().count());
+    for (name, number) in jobs.rows() {
+        reply.bulk(name.as_bytes());
+        match number {
+            Some(number) => reply.int(number as i64),
+            None => reply.null(),
+        }
+    }
 }

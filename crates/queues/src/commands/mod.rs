@@ -9,6 +9,7 @@
 //! | `moving` | QUEUE MOVE |
 //! | `pause` | QUEUE PAUSE, QUEUE RESUME |
 //! | `peek` | QUEUE PEEK |
+//! | `promote` | QUEUE PROMOTE |
 //! | `remove` | QUEUE REMOVE |
 
 mod find;
@@ -18,6 +19,7 @@ mod list;
 mod moving;
 mod pause;
 mod peek;
+pub(crate) mod promote;
 mod remove;
 
 use command::{Acl, CommandError, CommandResult, Group, Shape};
@@ -47,6 +49,7 @@ const QUEUE: Entry = Entry {
         moving::MOVE,
         pause::PAUSE,
         peek::PEEK,
+        promote::PROMOTE,
         remove::REMOVE,
         pause::RESUME,
     ],
@@ -77,6 +80,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Make the queues look empty to whatever takes from them.",
         "PEEK <queue> [COUNT <count>]",
         "    Show the elements that workers will take next.",
+        "PROMOTE <name> FROM <set> TO <queue> [SADD <queues>] [STAMP <member>]|LIST|DEL <name>",
+        "    Have due jobs of a sorted set join their queues by themselves.",
         "REMOVE <queue> TEXT <text>|ID <id> [COUNT <count>]",
         "    Remove elements, oldest first. Returns how many.",
         "RESUME <queue> [<queue> ...]",

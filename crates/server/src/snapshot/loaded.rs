@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use command::{Garbage, Post, Tx};
+use command::{Garbage, Post, Tx, ready_after};
 use journal::LockedFolder;
-use keyspace::{Db, Kind};
+use keyspace::Db;
 use persistence::{Snapshots, StreamId};
 use recording::Opened;
 use script::LibrarySet;
 use scripting::Scripts;
-use shard::{Ready, ShardId};
+use shard::ShardId;
 
 /// Loaded data.
 pub(crate) struct Loaded {
@@ -53,7 +53,7 @@ impl Loaded {
 }
 
 /// Replaces database `db` on shard `id` by `new`. Tells clients that watch a key of either, and serves those that wait
-/// for a key that exists now.
+/// for what exists now.
 fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
@@ -62,13 +62,8 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let new = &shard.dbs[db as usize];
     let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
     shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
-    for key in shard.waiters.keys(db) {
-        let was_lost =
-            old.find(placement.hash(key), key).is_some_and(|old| old.value().kind() == Kind::Stream);
-        if was_lost || has(new, key) {
-            shard.ready.push(Ready { db, key: key.into(), was_lost, has_more: false });
-        }
-    }
+    let ready = |key: &[u8]| ready_after(placement, db, key, (&old, new));
+    shard.ready.extend(shard.waiters.keys(db).filter_map(ready));
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);
     tx.wrote = true;

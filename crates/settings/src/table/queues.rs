@@ -30,6 +30,31 @@ settings! {
         doc: "Time after which an empty queue is forgotten, unless a client waits for it or it is paused",
         ..Setting::of(group::WATCHING)
     };
+    JOB_TRIES = Setting {
+        name: "job-tries",
+        kind: SettingKind::Integer { min: 1, max: i64::MAX },
+        default: "25",
+        effect: Some(Consequence::Data),
+        doc: "Attempts of a leased job of which JOB.PUT said no number (TRIES); after the last one it is dead",
+        ..Setting::of(group::DATA)
+    };
+    JOB_DEAD_MAX = Setting {
+        name: "job-dead-max",
+        kind: SettingKind::Integer { min: 0, max: 1_000_000_000 },
+        default: "10000",
+        effect: Some(Consequence::Data),
+        doc: "Dead jobs that are kept of each queue: beyond it the oldest are dropped",
+        ..Setting::of(group::DATA)
+    };
+    JOB_DEAD_TIMEOUT = Setting {
+        name: "job-dead-timeout",
+        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
+        unit: "seconds",
+        default: "0",
+        effect: Some(Consequence::Data),
+        doc: "Time after which a dead job is dropped; 0: never",
+        ..Setting::of(group::DATA)
+    };
     PROMOTE = Setting {
         name: "promote",
         kind: SettingKind::Choice(&[("no", 0), ("sidekiq", 1)]),

@@ -3,6 +3,7 @@
 //! Only `INFO queues` and `INFO all` show it, so programs that read the default sections see nothing new. Names are
 //! percent-encoded, so that they cannot end a field or a line.
 
+use ds::queue::{JobCounts, JobFigure};
 use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
@@ -12,6 +13,9 @@ use super::Report;
 pub(super) const QUEUES_SHOWN_MAX: usize = 200;
 /// The ASCII characters that are encoded in names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
+
+/// What is summed up of queues whose jobs are leased.
+const SUMMED: [JobFigure; 4] = [JobFigure::Active, JobFigure::Delayed, JobFigure::Dead, JobFigure::Grouped];
 
 pub(super) fn queues(report: &mut Report) {
     let known = report.facts.shards().queues();
@@ -25,6 +29,10 @@ pub(super) fn queues(report: &mut Report) {
     report.number("queue_jobs_waiting", waiting().map(|row| row.depth).sum::<u64>());
     report.number("queue_oldest_ms", waiting().filter_map(|row| row.oldest_ms).max().unwrap_or(0));
     report.number("queue_waiters", rows.iter().map(|row| row.waiters).sum::<u64>());
+    for figure in SUMMED {
+        let sum = rows.iter().filter_map(|row| row.jobs).map(|jobs| jobs.get(figure)).sum::<u64>();
+        report.number(&format!("queue_jobs_{}", figure.name()), sum);
+    }
     report.number("queue_jobs_promoted", report.over_shards(|figures| &figures.promoted_jobs));
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     // There may be a hundred thousand: those that are not shown need no order.
@@ -40,7 +48,7 @@ pub(super) fn queues(report: &mut Report) {
 }
 
 fn line(row: &Row) -> String {
-    format!(
+    let mut line = format!(
         "name={},db={},system={},state={},depth={},oldest_ms={},in_per_s={:.2},out_per_s={:.2},waiters={},paused={},bytes={}",
         percent_encode(&row.name, ENCODED),
         row.db,
@@ -53,5 +61,11 @@ fn line(row: &Row) -> String {
         row.waiters,
         u8::from(row.is_paused),
         row.memory_bytes
-    )
+    );
+    for (name, number) in row.jobs.iter().flat_map(JobCounts::rows) {
+        if let Some(number) = number {
+            line.push_str(&format!(",{name}={number}"));
+        }
+    }
+    line
 }

@@ -1,0 +1,52 @@
+//! The jobs of a queue that are not in its list, because they are with workers, come later, are dead, or wait in groups: how many
+//! there are, and what limits them. The keys beside the queue say so by their lengths, so counting costs the same for any number.
+//!
+//! Not here: what these keys mean (`jobs`).
+
+use command::{CommandError, Limit, Store, beside, peek_into};
+use ds::hash::Hash;
+use ds::num::parse_i64;
+use ds::queue::{JobCounts, JobFigure};
+use ds::zset::ZSet;
+use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, TURN};
+
+/// The field of the hash of turns that has the number of jobs that wait in groups.
+pub const GROUPED: &[u8] = b"waiting";
+
+/// What is counted of the jobs of `queue`.
+///
+/// # Errors
+/// If a key beside it holds something else.
+pub fn count_jobs(store: &Store, queue: &[u8]) -> Result<JobCounts, CommandError> {
+    let begin = beside(store, queue)?;
+    let name = |end: &[u8]| [&begin, end].concat();
+    let mut counts = JobCounts::default();
+    let set = |end: &[u8]| -> Result<(u64, Option<u64>), CommandError> {
+        let key = name(end);
+        let Some(set) = store.peek_as::<ZSet>(&key)? else { return Ok((0, None)) };
+        Ok((set.len() as u64, set.score_at(0).map(|time_ms| time_ms as u64)))
+    };
+    let (active, lease_ms) = set(ACTIVE)?;
+    let (delayed, delay_ms) = set(DELAYED)?;
+    let (schedules, schedule_ms) = set(CRON)?;
+    counts.set(JobFigure::Active, active);
+    counts.set(JobFigure::Delayed, delayed);
+    counts.set(JobFigure::Dead, set(DEAD)?.0);
+    counts.set(JobFigure::Schedules, schedules);
+    counts.set(JobFigure::NextLeaseMs, lease_ms.unwrap_or(0));
+    counts.set(JobFigure::NextDueMs, [delay_ms, schedule_ms].into_iter().flatten().min().unwrap_or(0));
+    let (turn, mut buffer) = (name(TURN), Vec::new());
+    if let Some(turn) = peek_into::<Hash>(store, &turn, &mut buffer)? {
+        let grouped = turn.get(GROUPED).and_then(parse_i64).unwrap_or(0);
+        counts.set(JobFigure::Grouped, u64::try_from(grouped).unwrap_or(0));
+        counts.set(JobFigure::Groups, set(GROUPS)?.0 + set(GROUPS_FULL)?.0);
+    }
+    if let Some(limit) = Limit::of(store, queue)? {
+        let rate = limit.rate.map_or((0, 0), |rate| (rate.count, rate.per_ms.cast_unsigned()));
+        counts.set(JobFigure::Rate, rate.0);
+        counts.set(JobFigure::PerMs, rate.1);
+        counts.set(JobFigure::ActiveMax, limit.active.unwrap_or(0));
+        counts.set(JobFigure::PerGroupMax, limit.per_group.unwrap_or(0));
+    }
+    Ok(counts)
+}

@@ -145,11 +145,11 @@ fn a_queue_is_known_by_its_jobs_whatever_its_name() {
     assert!(world.figures("mail").is_none());
     // Who puts the first job says so at once.
     world.push("post", 1000);
-    world.db.know_jobs(ds::hashing::hash(&world.seed, b"post"), b"post");
+    world.db.know_jobs(hashing::hash(&world.seed, b"post"), b"post");
     assert_eq!(world.figures("post").map(|figures| figures.depth.get()), Some(1));
     let others = [&b"{mail}:jobs:limit"[..], b"{mail}:jobsx", b"{}:jobs", b"mail:jobs", b"{mail"];
     for name in others {
-        let hash = ds::hashing::hash(&world.seed, name);
+        let hash = hashing::hash(&world.seed, name);
         world.db.insert(hash, name, Value::Hash(Box::default()));
     }
     assert!(world.figures("mail").is_none() && world.figures("").is_none());

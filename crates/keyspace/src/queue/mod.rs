@@ -28,12 +28,12 @@ use ds::queue::{Arrivals, Book, Figures, Seen};
 use ds::stream::{Stream, StreamId};
 
 pub use known::Known;
-pub use recognize::{Class, LIMIT, Patterns, RATE, State, System, is_rate, queue_beside};
+pub use recognize::{Class, LIMIT, Patterns, RATE, State, System, TURN, is_rate, queue_beside};
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{Learnt, Tells, limited_queue, tells};
+use recognize::{Learnt, Rule, Tells, tells};
 
 /// The queues of a database.
 pub struct Queues {
@@ -55,8 +55,8 @@ pub struct Queues {
     paused_count: usize,
     /// Sorted sets at whose times something is to happen; some that were.
     timed: BTreeSet<Box<[u8]>>,
-    /// Lists beside which the key of a limit lies.
-    limited: BTreeSet<Box<[u8]>>,
+    /// For each [`Rule`], the lists beside which its key lies, so that taking from others needs no look-up.
+    ruled: [BTreeSet<Box<[u8]>>; 2],
     /// Where refreshing goes on.
     cursor: u64,
 }
@@ -96,7 +96,7 @@ impl Queues {
             idle: CompactTable::new(),
             paused_count: 0,
             timed: BTreeSet::new(),
-            limited: BTreeSet::new(),
+            ruled: Default::default(),
             cursor: 0,
         }
     }
@@ -114,13 +114,25 @@ impl Queues {
     /// Whether there are any.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.limited.is_empty()
+        self.all.is_empty() && self.ruled.iter().all(BTreeSet::is_empty)
     }
 
     /// Whether the key of a limit lies beside the list at `key`.
     #[inline]
     pub fn is_limited(&self, key: &[u8]) -> bool {
-        !self.limited.is_empty() && self.limited.contains(key)
+        self.has_rule(Rule::Limit, key)
+    }
+
+    /// Whether the key of turns lies beside the list at `key`: jobs of groups wait.
+    #[inline]
+    pub fn is_grouped(&self, key: &[u8]) -> bool {
+        self.has_rule(Rule::Turn, key)
+    }
+
+    #[inline]
+    fn has_rule(&self, rule: Rule, key: &[u8]) -> bool {
+        let ruled = &self.ruled[rule as usize];
+        !ruled.is_empty() && ruled.contains(key)
     }
 
     /// How many there are.
@@ -194,14 +206,13 @@ impl Queues {
     /// `record`, which is new in the database, may be a queue: what there is to see of it is seen from now on.
     #[cold]
     pub(crate) fn arrive(&mut self, hash: u64, record: RecordMut<'_>) {
+        // Whatever it holds: who looks for the rule finds out.
+        if let Some((rule, queue)) = Rule::of(record.lend().key()) {
+            self.ruled[rule as usize].insert(queue.into());
+        }
         let kind = record.lend().value().kind();
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
-        }
-        if kind == Kind::Hash
-            && let Some(queue) = limited_queue(record.lend().key())
-        {
-            self.limited.insert(queue.into());
         }
         // One that was there a moment ago may still be known.
         if kind == Kind::ZSet
@@ -255,7 +266,7 @@ impl Queues {
     /// `record`, of which the last element was taken, left the database. It is returned if it is no queue.
     #[inline]
     pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
-        self.unlimit(record.lend().value().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         if !record.list_mut().is_some_and(|list| is_queue(list)) {
             return Some(record);
         }
@@ -270,7 +281,7 @@ impl Queues {
 
     /// `record` leaves the database.
     pub(crate) fn depart(&mut self, hash: u64, record: &mut Record) {
-        self.unlimit(record.lend().value().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         match record.list_mut() {
             Some(list) => self.leave(hash, list),
             None => {
@@ -287,19 +298,18 @@ impl Queues {
         if let Value::List(list) = old {
             self.leave(hash, list);
         }
-        self.unlimit(old.lend().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         if self.may_know(record.lend().key()) {
             self.arrive(hash, record);
         }
     }
 
-    /// A value of this kind leaves `key`, which may be the key of a limit.
-    fn unlimit(&mut self, kind: Kind, key: &[u8]) {
-        if kind == Kind::Hash
-            && !self.limited.is_empty()
-            && let Some(queue) = limited_queue(key)
+    /// The value of `key`, which may be a rule, goes.
+    fn unrule(&mut self, key: &[u8]) {
+        if self.ruled.iter().any(|ruled| !ruled.is_empty())
+            && let Some((rule, queue)) = Rule::of(key)
         {
-            self.limited.remove(queue);
+            self.ruled[rule as usize].remove(queue);
         }
     }
 

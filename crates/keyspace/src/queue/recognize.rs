@@ -493,6 +493,8 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
 
 /// What the name of the hash that limits a queue has behind that of the queue.
 pub const LIMIT: &[u8] = b":jobs:limit";
+/// The same of the hash of turns, which is there while jobs of groups wait.
+pub const TURN: &[u8] = b":jobs:turn";
 /// The same of the sorted set of what was taken of late, by until when that counts against the limit.
 pub const RATE: &[u8] = b":jobs:rate";
 /// What stands between the name of a queue and what is said of its jobs.
@@ -509,9 +511,22 @@ pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
     }
 }
 
-/// The queue that a hash under this key limits.
-pub(super) fn limited_queue(key: &[u8]) -> Option<&[u8]> {
-    queue_beside(key, LIMIT)
+/// Keys beside a queue that say how elements are taken from it, if they are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rule {
+    /// Its limit.
+    Limit,
+    /// The turns of its groups.
+    Turn,
+}
+
+impl Rule {
+    /// The rule that such a key is, and the queue beside which it lies.
+    pub(super) fn of(key: &[u8]) -> Option<(Rule, &[u8])> {
+        [(Rule::Limit, LIMIT), (Rule::Turn, TURN)]
+            .into_iter()
+            .find_map(|(rule, end)| Some((rule, queue_beside(key, end)?)))
+    }
 }
 
 /// Whether this sorted set has what was taken of late from a limited queue.

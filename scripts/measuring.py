@@ -113,6 +113,14 @@ class Server:
                 total += int(file.read().split()[0])
         return total / 1e9
 
+    def kernel_seconds(self):
+        """The part of that which it spent in the kernel, as far as the kernel knows."""
+        total = 0
+        for path in glob.glob(f"/proc/{self.process.pid}/task/*/stat"):
+            with open(path) as file:
+                total += int(file.read().rsplit(") ", 1)[1].split()[12])
+        return total / os.sysconf("SC_CLK_TCK")
+
     def bench(self, program, mode, *words, cores=(), accept_bad=False):
         """A run of darter-bench, as its report; ends the script if it failed (`accept_bad`: if there is no report)."""
         command = [program, mode, "-p", str(self.port), "--json", "-", *map(str, words)]

@@ -52,8 +52,8 @@ pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{has_stream, ready_after};
-pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, open, room, took};
-pub use store::lookup::peek_into;
+pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
+pub use store::lookup::{note_place, peek_into};
 pub use store::queues::{
     are_any_promoted, is_closed, is_paused, know_jobs, note_promoted, pause, take_from, take_from_list,
 };

@@ -17,7 +17,7 @@ const LEASE_ENDED: &[u8] = b"the lease ended";
 /// If what lies beside the queue is no longer what it was: nothing can be done about it.
 pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
-    let (active, delayed, cron) = (&jobs.names.active, &jobs.names.delayed, &jobs.names.cron());
+    let (active, delayed, cron) = (jobs.names.active(), &jobs.names.delayed(), &jobs.names.cron());
     for _ in 0..FIRED_MAX {
         if let Some(id) = first_due(store, active, now_ms)? {
             // A worker that says that it lives keeps all that it has.
@@ -63,15 +63,16 @@ impl Jobs<'_> {
     /// Until when the worker that has a job is known to live.
     fn worker_until(&self, store: &Store, id: &[u8]) -> Result<Option<i64>, CommandError> {
         let Some(record) = self.record(store, id)? else { return Ok(None) };
-        let workers = store.peek_as::<ZSet>(&self.names.workers)?;
+        let workers = store.peek_as::<ZSet>(&self.names.workers())?;
         Ok(workers.and_then(|workers| workers.score(&record.worker)).map(|until_ms| until_ms as i64))
     }
 
     /// Forgets workers that have not said for long that they live.
     fn forget_workers(&self, store: &mut Store) -> Result<(), CommandError> {
+        let workers = self.names.workers();
         for _ in 0..FIRED_MAX {
-            let Some(worker) = first_due(store, &self.names.workers, store.now())? else { break };
-            Self::take_out(store, &self.names.workers, &worker)?;
+            let Some(worker) = first_due(store, &workers, store.now())? else { break };
+            Self::take_out(store, &workers, &worker)?;
         }
         Ok(())
     }

@@ -16,7 +16,8 @@
 //!
 //! A take costs O(log n) of n groups. Of a group that has no job, nothing is kept.
 //!
-//! Invariant: the turn exists exactly if one of both sorted sets does. So a queue without groups is told by one look-up.
+//! Invariant: the turn exists exactly if one of both sorted sets does. The shard knows which queues have one (`keyspace::queue`), so
+//! taking from others needs no look-up.
 
 use command::{
     Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, peek_into, pop_command, pop_event,
@@ -288,10 +289,13 @@ impl Jobs<'_> {
         let end = popping_end(store, self.queue);
         let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
         let Some(element) = list.pop(end) else { return Ok(None) };
+        let is_empty = list.is_empty();
         store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
             store.effect(&[pop_command(end), self.queue]);
         });
-        store.delete_if_empty(self.queue);
+        if is_empty {
+            store.delete_if_empty(self.queue);
+        }
         Ok(Some(Next { element, room, group: None }))
     }
 
@@ -341,7 +345,8 @@ impl Jobs<'_> {
 
     /// Whether jobs of groups wait.
     pub(crate) fn has_groups(&self, store: &Store) -> bool {
-        store.exists(&self.names.turn())
+        let (shard, _) = store.locate(self.queue);
+        store.db(shard).queues().is_grouped(self.queue)
     }
 
     fn per_group(&self, store: &Store) -> Result<Option<u64>, CommandError> {

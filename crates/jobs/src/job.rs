@@ -9,7 +9,7 @@ use command::{
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
-use keyspace::{JobSettings, Str};
+use keyspace::{JobSettings, Kind, Str};
 use queues::{opposite, own_id, popping_end};
 
 use crate::groups::Next;
@@ -49,28 +49,63 @@ impl<'q> Jobs<'q> {
     /// # Errors
     /// If a key beside it, or its own, holds something else, or can have no name.
     pub(crate) fn of(store: &Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
+        let jobs = Self::to_change(store, queue, State::Active)?;
+        let names = &jobs.names;
+        for key in [names.delayed(), names.dead(), names.workers()] {
+            check_kind(store, &key, Kind::ZSet)?;
+        }
+        Ok(jobs)
+    }
+
+    /// The same for a command that touches, beside the list and what is kept of jobs, only those in this state.
+    ///
+    /// # Errors
+    /// As above, if it is one of these keys.
+    pub(crate) fn to_change(store: &Store, queue: &'q [u8], state: State) -> Result<Jobs<'q>, CommandError> {
+        let jobs = Self::to_end(store, queue)?;
+        jobs.names.set(state).map_or(Ok(()), |key| check_kind(store, &key, Kind::ZSet))?;
+        check_kind(store, jobs.names.jobs(), Kind::Hash)?;
+        Ok(jobs)
+    }
+
+    /// The same for a command that ends leases: it finds out what lies beside the list before it changes anything.
+    ///
+    /// # Errors
+    /// If the queue's own key holds something else, or no name of a key lies beside it.
+    pub(crate) fn to_end(store: &Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
         let names = Names::of(store, queue)?;
         store.peek_as::<List>(queue)?;
-        for key in [&names.active, &names.delayed, &names.dead, &names.workers] {
-            store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
-        }
-        peek_into::<Hash>(store, &names.jobs, &mut Vec::new()).map_err(|_| wrong_type(&names.jobs))?;
         Ok(Jobs { queue, names })
     }
 
     /// What is kept of a job.
     pub(crate) fn record(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
+        self.decoded(store, id, Record::decode)
+    }
+
+    /// The same without its payload.
+    fn record_line(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
+        self.decoded(store, id, Record::decode_line)
+    }
+
+    fn decoded(
+        &self,
+        store: &Store,
+        id: &[u8],
+        decode: impl FnOnce(&[u8]) -> Option<Record>,
+    ) -> Result<Option<Record>, CommandError> {
         let mut buffer = Vec::new();
-        let Some(jobs) = peek_into::<Hash>(store, &self.names.jobs, &mut buffer)? else { return Ok(None) };
-        let Some(text) = jobs.get(id) else { return Ok(None) };
-        Record::decode(text).map(Some).ok_or_else(|| {
-            let (key, id) = (self.names.jobs.escape_ascii(), id.escape_ascii());
+        let key = self.names.jobs();
+        let jobs = peek_into::<Hash>(store, key, &mut buffer).map_err(|_| wrong_type(key))?;
+        let Some(text) = jobs.and_then(|jobs| jobs.get(id)) else { return Ok(None) };
+        decode(text).map(Some).ok_or_else(|| {
+            let (key, id) = (key.escape_ascii(), id.escape_ascii());
             CommandError::new(format!("ERR the field {id} of {key} is no job: HDEL it"))
         })
     }
 
     fn keep(&self, store: &mut Store, id: &[u8], record: &Record) -> Result<(), CommandError> {
-        Self::set_field(store, &self.names.jobs, id, &record.encode())
+        Self::set_field(store, self.names.jobs(), id, &record.encode())
     }
 
     /// Sets a field of one of the hashes.
@@ -81,7 +116,7 @@ impl<'q> Jobs<'q> {
         text: &[u8],
     ) -> Result<(), CommandError> {
         let limits = &store.config().hash;
-        store.upsert::<Hash>(key)?.set(field, text, limits);
+        store.upsert::<Hash>(key).map_err(|_| wrong_type(key))?.set(field, text, limits);
         store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
             store.effect(&[b"HSET", key, field, text]);
         });
@@ -90,10 +125,17 @@ impl<'q> Jobs<'q> {
 
     /// Removes a field of one of the hashes, if it is there.
     pub(crate) fn remove_field(store: &mut Store, key: &[u8], field: &[u8]) -> Result<(), CommandError> {
-        if store.write_as::<Hash>(key)?.is_some_and(|mut fields| fields.remove(field)) {
+        let Some(mut fields) = store.write_as::<Hash>(key).map_err(|_| wrong_type(key))? else {
+            return Ok(());
+        };
+        let (was_there, is_empty) = (fields.remove(field), fields.lend().is_empty());
+        drop(fields);
+        if was_there {
             store.changed_with(key, Change::new(Class::Hash, "hdel").times(0), |store| {
                 store.effect(&[b"HDEL", key, field]);
             });
+        }
+        if is_empty {
             store.delete_if_empty(key);
         }
         Ok(())
@@ -101,7 +143,7 @@ impl<'q> Jobs<'q> {
 
     /// The job is over, or only its payload in the list is left of it.
     fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
-        Self::remove_field(store, &self.names.jobs, id)?;
+        Self::remove_field(store, self.names.jobs(), id)?;
         lock.map_or(Ok(()), |lock| self.unlock(store, id, lock))
     }
 
@@ -122,7 +164,7 @@ impl<'q> Jobs<'q> {
         time_ms: i64,
     ) -> Result<(), CommandError> {
         let limits = &store.config().zset;
-        store.upsert::<ZSet>(key)?.insert(id, time_ms as f64, limits);
+        store.upsert::<ZSet>(key).map_err(|_| wrong_type(key))?.insert(id, time_ms as f64, limits);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
             store.effect(&[b"ZADD", key, itoa::Buffer::new().format(time_ms).as_bytes(), id]);
         });
@@ -149,11 +191,17 @@ impl<'q> Jobs<'q> {
 
     /// Takes an id out of one of the sorted sets; false if it is not there.
     pub(crate) fn take_out(store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
-        let was_there = store.write_as::<ZSet>(key)?.is_some_and(|mut set| set.remove(id).is_some());
+        let Some(mut set) = store.write_as::<ZSet>(key).map_err(|_| wrong_type(key))? else {
+            return Ok(false);
+        };
+        let (was_there, is_empty) = (set.remove(id).is_some(), set.lend().is_empty());
+        drop(set);
         if was_there {
             store.changed_with(key, Change::new(Class::ZSet, "zrem").times(0), |store| {
                 store.effect(&[b"ZREM", key, id]);
             });
+        }
+        if is_empty {
             store.delete_if_empty(key);
         }
         Ok(was_there)
@@ -220,7 +268,7 @@ impl<'q> Jobs<'q> {
     ) -> Result<(), CommandError> {
         record.state = State::Delayed;
         record.worker.clear();
-        self.set_due(store, &self.names.delayed, id, due_ms)?;
+        self.set_due(store, &self.names.delayed(), id, due_ms)?;
         self.keep(store, id, &record)
     }
 
@@ -242,7 +290,7 @@ impl<'q> Jobs<'q> {
             record.begins_until_ms = None;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
-            self.set_due(store, &self.names.active, &id, lease.until_ms)?;
+            self.set_due(store, self.names.active(), &id, lease.until_ms)?;
             self.keep(store, &id, &record)?;
             let Record { attempts: attempt, payload, .. } = record;
             return Ok(Some(Taken { id, attempt, payload: payload.unwrap_or_default() }));
@@ -309,23 +357,18 @@ impl<'q> Jobs<'q> {
         state: State,
         id: &[u8],
     ) -> Result<Option<i64>, CommandError> {
-        let key = match state {
-            State::Active => &self.names.active,
-            State::Delayed => &self.names.delayed,
-            State::Dead => &self.names.dead,
-            State::Waiting => return Ok(None),
-        };
-        Ok(store.peek_as::<ZSet>(key)?.and_then(|set| set.score(id)).map(|time_ms| time_ms as i64))
+        let Some(key) = self.names.set(state) else { return Ok(None) };
+        Ok(store.peek_as::<ZSet>(&key)?.and_then(|set| set.score(id)).map(|time_ms| time_ms as i64))
     }
 
     /// A worker has done a job; false if it has no lease any more.
     pub(crate) fn done(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
-        if !self.end_lease(store, id)? {
-            return Ok(false);
+        let line = self.record_line(store, id)?;
+        let was_active = self.end_lease(store, id, line.as_ref())?;
+        if was_active {
+            self.forget(store, id, line.and_then(|line| line.lock).as_deref())?;
         }
-        let lock = self.record(store, id)?.and_then(|record| record.lock);
-        self.forget(store, id, lock.as_deref())?;
-        Ok(true)
+        Ok(was_active)
     }
 
     /// An attempt has failed: the job waits, comes at `due_ms`, or is dead. `None` if nobody has a lease of it.
@@ -336,10 +379,11 @@ impl<'q> Jobs<'q> {
         due_ms: Option<i64>,
         why: &[u8],
     ) -> Result<Option<State>, CommandError> {
-        if !self.end_lease(store, id)? {
+        let record = self.record(store, id)?;
+        if !self.end_lease(store, id, record.as_ref())? {
             return Ok(None);
         }
-        let Some(mut record) = self.record(store, id)? else { return Ok(None) };
+        let Some(mut record) = record else { return Ok(None) };
         record.why = why.to_vec();
         if record.attempts >= record.attempts_max.unwrap_or(store.config().jobs.tries) {
             self.bury(store, id, record)?;
@@ -356,10 +400,11 @@ impl<'q> Jobs<'q> {
 
     /// A worker gives a job back that it has not begun; false if it has no lease any more.
     pub(crate) fn release(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
-        if !self.end_lease(store, id)? {
+        let record = self.record(store, id)?;
+        if !self.end_lease(store, id, record.as_ref())? {
             return Ok(false);
         }
-        let Some(mut record) = self.record(store, id)? else { return Ok(false) };
+        let Some(mut record) = record else { return Ok(false) };
         record.attempts = record.attempts.saturating_sub(1);
         let end = popping_end(store, self.queue);
         self.wait(store, id, record, end)?;
@@ -369,7 +414,7 @@ impl<'q> Jobs<'q> {
     fn bury(&self, store: &mut Store, id: &[u8], mut record: Record) -> Result<(), CommandError> {
         record.state = State::Dead;
         let now_ms = store.now();
-        Self::set_time(store, &self.names.dead, id, now_ms)?;
+        Self::set_time(store, &self.names.dead(), id, now_ms)?;
         self.keep(store, id, &record)?;
         self.drop_dead(store)?;
         Ok(())
@@ -379,25 +424,22 @@ impl<'q> Jobs<'q> {
     pub(crate) fn drop_dead(&self, store: &mut Store) -> Result<Option<i64>, CommandError> {
         let (JobSettings { dead_max, dead_timeout_ms, .. }, now_ms) = (store.config().jobs, store.now());
         for _ in 0..DROPPED_MAX {
-            let Some(dead) = store.peek_as::<ZSet>(&self.names.dead)? else { return Ok(None) };
+            let Some(dead) = store.peek_as::<ZSet>(&self.names.dead())? else { return Ok(None) };
             let Some((id, died_ms)) = dead.at(0) else { return Ok(None) };
             let ends_ms = dead_timeout_ms.map(|timeout_ms| (died_ms as i64).saturating_add(timeout_ms));
             if dead.len() <= dead_max && ends_ms.is_none_or(|ends_ms| ends_ms > now_ms) {
                 return Ok(ends_ms);
             }
             let id = id.to_vec();
-            self.drop_from(store, &self.names.dead, &id)?;
+            self.drop_from(store, &self.names.dead(), &id)?;
         }
         Ok(Some(now_ms))
     }
 
     fn drop_from(&self, store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
-        let was_there = match key == self.names.active {
-            true => self.end_lease(store, id)?,
-            false => Self::take_out(store, key, id)?,
-        };
+        let was_there = Self::take_out(store, key, id)?;
         if was_there {
-            let lock = self.record(store, id)?.and_then(|record| record.lock);
+            let lock = self.record_line(store, id)?.and_then(|line| line.lock);
             self.forget(store, id, lock.as_deref())?;
         }
         Ok(was_there)
@@ -407,9 +449,9 @@ impl<'q> Jobs<'q> {
     pub(crate) fn drop(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
         let Some(record) = self.record(store, id)? else { return Ok(false) };
         match record.state {
-            State::Active => self.drop_from(store, &self.names.active, id),
-            State::Delayed => self.drop_from(store, &self.names.delayed, id),
-            State::Dead => self.drop_from(store, &self.names.dead, id),
+            State::Active => self.done(store, id),
+            State::Delayed => self.drop_from(store, &self.names.delayed(), id),
+            State::Dead => self.drop_from(store, &self.names.dead(), id),
             // Who takes it passes over it: to find it in the list would take long.
             State::Waiting if record.is_dropped() => Ok(false),
             State::Waiting => {
@@ -426,8 +468,8 @@ impl<'q> Jobs<'q> {
     pub(crate) fn retry(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
         let record = self.record(store, id)?;
         self.check_group(store, record.as_ref().and_then(|record| record.group.as_deref()))?;
-        let is_either =
-            Self::take_out(store, &self.names.dead, id)? || Self::take_out(store, &self.names.delayed, id)?;
+        let is_either = Self::take_out(store, &self.names.dead(), id)?
+            || Self::take_out(store, &self.names.delayed(), id)?;
         let Some(mut record) = record.filter(|_| is_either) else { return Ok(false) };
         record.attempts = 0;
         let end = self.coming_end(store);
@@ -492,6 +534,13 @@ fn reference(id: &[u8]) -> Vec<u8> {
     }
     text.extend_from_slice(b"\"}");
     text
+}
+
+fn check_kind(store: &Store, key: &[u8], kind: Kind) -> Result<(), CommandError> {
+    match store.peek(key) {
+        Some(record) if record.value().kind() != kind => Err(wrong_type(key)),
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub(crate) fn wrong_type(key: &[u8]) -> CommandError {

@@ -1,10 +1,11 @@
 //! How many jobs of a queue may be taken now. Active ones are counted by their sorted set, and those of each group beside it in the same
 //! transactions, so they are never more than the limit allows, whatever ends a lease, and wherever the queue is by then.
 
-use command::{CommandError, Limit, Store, got_room, is_closed};
+use command::{CommandError, Limit, Store, got_room, has_limit, is_closed};
 use ds::zset::ZSet;
 
 use crate::job::Jobs;
+use crate::record::{Record, State};
 
 impl Jobs<'_> {
     /// How many more jobs may be active; what limits the rate is asked where they are taken.
@@ -12,29 +13,36 @@ impl Jobs<'_> {
         let Some(active_max) = Limit::of(store, self.queue)?.and_then(|limit| limit.active) else {
             return Ok(u64::MAX);
         };
-        let active = store.peek_as::<ZSet>(&self.names.active)?.map_or(0, |active| active.len() as u64);
+        let active = store.peek_as::<ZSet>(self.names.active())?.map_or(0, |active| active.len() as u64);
         Ok(active_max.saturating_sub(active))
     }
 
-    /// A lease ends: who waits for it may take another job. False if there is none.
-    pub(crate) fn end_lease(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
-        if !self.is_active(store, id)? {
-            return Ok(false);
+    /// A lease ends of a job of which this is kept: who waits for it may take another job. False if there is none.
+    pub(crate) fn end_lease(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        record: Option<&Record>,
+    ) -> Result<bool, CommandError> {
+        if let Some(group) = record.and_then(|record| record.group.as_deref())
+            && self.is_active(store, id)?
+        {
+            self.count_active(store, group, false)?;
         }
-        if let Some(group) = self.record(store, id)?.and_then(|record| record.group) {
-            self.count_active(store, &group, false)?;
-        }
-        Self::take_out(store, &self.names.active, id)?;
-        if store.exists(&self.names.limit()) {
+        let was_active = Self::take_out(store, self.names.active(), id)?;
+        if was_active && has_limit(store, self.queue) {
             got_room(store, self.queue);
         }
-        Ok(true)
+        Ok(was_active)
     }
 }
 
 /// Whether somebody who waits for a job of `queue` would get one, or an error.
 pub(crate) fn has_some(store: &Store, queue: &[u8]) -> bool {
-    let Ok(jobs) = Jobs::of(store, queue) else { return store.exists(queue) };
+    if store.exists(queue) && !has_limit(store, queue) && !is_closed(store, queue) {
+        return true;
+    }
+    let Ok(jobs) = Jobs::to_change(store, queue, State::Active) else { return store.exists(queue) };
     let is_full = jobs.room(store).is_ok_and(|room| room == 0);
     if is_full || is_closed(store, queue) {
         return false;

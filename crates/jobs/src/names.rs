@@ -5,45 +5,84 @@
 //! {eu}mail    {eu}:{eu}mail:jobs …                       where a hash tag or a rule of `colocate` decides
 //! ```
 
+use std::borrow::Cow;
+
 use command::{CommandError, Store, beside};
-use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, LIMIT, RATE, TURN, queue_beside};
+use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, RATE, queue_beside};
 
 use crate::groups::GroupKeys;
+use crate::record::State;
 
 /// The sorted set of workers that live, by until when that is said, in ms.
 const WORKERS: &[u8] = b":jobs:workers";
 /// The hash of what schedules push and when, by name.
 const LINES: &[u8] = b":jobs:cron:lines";
-/// How the names of locks begin.
+/// How the names of locks go on.
 const UNIQUE: &[u8] = b":jobs:unique:";
 
-/// The names of the keys beside a queue: those that nearly every command needs, and how the others begin.
+// That of the hash is the beginning of it.
+const _: () = assert!(matches!(ACTIVE, [b':', b'j', b'o', b'b', b's', ..]) && JOBS.len() == 5);
+
+/// The names of the keys beside a queue. All begin alike, and those that most commands need lie in one piece of memory.
 pub(crate) struct Names {
-    pub(crate) active: Vec<u8>,
-    pub(crate) delayed: Vec<u8>,
-    pub(crate) dead: Vec<u8>,
-    pub(crate) jobs: Vec<u8>,
-    pub(crate) workers: Vec<u8>,
-    begin: Vec<u8>,
+    /// ```text
+    /// {mail}:jobs:active
+    ///     begin│   │jobs
+    /// ```
+    active: Vec<u8>,
+    begin_len: usize,
 }
 
 impl Names {
     /// Those beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
-        let begin = beside(store, queue)?;
-        let name = |end: &[u8]| [&begin, end].concat();
-        Ok(Names {
-            active: name(ACTIVE),
-            delayed: name(DELAYED),
-            dead: name(DEAD),
-            jobs: name(JOBS),
-            workers: name(WORKERS),
-            begin,
-        })
+        let mut active = beside(store, queue)?;
+        let begin_len = active.len();
+        active.extend_from_slice(ACTIVE);
+        Ok(Names { active, begin_len })
+    }
+
+    fn begin(&self) -> &[u8] {
+        &self.active[..self.begin_len]
+    }
+
+    /// The sorted set of jobs that workers have, by the end of their lease in ms.
+    pub(crate) fn active(&self) -> &[u8] {
+        &self.active
+    }
+
+    /// The hash of what is kept of jobs, by id.
+    pub(crate) fn jobs(&self) -> &[u8] {
+        &self.active[..self.begin_len + JOBS.len()]
+    }
+
+    /// The sorted set of jobs that are to come later, by when in ms.
+    pub(crate) fn delayed(&self) -> Vec<u8> {
+        self.other(DELAYED)
+    }
+
+    /// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
+    pub(crate) fn dead(&self) -> Vec<u8> {
+        self.other(DEAD)
+    }
+
+    /// The sorted set of the jobs in this state, if they have one.
+    pub(crate) fn set(&self, state: State) -> Option<Cow<'_, [u8]>> {
+        match state {
+            State::Active => Some(Cow::Borrowed(self.active())),
+            State::Delayed => Some(Cow::Owned(self.delayed())),
+            State::Dead => Some(Cow::Owned(self.dead())),
+            State::Waiting => None,
+        }
+    }
+
+    /// The sorted set of workers that live, by until when that is said, in ms.
+    pub(crate) fn workers(&self) -> Vec<u8> {
+        self.other(WORKERS)
     }
 
     fn other(&self, end: &[u8]) -> Vec<u8> {
-        [&self.begin, end].concat()
+        [self.begin(), end].concat()
     }
 
     /// The sorted set of schedules.
@@ -56,24 +95,14 @@ impl Names {
         self.other(LINES)
     }
 
-    /// The limit of the queue; how takes are counted against it is known to [`command::Limit`].
-    pub(crate) fn limit(&self) -> Vec<u8> {
-        self.other(LIMIT)
-    }
-
     /// The key of the lock `name`.
     pub(crate) fn lock(&self, name: &[u8]) -> Vec<u8> {
-        [&self.begin, UNIQUE, name].concat()
-    }
-
-    /// The hash of turns, which is there while jobs of groups wait.
-    pub(crate) fn turn(&self) -> Vec<u8> {
-        self.other(TURN)
+        [self.begin(), UNIQUE, name].concat()
     }
 
     /// The keys of groups.
     pub(crate) fn groups(&self) -> GroupKeys {
-        GroupKeys::new(&self.begin)
+        GroupKeys::new(self.begin())
     }
 }
 

@@ -14,6 +14,8 @@ use std::str::from_utf8;
 
 /// A job that was to begin by then was dropped.
 const DROPPED_MS: i64 = 0;
+/// Bytes of a line beside its texts, mostly.
+const LINE_BYTES: usize = 32;
 
 /// Where a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +100,10 @@ impl Record {
 
     /// As text.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut text = vec![b's', b'=', self.state.letter()];
+        let texts = [&self.worker, &self.why].map(Vec::len).into_iter();
+        let options = [&self.group, &self.lock, &self.payload].map(|text| text.as_ref().map_or(0, Vec::len));
+        let mut text = Vec::with_capacity(LINE_BYTES + texts.chain(options).sum::<usize>());
+        text.extend([b's', b'=', self.state.letter()]);
         let mut number = itoa::Buffer::new();
         if self.attempts > 0 {
             push_word(&mut text, b'n', number.format(self.attempts).as_bytes());
@@ -133,16 +138,23 @@ impl Record {
 
     /// From text; `None` if it is none of a job.
     pub(crate) fn decode(text: &[u8]) -> Option<Record> {
-        let (line, payload) = match text.iter().position(|byte| *byte == b'\n') {
-            Some(end) => (&text[..end], Some(text[end + 1..].to_vec())),
-            None => (text.strip_suffix(b" p")?, None),
+        let mut record = Record::decode_line(text)?;
+        record.payload = memchr::memchr(b'\n', text).map(|end| text[end + 1..].to_vec());
+        Some(record)
+    }
+
+    /// The same without the payload.
+    pub(crate) fn decode_line(text: &[u8]) -> Option<Record> {
+        let line = match memchr::memchr(b'\n', text) {
+            Some(end) => &text[..end],
+            None => text.strip_suffix(b" p")?,
         };
         let mut words = line.split(|byte| *byte == b' ');
         let state = match words.next()? {
             [b's', b'=', letter] => State::ALL.iter().find(|(_, other, _)| other == letter)?.0,
             _ => return None,
         };
-        let mut record = Record::new(state, payload);
+        let mut record = Record::new(state, None);
         for word in words {
             let [name, b'=', value @ ..] = word else { return None };
             match name {

@@ -42,6 +42,9 @@ const NUMBER_MAX: i64 = 1 << 48;
 /// Takes within one of so many parts of the window count as the last of them.
 const PARTS: i64 = 1000;
 
+/// Bytes that names of keys beside a queue have more than the queue's, mostly.
+const BESIDE_BYTES: usize = 24;
+
 const BAD_NUMBER: CommandError =
     CommandError::fixed("ERR numbers of a limit are greater than 0 and not greater than 281474976710656");
 const BAD_NAME: CommandError =
@@ -144,6 +147,9 @@ impl Limit {
     /// # Errors
     /// If something else is where it would be.
     pub fn of(store: &Store, queue: &[u8]) -> Result<Option<Limit>, CommandError> {
+        if !has_limit(store, queue) {
+            return Ok(None);
+        }
         let Ok(keys) = Keys::of(store, queue) else { return Ok(None) };
         let mut buffer = Vec::new();
         let fields =
@@ -375,14 +381,27 @@ pub(super) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, 
     if part.is_empty() || part.contains(&b'}') {
         return Err(BAD_NAME);
     }
-    let rest: &[&[u8]] = if part.len() == queue.len() { &[] } else { &[b":", queue] };
-    Ok([&[b"{", part, b"}"], rest].concat().concat())
+    let mut begin = Vec::with_capacity(part.len() + queue.len() + BESIDE_BYTES);
+    begin.push(b'{');
+    begin.extend_from_slice(part);
+    begin.push(b'}');
+    if part.len() < queue.len() {
+        begin.push(b':');
+        begin.extend_from_slice(queue);
+    }
+    Ok(begin)
 }
 
-/// Whether something limits the list at `queue` for who runs the transaction. Quick where no list of the shard is limited.
+/// Whether the key of a limit lies beside the list at `queue`. Quick where none lies on the shard.
+#[inline]
+pub fn has_limit(store: &Store, queue: &[u8]) -> bool {
+    store.db(store.entered_shard(queue)).queues().is_limited(queue)
+}
+
+/// Whether something limits the list at `queue` for who runs the transaction.
 #[inline]
 fn is_limited(store: &Store, queue: &[u8]) -> bool {
-    store.db(store.entered_shard(queue)).queues().is_limited(queue) && !store.tx.keeps_due
+    has_limit(store, queue) && !store.tx.keeps_due
 }
 
 /// How many elements may be taken from the list at `queue`, as far as its rate is limited.

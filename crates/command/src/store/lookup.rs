@@ -9,7 +9,7 @@ use shard::{Ready, ShardId};
 use super::Store;
 use super::changes::post_event;
 use crate::error::CommandError;
-use crate::tx::{Due, Tx};
+use crate::tx::{Due, Located, Tx};
 use keyspace::Class;
 
 impl Store<'_, '_> {
@@ -131,6 +131,12 @@ impl Store<'_, '_> {
         }
         T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
     }
+}
+
+/// Computes where `key` is, so that the look-ups to come need not. It is an argument of the running command, or else lives and
+/// stays where it is until that is over.
+pub fn note_place(store: &mut Store, key: &[u8]) {
+    store.located = Located::new(key, store.locate(key));
 }
 
 /// [`Store::peek_as`] of a type that may be compressed, and is expanded into `buffer` then.

@@ -313,11 +313,7 @@ impl ZSet {
     /// Removes a member. Returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {
-            Form::Small(small) => {
-                let (index, score) = small::find(small.packed(), member)?;
-                small.remove_range(index, 1, &mut |_, _| ());
-                Some(score)
-            }
+            Form::Small(small) => small.remove(member),
             Form::Large(large) => large.remove(member),
         }
     }

@@ -6,6 +6,7 @@ use crate::list::entry::{self, Entries};
 use crate::mover::{Mover, move_vec};
 use crate::packed::{self, Packed};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 #[derive(Clone, Default)]
 pub(super) struct Small {
@@ -21,6 +22,16 @@ pub(super) fn compare((left, left_score): (&[u8], f64), (right, right_score): (&
 /// The members and their scores.
 pub(super) fn pairs<'a>(packed: Packed<'a>) -> impl Iterator<Item = (&'a [u8], f64)> {
     Entries::new(packed.bytes).map(split_record)
+}
+
+/// The same, each with the bytes between which its entry lies.
+fn placed(bytes: &[u8]) -> impl Iterator<Item = (Range<usize>, (&[u8], f64))> {
+    let mut entries = Entries::new(bytes);
+    std::iter::from_fn(move || {
+        let start = bytes.len() - entries.rest_bytes();
+        let pair = split_record(entries.next()?);
+        Some((start..bytes.len() - entries.rest_bytes(), pair))
+    })
 }
 
 /// Rank and score of a member.
@@ -64,22 +75,45 @@ impl Small {
 
     /// Adds a member or changes its score. Returns its previous score.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let found = find(self.packed(), member);
-        if let Some((index, old)) = found {
-            if old == score {
-                return Some(old);
-            }
-            self.remove_range(index, 1, &mut |_, _| ());
-        }
         // The sum turns a negative zero into a positive one.
         let score = score + 0.0;
-        let is_before = |other: &(&[u8], f64)| compare(*other, (member, score)).is_lt();
-        let at = self.offset_of(pairs(self.packed()).take_while(is_before).count());
+        // Both are found in one walk: where the member is, and where it is to be.
+        let (mut found, mut place) = (None, None);
+        for (at, (other, other_score)) in placed(&self.bytes) {
+            if other == member {
+                found = Some((at, other_score));
+            } else if place.is_none() && compare((other, other_score), (member, score)).is_gt() {
+                place = Some(at.start);
+            }
+        }
+        let mut at = place.unwrap_or(self.bytes.len());
+        if let Some((range, old)) = &found {
+            if *old == score {
+                return Some(*old);
+            }
+            if at > range.start {
+                at -= range.len();
+            }
+            self.drop_entry(range.clone());
+        }
         packed::reserve(&mut self.bytes, size_of::<f64>() + member.len() + entry::OVERHEAD_BYTES_MAX);
         let length = entry::append([&score.to_le_bytes(), member], &mut self.bytes);
         self.bytes[at..].rotate_right(length);
         self.count += 1;
         found.map(|(_, old)| old)
+    }
+
+    /// Removes a member; returns its score.
+    pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let (range, (_, score)) = placed(&self.bytes).find(|(_, (other, _))| *other == member)?;
+        self.drop_entry(range);
+        packed::give_back(&mut self.bytes);
+        Some(score)
+    }
+
+    fn drop_entry(&mut self, range: Range<usize>) {
+        self.bytes.drain(range);
+        self.count -= 1;
     }
 
     /// Removes `count` existing entries from `start` on, and calls `visit` with each.

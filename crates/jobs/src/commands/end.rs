@@ -41,7 +41,7 @@ fn each(
     mut end: impl FnMut(&Jobs, &mut Ctx, &[u8]) -> Result<bool, CommandError>,
 ) -> CommandResult {
     let [_, queue, ids @ ..] = ctx.args else { return Err(CommandError::SYNTAX) };
-    let jobs = Jobs::of(&ctx.store, queue)?;
+    let jobs = Jobs::to_end(&ctx.store, queue)?;
     let mut ended = 0;
     for id in ids {
         ended += i64::from(end(&jobs, ctx, id)?);
@@ -109,14 +109,14 @@ fn keep(ctx: &mut Ctx) -> CommandResult {
     let jobs = Jobs::of(&ctx.store, queue)?;
     match *names {
         [worker] if keyword_is(whose, "worker") => {
-            Jobs::set_time(&mut ctx.store, &jobs.names.workers, worker, until_ms)?;
+            Jobs::set_time(&mut ctx.store, &jobs.names.workers(), worker, until_ms)?;
             ctx.reply.ok();
         }
         ref ids if keyword_is(whose, "id") => {
             let mut kept = 0;
             for id in ids {
                 if jobs.is_active(&ctx.store, id)? {
-                    jobs.set_due(&mut ctx.store, &jobs.names.active, id, until_ms)?;
+                    jobs.set_due(&mut ctx.store, jobs.names.active(), id, until_ms)?;
                     kept += 1;
                 }
             }

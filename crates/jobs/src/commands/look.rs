@@ -107,14 +107,13 @@ fn list(ctx: &mut Ctx) -> CommandResult {
         }
     }
     let jobs = Jobs::of(&ctx.store, queue)?;
-    let key = match state {
-        word if keyword_is(word, "active") => &jobs.names.active,
-        word if keyword_is(word, "delayed") => &jobs.names.delayed,
-        word if keyword_is(word, "dead") => &jobs.names.dead,
-        _ => return Err(CommandError::SYNTAX),
+    let states = [("active", State::Active), ("delayed", State::Delayed), ("dead", State::Dead)];
+    let asked = states.into_iter().find(|(word, _)| keyword_is(state, word));
+    let Some(key) = asked.and_then(|(_, state)| jobs.names.set(state)) else {
+        return Err(CommandError::SYNTAX);
     };
     let (mut found, mut len) = (Vec::new(), 0);
-    if let Some(set) = ctx.store.peek_as::<ZSet>(key)? {
+    if let Some(set) = ctx.store.peek_as::<ZSet>(&key)? {
         len = set.len();
         let some = set.iter_from_rank(cursor.min(len), false).take(count as usize);
         found = some.map(|(id, time_ms)| (id.to_vec(), time_ms as i64)).collect();

@@ -88,7 +88,7 @@ fn put(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, payload, ref options @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let store = &mut ctx.store;
     let options = Options::parse(options, store.now())?;
-    let jobs = Jobs::of(store, queue)?;
+    let jobs = Jobs::to_change(store, queue, State::Delayed)?;
     let own = own_id(payload).filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
     let id = match options.id.map(Cow::Borrowed).or(own) {
         Some(id) if (1..=ID_BYTES_MAX).contains(&id.len()) => id,

@@ -4,13 +4,14 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
-    When, beside, integer, key, keyword_is, oneof, string, token,
+    When, beside, integer, key, keyword_is, note_place, oneof, string, token,
 };
 
 use super::{CHANGING, parse_lease, parse_ms, parse_positive};
 use crate::job::{Jobs, Lease, Taken};
 use crate::limit::has_some;
 use crate::order::Order;
+use crate::record::State;
 
 /// Jobs that one command takes at most.
 const COUNT_MAX: u64 = 1000;
@@ -100,13 +101,15 @@ impl<'k, 'a> Request<'k, 'a> {
         }
     }
 
-    /// Takes from `queue`, and replies; false, without a reply, if it has nothing.
-    fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
-        if ctx.store.peek(queue).is_none() && beside(&ctx.store, queue).is_err() {
+    /// Takes from `queue`, and replies with the jobs; none, without a reply, if it has nothing.
+    fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Taken>, CommandError> {
+        note_place(&mut ctx.store, queue);
+        let has_list = ctx.store.exists(queue);
+        if !has_list && beside(&ctx.store, queue).is_err() {
             return Ok(Vec::new());
         }
-        let jobs = Jobs::of(&ctx.store, queue)?;
-        if ctx.store.peek(queue).is_none() && !jobs.has_groups(&ctx.store) {
+        let jobs = Jobs::to_change(&ctx.store, queue, State::Active)?;
+        if !has_list && !jobs.has_groups(&ctx.store) {
             return Ok(Vec::new());
         }
         let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
@@ -118,7 +121,7 @@ impl<'k, 'a> Request<'k, 'a> {
             taken.push(job);
         }
         if taken.is_empty() {
-            return Ok(Vec::new());
+            return Ok(taken);
         }
         ctx.reply.array(taken.len());
         for Taken { id, attempt, payload } in &taken {
@@ -128,16 +131,21 @@ impl<'k, 'a> Request<'k, 'a> {
             ctx.reply.int(attempt.cast_signed());
             ctx.reply.bulk(payload);
         }
-        Ok(taken.into_iter().map(|job| job.id).collect())
+        Ok(taken)
     }
 }
 
 fn take(ctx: &mut Ctx) -> CommandResult {
     let request = Request::parse(ctx.args)?;
-    // The shard of the first one is entered.
-    let random = ctx.store.random(request.queues[0]);
-    let indexes = request.order.indexes(request.queues.len(), random);
-    for index in indexes {
+    let indexes = match request.order {
+        Order::Strict => None,
+        // The shard of the first one is entered.
+        Order::Fair | Order::Weights(_) => {
+            Some(request.order.indexes(request.queues.len(), ctx.store.random(request.queues[0])))
+        }
+    };
+    for place in 0..request.queues.len() {
+        let index = indexes.as_ref().map_or(place, |indexes| indexes[place]);
         let queue = request.queues[index];
         if index > 0 {
             ctx.enter_next(queue)?;
@@ -170,13 +178,13 @@ fn take(ctx: &mut Ctx) -> CommandResult {
 /// Takes for a client that waits, or may be gone: then its jobs go back.
 fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
     let request = Request::parse(ctx.args)?;
-    let ids = request.try_queue(ctx, queue)?;
-    if ids.is_empty() {
+    let taken = request.try_queue(ctx, queue)?;
+    if taken.is_empty() {
         return Ok(false);
     }
     let mut restore = ctx.spare_args();
     let args: Vec<&[u8]> =
-        [&b"JOB.RELEASE"[..], queue].into_iter().chain(ids.iter().map(|id| &id[..])).collect();
+        [&b"JOB.RELEASE"[..], queue].into_iter().chain(taken.iter().map(|job| &job.id[..])).collect();
     restore.set(&args);
     ctx.restore_with(restore);
     Ok(true)

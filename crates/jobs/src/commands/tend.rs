@@ -58,7 +58,7 @@ fn retry(ctx: &mut Ctx) -> CommandResult {
         }
         _ => return Err(CommandError::SYNTAX),
     };
-    let dead: Vec<Vec<u8>> = match ctx.store.peek_as::<ZSet>(&jobs.names.dead)? {
+    let dead: Vec<Vec<u8>> = match ctx.store.peek_as::<ZSet>(&jobs.names.dead())? {
         Some(dead) => dead.iter().take(count as usize).map(|(id, _)| id.to_vec()).collect(),
         None => Vec::new(),
     };

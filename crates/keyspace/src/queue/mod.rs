@@ -38,7 +38,7 @@ pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
-use recognize::{FirstBytes, Learnt, Tells, limited_queue, queue_with_jobs, tells};
+use recognize::{FirstBytes, Learnt, Rule, Tells, queue_with_jobs, tells};
 
 /// The queues of a database.
 pub struct Queues {
@@ -64,8 +64,8 @@ pub struct Queues {
     paused_count: usize,
     /// Sorted sets whose scores are times of something to be done; may include some that no longer exist.
     timed: BTreeSet<Box<[u8]>>,
-    /// Lists that have the key of a limit beside them.
-    limited: BTreeSet<Box<[u8]>>,
+    /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no look-up.
+    ruled: [BTreeSet<Box<[u8]>>; 2],
     /// Where refreshing continues.
     cursor: u64,
 }
@@ -107,7 +107,7 @@ impl Queues {
             idle: CompactTable::new(),
             paused_count: 0,
             timed: BTreeSet::new(),
-            limited: BTreeSet::new(),
+            ruled: Default::default(),
             cursor: 0,
         }
     }
@@ -125,13 +125,25 @@ impl Queues {
     /// Whether there are no queues and no limits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.limited.is_empty()
+        self.all.is_empty() && self.ruled.iter().all(BTreeSet::is_empty)
     }
 
     /// Whether the list at `key` has the key of a limit beside it.
     #[inline]
     pub fn is_limited(&self, key: &[u8]) -> bool {
-        !self.limited.is_empty() && self.limited.contains(key)
+        self.has_rule(Rule::Limit, key)
+    }
+
+    /// Whether the key of turns lies beside the list at `key`: jobs of groups wait.
+    #[inline]
+    pub fn is_grouped(&self, key: &[u8]) -> bool {
+        self.has_rule(Rule::Turn, key)
+    }
+
+    #[inline]
+    fn has_rule(&self, rule: Rule, key: &[u8]) -> bool {
+        let ruled = &self.ruled[rule as usize];
+        !ruled.is_empty() && ruled.contains(key)
     }
 
     /// Number of queues.
@@ -223,14 +235,13 @@ impl Queues {
     /// Handles a new record in the database: if it is a queue, it is observed from now on.
     #[cold]
     pub(crate) fn arrive(&mut self, hash: u64, record: RecordMut<'_>) {
+        // Whatever it holds: who looks for the rule finds out.
+        if let Some((rule, queue)) = Rule::of(record.lend().key()) {
+            self.ruled[rule as usize].insert(queue.into());
+        }
         let kind = record.lend().value().kind();
         if kind == Kind::Set {
             return self.listen_to(record.lend().key());
-        }
-        if kind == Kind::Hash
-            && let Some(queue) = limited_queue(record.lend().key())
-        {
-            self.limited.insert(queue.into());
         }
         if let Some(queue) = queue_with_jobs(record.lend().key(), kind) {
             self.know_jobs(hashing::hash(&self.seed, queue), queue);
@@ -287,7 +298,7 @@ impl Queues {
     /// Handles a record that left the database because its last element was taken. Returns it if it is not a queue.
     #[inline]
     pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
-        self.unlimit(record.lend().value().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         if !record.list_mut().is_some_and(|list| is_queue(list)) {
             return Some(record);
         }
@@ -302,7 +313,7 @@ impl Queues {
 
     /// Handles a record that leaves the database.
     pub(crate) fn depart(&mut self, hash: u64, record: &mut Record) {
-        self.unlimit(record.lend().value().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         match record.list_mut() {
             Some(list) => self.leave(hash, list),
             None => {
@@ -319,19 +330,18 @@ impl Queues {
         if let Value::List(list) = old {
             self.leave(hash, list);
         }
-        self.unlimit(old.lend().kind(), record.lend().key());
+        self.unrule(record.lend().key());
         if self.may_know(record.lend().key()) {
             self.arrive(hash, record);
         }
     }
 
-    /// Handles a value of this kind leaving `key`, which may be the key of a limit.
-    fn unlimit(&mut self, kind: Kind, key: &[u8]) {
-        if kind == Kind::Hash
-            && !self.limited.is_empty()
-            && let Some(queue) = limited_queue(key)
+    /// Handles a value leaving `key`, which may be the key of a [`Rule`].
+    fn unrule(&mut self, key: &[u8]) {
+        if self.ruled.iter().any(|ruled| !ruled.is_empty())
+            && let Some((rule, queue)) = Rule::of(key)
         {
-            self.limited.remove(queue);
+            self.ruled[rule as usize].remove(queue);
         }
     }
 

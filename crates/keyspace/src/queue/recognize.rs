@@ -554,9 +554,22 @@ pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
     }
 }
 
-/// The queue that a hash under this key limits.
-pub(super) fn limited_queue(key: &[u8]) -> Option<&[u8]> {
-    queue_beside(key, LIMIT)
+/// Keys beside a queue that say how elements are taken from it, if they are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rule {
+    /// Its limit.
+    Limit,
+    /// The turns of its groups.
+    Turn,
+}
+
+impl Rule {
+    /// The rule that such a key is, and the queue beside which it lies.
+    pub(super) fn of(key: &[u8]) -> Option<(Rule, &[u8])> {
+        [(Rule::Limit, LIMIT), (Rule::Turn, TURN)]
+            .into_iter()
+            .find_map(|(rule, end)| Some((rule, queue_beside(key, end)?)))
+    }
 }
 
 /// Whether this is the key of the recently taken jobs of a limited queue.

@@ -270,7 +270,19 @@ fn a_queue_is_limited_while_the_key_of_its_limit_is_there() {
     let mut old = record.into_value().clone();
     *world.db.find_mut(hash, name).expect("it is there").into_value() = Value::Str(Str::new(b"x"));
     world.db.note_replaced(hash, name, &mut old);
-    assert!(!world.db.queues().is_limited(queue));
+    assert!(world.db.queues().is_limited(queue), "who looks for the limit finds that it is none");
+    assert!(world.db.remove(hash, name).is_some() && !world.db.queues().is_limited(queue));
+}
+
+#[test]
+fn a_queue_has_groups_while_their_turn_is_there() {
+    let mut world = World::new();
+    let (name, queue) = (&b"{eu}:{eu}mail:jobs:turn"[..], &b"{eu}mail"[..]);
+    let hash = hash(&world.seed, name);
+    world.db.insert(hash, name, Value::Hash(Box::default()));
+    assert!(world.db.queues().is_grouped(queue) && !world.db.queues().is_limited(queue));
+    assert!(!world.db.queues().is_grouped(b"mail"));
+    assert!(world.db.remove_emptied(hash, name).is_some() && world.db.queues().is_empty());
 }
 
 #[test]

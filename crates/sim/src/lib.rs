@@ -5,9 +5,9 @@
 //! connections, and shortens reads and writes. The disk fails, hangs, and loses what was not durable when the power
 //! fails ([`World::restart`]). The checks are in `tests/`: transcripts, snapshots and crashes, serializability
 //! (`transactions.rs`, `history.rs`), also across crashes of a server with a journal, queues, the account of their
-//! elements across crashes, channels, timeouts, commands that run again, what is recorded, starvation, servers that
-//! replace each other. Each test runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on. A failure
-//! prints its seed, and the same seed gives the same run.
+//! elements across crashes, jobs with their leases and schedules (`jobs`, `cron`), channels, timeouts, commands that run
+//! again, what is recorded, starvation, servers that replace each other. Each test runs a fixed number of seeds, or for
+//! `DARTER_SECONDS` from `DARTER_SEED` on. A failure prints its seed, and the same seed gives the same run.
 //!
 //! The checks were tried on servers with deliberate mistakes. These were noticed, within the default seeds unless
 //! stated otherwise:

@@ -5,7 +5,7 @@
 //! connections, and shortens reads and writes. The disk fails, hangs, and loses what was not durable when the power fails
 //! ([`World::restart`]). The checks are in `tests/`: transcripts, snapshots and crashes, serializability (`transactions.rs`,
 //! `history.rs`), also across crashes of a server with a journal, queues, the account of their elements across crashes,
-//! channels, timeouts, commands that run again, what is recorded, starvation, and servers that replace each other. Each test
+//! jobs with their leases and schedules, channels, timeouts, commands that run again, what is recorded, starvation, and servers that replace each other. Each test
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on. A failure prints its seed; it repeats the run.
 //!
 //! The checks were mutation-tested. The following mistakes in the server were detected, within the default seeds unless

@@ -367,7 +367,7 @@ impl Comparison {
             let Value::Array(jobs) = &both[1] else { panic!("{reply:?}") };
             found.extend(jobs.iter().map(|job| match job {
                 Value::Array(fields) => match &fields[..] {
-                    [id, Value::Int(ms), Value::Int(attempt), worker, payload] => {
+                    [id, Value::Int(ms), Value::Int(attempt), worker, payload, _] => {
                         let worker = if *worker == Value::Null { Bytes::new() } else { text(worker) };
                         (text(id), *ms, *attempt, worker, text(payload))
                     }

@@ -8,6 +8,7 @@ mod caches;
 mod channels;
 mod clock_jumps;
 mod crashes;
+mod cron;
 mod durable;
 mod effects_stream;
 mod functions;

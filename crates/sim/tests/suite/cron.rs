@@ -1,0 +1,131 @@
+//! Schedules while the clock is set, the server dies and starts again: each tick pushes once, missed ones push once in all or not at
+//! all, as the schedule says, and nothing comes again when the clock goes back.
+//!
+//! The clock is set in the middle between two ticks, so what must be there then is known exactly. The server dies at any moment.
+
+use proactor::Entropy;
+use resp::Value;
+use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
+
+const STEP_MS: i64 = 2_000;
+/// Ticks that are later than this are left out with `MISSED SKIP`.
+const LATE_MS_MAX: i64 = 10_000;
+/// What a server needs to notice that the clock was set: it looks for what is due once a second. All jumps end so long before a tick.
+const NOTICES_MS: u64 = 1_300;
+const ROUNDS: usize = 12;
+
+fn now_ms(world: &mut World, client: &mut Client) -> i64 {
+    let Value::Array(parts) = world.call(client, &request("TIME", [""; 0])) else { panic!("no time") };
+    let part = |index: usize| match &parts[index] {
+        Value::Bulk(text) => String::from_utf8_lossy(text).parse::<i64>().expect("a number"),
+        other => panic!("{other:?}"),
+    };
+    part(0) * 1000 + part(1) / 1000
+}
+
+fn set(world: &mut World, client: &mut Client, skips: bool) {
+    let missed = if skips { "SKIP" } else { "ONCE" };
+    let words = ["SET", "q", "tick", "*/2 * * * * *", "%{time_ms}", "TZ", "UTC", "MISSED", missed];
+    let reply = world.call(client, &request("CRON", words));
+    assert!(matches!(reply, Value::Int(_)), "{reply:?}");
+}
+
+/// The ticks for which something was pushed, the first one first.
+fn ticks(world: &mut World, client: &mut Client) -> Vec<i64> {
+    let Value::Array(pushed) = world.call(client, &request("LRANGE", ["q", "0", "-1"])) else {
+        panic!("no list")
+    };
+    let tick = |pushed: &Value| match pushed {
+        Value::Bulk(text) => String::from_utf8_lossy(text).parse::<i64>().expect("a number") / STEP_MS,
+        other => panic!("{other:?}"),
+    };
+    pushed.iter().rev().map(tick).collect()
+}
+
+/// Goes on to the middle between two ticks.
+fn settle_between(world: &mut World, client: &mut Client) -> i64 {
+    let phase = now_ms(world, client).rem_euclid(STEP_MS);
+    let ms = (STEP_MS / 2 - phase).rem_euclid(STEP_MS);
+    world.run_for(ms.cast_unsigned(), |_| {});
+    now_ms(world, client)
+}
+
+/// What is to be there, and the tick that comes next.
+struct Expected {
+    ticks: Vec<i64>,
+    next: i64,
+    skips: bool,
+}
+
+impl Expected {
+    /// The clock has gone on to this time without being set.
+    fn pass(&mut self, now: i64) {
+        while self.next * STEP_MS <= now {
+            self.ticks.push(self.next);
+            self.next += 1;
+        }
+    }
+
+    /// The clock was set to this time.
+    fn jump(&mut self, now: i64) {
+        if self.next * STEP_MS > now {
+            return;
+        }
+        let is_left_out = self.skips && now - self.next * STEP_MS > LATE_MS_MAX;
+        let tick = now / STEP_MS;
+        self.ticks.extend((!is_left_out).then_some(tick));
+        self.next = tick + 1;
+    }
+}
+
+fn simulate(mut entropy: Entropy) -> [usize; 2] {
+    let mut setup = Setup::any(&mut entropy);
+    setup.journal = Some(Journal::any(&mut entropy, Sync::Always));
+    setup.dies_in_start_one_in = 5;
+    setup.stalls_take_time = false;
+    let mut world = World::new(entropy, &setup);
+    let mut client = world.connect();
+    settle_between(&mut world, &mut client);
+    let skips = world.one_in(2);
+    set(&mut world, &mut client, skips);
+    let mut expected =
+        Expected { ticks: Vec::new(), next: now_ms(&mut world, &mut client) / STEP_MS + 1, skips };
+    let mut jumps = 0;
+    for _ in 0..ROUNDS {
+        match world.below(4) {
+            0 => {
+                let ms = [-40_600, -2_700, 1_200, 3_200, 5_300, 9_400, 13_300, 91_200][world.below(8)];
+                world.set_clock_ahead(ms);
+                jumps += 1;
+                let now = now_ms(&mut world, &mut client);
+                expected.jump(now);
+                world.run_for(NOTICES_MS, |_| {});
+            }
+            1 => {
+                let ms = world.below(2 * STEP_MS as usize) as u64;
+                world.run_for(ms, |_| {});
+                let death = [Death::Power, Death::Process][world.below(2)];
+                world.restart(death);
+                client = world.connect();
+            }
+            2 => set(&mut world, &mut client, skips),
+            _ => {
+                let ms = world.below(4 * STEP_MS as usize) as u64;
+                world.run_for(ms, |_| {});
+            }
+        }
+        let now = settle_between(&mut world, &mut client);
+        expected.pass(now);
+        assert_eq!(ticks(&mut world, &mut client), expected.ticks, "skips: {skips}, at {now}");
+    }
+    [expected.ticks.len(), jumps]
+}
+
+#[test]
+fn each_tick_pushes_once_whatever_the_clock_does() {
+    let mut sums = [0; 2];
+    for_each_seed("cron", 40, |entropy| {
+        sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
+    });
+    println!("{} ticks, {} jumps of the clock", sums[0], sums[1]);
+}

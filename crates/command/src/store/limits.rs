@@ -39,6 +39,8 @@ use crate::task::{JobsDue, Post};
 pub const SOON_MS: i64 = 1500;
 /// The largest number in a limit. As a number of milliseconds it is some ten thousand years, and a double holds any time until then.
 const NUMBER_MAX: i64 = 1 << 48;
+/// A thread reads the clock at the beginning of its turn, so it may see takes of others that came later: by less than this.
+const BEHIND_MS_MAX: i64 = 1000;
 /// Takes within one of so many parts of the window count as the last of them.
 const PARTS: i64 = 1000;
 
@@ -262,10 +264,11 @@ impl Keys {
         Ok(())
     }
 
-    /// If the clock was set back, takes that seem to come later happen now.
+    /// If the clock was set back, by more than threads differ, takes that seem to come later happen now.
     fn follow_clock(&self, store: &mut Store, rate: Rate) -> Result<(), CommandError> {
         let last = self.counted(store.peek_as::<ZSet>(&self.rate)?, store.now())?.last;
-        let is_ahead = last.is_some_and(|(_, until_ms)| until_ms > rate.until_ms(store.now()));
+        let is_ahead =
+            last.is_some_and(|(_, until_ms)| until_ms > rate.until_ms(store.now()) + BEHIND_MS_MAX);
         if is_ahead { self.shift(store, 0, rate) } else { Ok(()) }
     }
 

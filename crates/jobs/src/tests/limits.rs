@@ -306,3 +306,20 @@ fn no_window_has_more_and_no_more_are_active() {
         }
     }
 }
+
+/// Threads read the clock at the beginning of their turns: that of one may be a little behind that of another.
+#[test]
+fn a_thread_whose_clock_is_a_little_behind_opens_nothing_early() {
+    let mut world = World::new();
+    world.check("limit q RATE 1 PER 20", "+OK");
+    world.say("RPUSH q a b");
+    world.0.now = 2000;
+    world.check("RPOP q", "$1 b");
+    world.0.now = 1900;
+    world.check("RPOP q", "$-1");
+    world.fire();
+    world.0.now = 2000;
+    world.check("RPOP q", "$-1");
+    world.0.now = 2020;
+    world.check("RPOP q", "$1 a");
+}

@@ -53,7 +53,10 @@ pub use shape::Shape;
 pub use store::Store;
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, open, room, took};
 pub use store::lookup::peek_into;
-pub use store::queues::{is_closed, is_paused, note_promoted, pause, take_from, take_from_list};
+pub use store::queues::{
+    is_closed, is_paused, note_beat, note_pops, note_promoted, note_put_back, pause, take_from,
+    take_from_list,
+};
 pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{

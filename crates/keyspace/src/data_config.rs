@@ -49,6 +49,8 @@ pub struct Config {
     pub lfu: Option<Lfu>,
     /// `promote`: jobs that are due join their queues by themselves.
     pub promotes: bool,
+    /// `job-recovery`: what clients pop from queues is remembered for a while.
+    pub recovers: bool,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,
 }
@@ -73,6 +75,7 @@ impl Default for Config {
             rdb_compression: true,
             lfu: None,
             promotes: false,
+            recovers: false,
             notify: 0,
         }
     }

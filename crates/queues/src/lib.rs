@@ -29,7 +29,7 @@ pub use crate::ends::{opposite, popping_end};
 pub use crate::id::{json_member, json_text, own_id};
 pub use crate::slices::Progress;
 pub use ds::queue::WAIT_BOUNDS_MS;
-pub use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
+pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
 use command::{CommandId, HostFn};
 

@@ -160,6 +160,7 @@ impl Settings {
                 decay_minutes: self.number(LFU_DECAY_TIME) as u64,
             }),
             promotes: self.is_on(PROMOTE),
+            recovers: self.is_on(JOB_RECOVERY),
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
     }

@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -120,6 +120,10 @@ crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with
 	$(CARGO) build --release -p server -p blackbox
 	target/release/crash --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
+
+recover-sidekiq: programs ## kill -9 of real Sidekiq workers (SIDEKIQ=6 or 7) for MINUTES (10), with job-recovery; SEED; WAIT=yes lets their keys expire by themselves
+	gates/sidekiq/setup $(SIDEKIQ)
+	gates/sidekiq/recover --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(WAIT),--wait) $(SERVER)
 
 crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
 	gates/sidekiq/setup $(SIDEKIQ)

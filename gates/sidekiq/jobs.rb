@@ -8,6 +8,7 @@
 # event: start, done, fail (raised), cut (stopped by a shutdown, must come back), step (one step of Stepwise).
 # GATE_RECORD=witness adds what witness.rb writes. GATE_RECORD=tally is for measuring: then only the indexes of the NoOp jobs are kept, in memory, and written at exit.
 # GATE_SENTINELS=host:port,... are Sentinels that know the primary whose name REDIS_URL has in a host's place.
+# GATE_IDENTITY is the name by which a worker reports, instead of one made of host, pid and chance.
 # GATE_BEAT_SECONDS makes the workers report more often than every 5 (Sidekiq 6) or 10 seconds (7).
 
 require "sidekiq"
@@ -92,6 +93,12 @@ class Brief
   def perform(_index) = sleep(0.03)
 end
 
+# Takes so long.
+class Lasting
+  include Sidekiq::Job
+  def perform(_index, seconds) = sleep(seconds)
+end
+
 # Runs until the file `release` is there.
 class Held
   include Sidekiq::Job
@@ -166,6 +173,10 @@ Sidekiq.configure_server do |config|
     require "sidekiq/launcher"
     Sidekiq::Launcher.send(:remove_const, :BEAT_PAUSE)
     Sidekiq::Launcher.const_set(:BEAT_PAUSE, Float(ENV["GATE_BEAT_SECONDS"]))
+  end
+  if ENV["GATE_IDENTITY"]
+    require "sidekiq/launcher"
+    Sidekiq::Launcher.define_method(:identity) { ENV["GATE_IDENTITY"] }
   end
   if ENV["GATE_RECORD"] == "tally"
     config.on(:startup) do

@@ -55,7 +55,8 @@ pub use store::exchange::{has_stream, ready_after};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
 pub use store::lookup::{note_place, peek_into};
 pub use store::queues::{
-    are_any_promoted, is_closed, is_paused, know_jobs, note_promoted, pause, take_from, take_from_list,
+    are_any_promoted, is_closed, is_paused, know_jobs, note_beat, note_pops, note_promoted, note_put_back,
+    pause, take_from, take_from_list,
 };
 pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};

@@ -440,6 +440,17 @@ pub enum Post {
     Free(Garbage),
     /// Something is to happen with the jobs of a queue, soon.
     Due(JobsDue),
+    /// A process of a job system says that it lives.
+    Beat {
+        /// The database.
+        db: u32,
+        /// The set of processes.
+        set: Box<[u8]>,
+        /// How it calls itself there.
+        identity: Box<[u8]>,
+        /// By which client it said so.
+        client: u64,
+    },
     /// Jobs in a sorted set are to join their queues, soon.
     Promote(JobsDue),
 }

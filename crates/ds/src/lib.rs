@@ -2,6 +2,7 @@
 
 mod blob;
 mod blob_table;
+pub mod block_log;
 pub mod calendar;
 pub mod compact_table;
 pub mod dictionary;

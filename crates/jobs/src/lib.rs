@@ -26,6 +26,7 @@
 //! | `soon` | what a thread knows to be due soon |
 //! | `timers` | which shards a thread has to visit when |
 //! | `promote` | jobs of Sidekiq's that join their queues when they are due |
+//! | `recovery/` | jobs that Sidekiq's processes had when they died |
 //! | `commands/` | the commands |
 //!
 //! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`).
@@ -42,6 +43,7 @@ mod names;
 mod order;
 mod promote;
 mod record;
+pub mod recovery;
 mod soon;
 #[cfg(test)]
 mod tests;

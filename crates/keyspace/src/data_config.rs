@@ -62,6 +62,8 @@ pub struct Config {
     pub promotes: bool,
     /// What becomes of leased jobs that fail.
     pub jobs: JobSettings,
+    /// `job-recovery`: what clients pop from queues is remembered for a while.
+    pub recovers: bool,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,
 }
@@ -87,6 +89,7 @@ impl Default for Config {
             lfu: None,
             promotes: false,
             jobs: JobSettings { tries: 25, dead_max: 10_000, dead_timeout_ms: None },
+            recovers: false,
             notify: 0,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
+use ds::list::End;
 use ds::mover::{Mover, Place};
 use ds::queue::Figures;
 
@@ -122,6 +123,13 @@ impl Db {
     /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
     pub fn first_times(&mut self, visit: &mut dyn FnMut(&[u8], i64)) {
         self.queues.first_times(&self.table, visit);
+    }
+
+    /// Notes that a client is about to pop elements from one end of the list `key`, if it is a queue of Sidekiq's: how many, who, and when.
+    pub fn note_pops(&mut self, (hash, key): (u64, &[u8]), pops: (End, usize), by: (u64, u64)) {
+        if let Some(record) = self.table.find(hash, |record| record.key() == key) {
+            self.queues.note_pops(record, pops, by);
+        }
     }
 
     /// Checks about `count` keys from `cursor` on, because they may have become queues when patterns changed. Returns

@@ -36,7 +36,7 @@ pub use crate::jobs::{GROUPED, count_jobs};
 pub use crate::promotion::Promotion;
 pub use crate::slices::Progress;
 pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
-pub use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
+pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
 use command::{CommandId, HostFn};
 

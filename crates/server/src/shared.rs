@@ -96,6 +96,8 @@ pub(crate) struct Shared {
     /// When a delayed `flush_all` of memcached's protocol empties database 0.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
+    /// Which of Sidekiq's processes live, and which connections have closed.
+    pub(crate) recovery: jobs::recovery::Recovery,
     /// How long memory has been above its limit.
     pub(crate) exceeded: Exceeded,
     /// How long too much memory has been unused.
@@ -166,6 +168,7 @@ impl Shared {
             following,
             machine,
             later_flush: LaterFlush::default(),
+            recovery: jobs::recovery::Recovery::default(),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
             fragmented: Exceeded::default(),

@@ -65,6 +65,8 @@ pub(crate) struct ThreadHost {
     pub(crate) hashes: upkeep::hashes::HashUpkeep,
     /// When leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
+    /// The watch over Sidekiq's processes; the first thread's.
+    pub(crate) job_watch: jobs::recovery::Watch,
     /// Clients had sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -204,6 +206,7 @@ impl Thread {
                 defrag: upkeep::defrag::Defrag::default(),
                 queues: upkeep::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
+                job_watch: jobs::recovery::Watch::default(),
                 hashes: upkeep::hashes::HashUpkeep::default(),
                 is_busy: false,
                 lua,

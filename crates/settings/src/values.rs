@@ -165,6 +165,7 @@ impl Settings {
                 dead_max: number(JOB_DEAD_MAX),
                 dead_timeout_ms: Some(self.number(JOB_DEAD_TIMEOUT) * 1000).filter(|ms| *ms > 0),
             },
+            recovers: self.is_on(JOB_RECOVERY),
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
     }

@@ -1,7 +1,10 @@
 //! Metrics that only Darter has, except those of queues: threads, how commands reach their shards, snapshot, journal,
 //! replicas, and HTTP itself.
 
+use std::sync::atomic::Ordering;
+
 use observe::{EntryType, Facts, Persistence};
+use queues::RecoveryFigures;
 
 use super::exposition::{Exposition, Kind};
 use crate::state::State;
@@ -73,12 +76,42 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     let promoted = observed.over_shards(facts.shards(), |figures| &figures.promoted_jobs);
     let help = "Jobs of sorted sets that joined their queues by themselves (setting promote, QUEUE PROMOTE).";
     page.single("darter_promoted_jobs_total", Kind::Counter, help, promoted as f64);
+    recovery(page, &facts.shards().queues().recovery);
     page.single(
         "darter_waiters",
         Kind::Gauge,
         "Waiting clients, counted once for each key that they wait for.",
         waiters as f64,
     );
+}
+
+/// What the setting job-recovery does.
+fn recovery(page: &mut Exposition, figures: &RecoveryFigures) {
+    for (name, kind, help, number) in [
+        (
+            "darter_recovered_jobs_total",
+            Kind::Counter,
+            "Jobs returned to their queues because a Sidekiq process had died (setting job-recovery).",
+            &figures.returned_jobs,
+        ),
+        (
+            "darter_recovered_processes_total",
+            Kind::Counter,
+            "Sidekiq processes that were found dead (setting job-recovery).",
+            &figures.dead_processes,
+        ),
+        (
+            "darter_forgotten_pops_total",
+            Kind::Counter,
+            "Popped jobs that were forgotten early to save memory (setting job-recovery).",
+            &figures.forgotten_pops,
+        ),
+    ] {
+        page.single(name, kind, help, number.load(Ordering::Relaxed) as f64);
+    }
+    let bytes = figures.popped_bytes.load(Ordering::Relaxed) as f64;
+    let help = "Memory of jobs popped of late (setting job-recovery).";
+    page.single("darter_popped_jobs_bytes", Kind::Gauge, help, bytes);
 }
 
 fn snapshot(page: &mut Exposition, persistence: &Persistence) {

@@ -1,6 +1,6 @@
 //! Paused and limited queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
 
-use ds::list::List;
+use ds::list::{End, List};
 use ds::zset::ZSet;
 use keyspace::InPlace;
 use keyspace::queue::Class;
@@ -9,7 +9,7 @@ use super::Store;
 use super::limits::{self, Room, SOON_MS};
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{JobsDue, Post};
+use crate::task::{Client, JobsDue, Post};
 
 /// The limit of known queues is reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
@@ -101,5 +101,34 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
         store.tx.posts.push(Post::Promote(JobsDue { time_ms, shard, db, queue: key.into() }));
+    }
+}
+
+/// Elements are about to be popped from one end of `key`, to leave the store: if it is a queue of Sidekiq's, it is remembered who has them.
+#[cold]
+pub fn note_pops(store: &mut Store, key: &[u8], end: End, count: usize) {
+    if store.tx.keeps_due || is_paused(store, key) {
+        return;
+    }
+    let Ok(room) = limits::room(store, key) else { return };
+    let (shard, hash) = store.locate(key);
+    let by = (store.client.id, store.tx.steady.cast_unsigned());
+    store.db_mut(shard).note_pops((hash, key), (end, room.fit(count)), by);
+}
+
+/// Elements were pushed to the tail of `key`: if it is a queue of Sidekiq's, they are put back there by who had popped them.
+#[cold]
+pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
+    let (shard, hash) = store.locate(key);
+    let at_ms = store.tx.steady.cast_unsigned();
+    store.db_mut(shard).queues_mut().note_put_back((hash, key), elements, at_ms);
+}
+
+/// A member is added to the set `key`, or was there already: if that is the set of Sidekiq's processes, one of them says that it lives.
+#[cold]
+pub fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
+    if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {
+        let Client { db, id: client, .. } = store.client;
+        store.tx.posts.push(Post::Beat { db, set: key.into(), identity: identity.into(), client });
     }
 }

@@ -18,7 +18,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Room,
-    Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count,
+    Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof, parse_count,
     parse_timeout_ms, pop_command, pop_event, push_command, room, take_from_list, token, took,
 };
 use ds::list::{Element, End, List};
@@ -68,6 +68,9 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         [_, key, count] => (key, Some(parse_count(count)?)),
         _ => return Err(CommandError::wrong_arity(&ctx.command.full_name)),
     };
+    if ctx.store.config().recovers {
+        note_pops(&mut ctx.store, key, end, count.unwrap_or(1));
+    }
     let reply = &mut ctx.reply;
     let Some((list, room)) = take_from_list(&mut ctx.store, key)? else {
         match count {
@@ -142,6 +145,9 @@ impl Pop for ListPop {
 
     #[inline]
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+        if ctx.store.config().recovers {
+            note_pops(&mut ctx.store, key, self.end, self.count.unwrap_or(1));
+        }
         let reply = &mut ctx.reply;
         let Some((list, room)) = take_from_list(&mut ctx.store, key)? else { return Ok(false) };
         reply.array(2);

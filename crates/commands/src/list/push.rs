@@ -3,7 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, push_event, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_put_back,
+    push_event, string,
 };
 use ds::list::{End, List, ListLimits};
 
@@ -104,6 +105,9 @@ fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) ->
 #[inline]
 fn pushed(ctx: &mut Ctx, end: End, len: usize) {
     let key = ctx.args[1];
+    if end == End::Tail && ctx.store.config().recovers {
+        note_put_back(&mut ctx.store, key, &ctx.args[2..]);
+    }
     ctx.changed(key, Change::new(Class::List, push_event(end)).times(ctx.args.len() - 2));
     ctx.reply.int(len as i64);
 }

@@ -2,7 +2,9 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use command::{
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_beat, string,
+};
 use ds::set::{Set, SetRef};
 
 use crate::scan;
@@ -39,6 +41,11 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     drop(set);
     if added > 0 {
         ctx.changed(key, Change::new(Class::Set, "sadd").times(added));
+    }
+    if ctx.store.config().recovers
+        && let [identity] = members
+    {
+        note_beat(&mut ctx.store, key, identity);
     }
     ctx.reply.int(added as i64);
     Ok(())

@@ -33,7 +33,7 @@ impl Codec {
 }
 
 /// Returns `zeros` zero bytes followed by the compressed bytes, or `None` if that does not save enough.
-pub(super) fn compress(bytes: &[u8], zeros: usize) -> Option<Box<[u8]>> {
+pub(crate) fn compress(bytes: &[u8], zeros: usize) -> Option<Box<[u8]>> {
     CODEC.with_borrow_mut(|codec| {
         codec.output.clear();
         codec.output.reserve(bytes.len());
@@ -53,7 +53,7 @@ pub(super) fn with_expanded<R>(compressed: &[u8], len: usize, read: impl FnOnce(
 }
 
 /// Returns the `len` bytes that [`compress`] was given. Panics if they are damaged.
-pub(super) fn expanded(compressed: &[u8], len: usize) -> Vec<u8> {
+pub(crate) fn expanded(compressed: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     CODEC.with_borrow_mut(|codec| expand(&mut codec.decompressor, compressed, len, &mut bytes));
     bytes

@@ -21,7 +21,7 @@
 //! half of that. The structure is the same for both. The division into nodes may differ from Redis where elements are
 //! integers, which Redis packs, and after edits in the middle.
 
-mod compression;
+pub(crate) mod compression;
 mod deep;
 mod edit;
 mod element;

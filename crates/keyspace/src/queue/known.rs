@@ -33,10 +33,29 @@ pub struct Known {
     count_max: AtomicUsize,
     turned_away: AtomicU64,
     now_ms: AtomicU64,
+    /// What `job-recovery` does.
+    pub recovery: RecoveryFigures,
     /// Sets whose members name queues, by database and key.
     sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
     paused: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
     promotions: Promotions,
+}
+
+/// What `job-recovery` has done since the server started, and what it keeps: all there is for INFO, `/metrics` and others to show.
+#[derive(Debug, Default)]
+pub struct RecoveryFigures {
+    /// Processes that died and whose jobs were returned, if they had any.
+    pub dead_processes: AtomicU64,
+    /// Jobs that were returned to their queues.
+    pub returned_jobs: AtomicU64,
+    /// Jobs that could not be returned, because the key of their queue holds something else.
+    pub left_jobs: AtomicU64,
+    /// When a process was found dead last, in milliseconds since 1970; 0: never.
+    pub last_ms: AtomicU64,
+    /// Memory of the pops that are remembered, in all databases.
+    pub popped_bytes: AtomicUsize,
+    /// Pops that were forgotten early, because too many were remembered.
+    pub forgotten_pops: AtomicU64,
 }
 
 /// The listed queues, and some that are gone: forgetting one must not search all of them.
@@ -58,6 +77,7 @@ impl Default for Known {
             count_max: AtomicUsize::new(COUNT_MAX),
             turned_away: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
+            recovery: RecoveryFigures::default(),
             sources: Mutex::default(),
             paused: Mutex::default(),
             promotions: Promotions::default(),

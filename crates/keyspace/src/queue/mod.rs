@@ -12,6 +12,7 @@
 //! figures are updated every second ([`Queues::refresh`]).
 
 mod known;
+mod popped;
 mod promotions;
 mod recognize;
 mod row;
@@ -24,11 +25,12 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::compact_table::{CompactTable, Shared};
 use ds::hashing::{self, Seed};
-use ds::list::List;
+use ds::list::{End, List};
 use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen};
 use ds::stream::{Stream, StreamId};
 
-pub use known::Known;
+pub use known::{Known, RecoveryFigures};
+pub use popped::{Pop, Popped};
 pub use promotions::{PROMOTIONS, Promoted, Promotions};
 pub use recognize::{
     ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, Patterns, RATE, State, System,
@@ -66,6 +68,8 @@ pub struct Queues {
     timed: BTreeSet<Box<[u8]>>,
     /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no look-up.
     ruled: [BTreeSet<Box<[u8]>>; 2],
+    /// What was popped lately.
+    popped: Option<Box<Popped>>,
     /// Where refreshing continues.
     cursor: u64,
 }
@@ -108,6 +112,7 @@ impl Queues {
             paused_count: 0,
             timed: BTreeSet::new(),
             ruled: Default::default(),
+            popped: None,
             cursor: 0,
         }
     }
@@ -411,6 +416,57 @@ impl Queues {
         });
     }
 
+    /// What was popped lately, if it is noted.
+    pub fn popped(&self) -> Option<&Popped> {
+        self.popped.as_deref()
+    }
+
+    /// Notes that the first `count` elements at one end of the list of `record` are about to be popped, if it is a queue of Sidekiq's.
+    pub(crate) fn note_pops(
+        &mut self,
+        record: RecordRef<'_>,
+        (end, count): (End, usize),
+        (client, at_ms): (u64, u64),
+    ) {
+        let ValueRef::List(list) = record.value() else { return };
+        let figures = list.seen().and_then(|seen| seen.book()).map(Book::figures);
+        if !figures.is_some_and(|figures| is_recovered(figures)) {
+            return;
+        }
+        let (from, reverse) = match end {
+            End::Head => (0, false),
+            End::Tail => (-1, true),
+        };
+        let popped = self.popped.get_or_insert_default();
+        for element in list.iter(from, reverse).take(count) {
+            popped.note(&Pop { at_ms, client, queue: record.key(), element: &element }, &self.known);
+        }
+    }
+
+    /// Notes that elements were pushed to the end of `key` from which they are popped, if it is a queue of Sidekiq's: who popped them before
+    /// has them no more.
+    pub fn note_put_back(&mut self, (hash, key): (u64, &[u8]), elements: &[&[u8]], at_ms: u64) {
+        if self.popped.is_none() || !self.figures(hash, key).is_some_and(is_recovered) {
+            return;
+        }
+        let popped = self.popped.get_or_insert_default();
+        for element in elements {
+            popped.note(&Pop { at_ms, client: 0, queue: key, element }, &self.known);
+        }
+    }
+
+    /// Forgets what was popped before `since_ms`; everything, if there is no such time.
+    pub fn trim_popped(&mut self, since_ms: Option<u64>) {
+        let Some(popped) = &mut self.popped else { return };
+        match since_ms {
+            Some(since_ms) => popped.trim(since_ms, &self.known),
+            None => popped.clear(&self.known),
+        }
+        if popped.is_empty() {
+            self.popped = None;
+        }
+    }
+
     fn remove(&mut self, figures: &Figures) {
         let hash = hashing::hash(&self.seed, &figures.name);
         self.all.remove(hash, |other| *other.get().name == *figures.name);
@@ -498,6 +554,7 @@ impl Queues {
 impl Drop for Queues {
     /// Makes room when a database goes that still has queues, such as one whose loading failed.
     fn drop(&mut self) {
+        self.trim_popped(None);
         if self.all.iter().next().is_some_and(|figures| !figures.get().is_gone()) {
             self.forget_all();
         }
@@ -524,6 +581,12 @@ fn idle_record(list: &mut List) -> Option<Record> {
     seen.open(book, 0);
     idle.extras_mut().get_mut().seen = Some(seen);
     Some(Record::new(&name.name, Value::List(Box::new(idle))))
+}
+
+/// Whether it is remembered who pops from this queue.
+fn is_recovered(figures: &Figures) -> bool {
+    let class = Class::of_number(figures.class);
+    class.system == System::Sidekiq && class.state == State::Waiting
 }
 
 fn is_forgettable(figures: &Figures, since_ms: u64) -> bool {

@@ -7,6 +7,7 @@ mod room;
 use std::sync::atomic::Ordering;
 
 use ds::random::Random;
+use jobs::recovery::{Around, trim};
 use proactor::CloseMode;
 use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
@@ -120,6 +121,7 @@ impl Thread {
         }
         look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
+        recover_jobs(self, due.is_second);
         if due.is_second {
             self.each_second();
         }
@@ -293,6 +295,46 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     let told = std::mem::replace(&mut thread.host.jobs, jobs);
     thread.host.jobs.append(told);
     thread.post_all();
+}
+
+/// Forgets each second what was popped long ago. The first thread also watches Sidekiq's processes, and returns what dead ones had.
+fn recover_jobs(thread: &mut Thread, is_second: bool) {
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.steady.cast_unsigned());
+    let (shards, recovery) = (&shared.shards, &shared.recovery);
+    let is_on = thread.tx.config.recovers && !shared.following.is_replica();
+    if is_second {
+        let since_ms = is_on.then(|| recovery.kept_since_ms());
+        if is_on || shards.queues().recovery.popped_bytes.load(Ordering::Relaxed) > 0 {
+            trim(since_ms, shards.ids().filter(|shard| shards.home(*shard) == id), thread);
+        }
+    }
+    if id != 0 || (!is_second && !thread.host.job_watch.is_busy()) {
+        return;
+    }
+    // It is on loan, since shards are visited meanwhile.
+    let mut watch = std::mem::take(&mut thread.host.job_watch);
+    if !is_on {
+        recovery.clear();
+        return;
+    }
+    if !thread.host.pausing.is_on() {
+        let (all, placement): (Vec<ShardId>, _) = (shards.ids().collect(), shards.placement());
+        let around = Around {
+            now_ms,
+            wall_ms: thread.tx.now.cast_unsigned(),
+            db_count: shared.settings.databases(),
+            shards: &all,
+            locate: &|key| placement.locate(key).0,
+            recovery,
+            figures: &shards.queues().recovery,
+        };
+        if is_second {
+            watch.look(&around, thread);
+        }
+        watch.go_on(&around, thread);
+        thread.post_all();
+    }
+    thread.host.job_watch = watch;
 }
 
 /// Removes the tracked prefixes of clients that are gone.

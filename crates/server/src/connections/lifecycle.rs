@@ -147,6 +147,10 @@ pub(crate) fn take_in(
 impl Thread {
     /// Removes what the shards and the server know about a session.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
+        if self.tx.config.recovers {
+            let now_ms = self.host.driver.clock().steady_ms();
+            self.host.shared.recovery.depart(session.client.id, &session.peer, now_ms);
+        }
         self.host.shared.registry.leave(Some(session.client.id));
         session.seat = None;
         forget_names(&mut self.host, &session.former_names);

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use command::{Needs, Outcome, Post, Task, Work};
+use jobs::recovery::Process;
 use migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
@@ -260,6 +261,10 @@ impl Thread {
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
                     Post::Due(due) => self.host.jobs.add(due),
                     Post::Promote(due) => self.host.jobs.add_promotion(due),
+                    Post::Beat { db, set, identity, client } => {
+                        let process = Process { db, set, identity };
+                        self.host.shared.recovery.beat(process, client, self.tx.steady.cast_unsigned());
+                    }
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
@@ -277,7 +282,8 @@ impl Thread {
             | Post::Event { .. }
             | Post::Flushed
             | Post::Due(_)
-            | Post::Promote(_) => {
+            | Post::Promote(_)
+            | Post::Beat { .. } => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),

@@ -63,4 +63,12 @@ settings! {
         doc: "sidekiq: jobs in Sidekiq's sets schedule and retry join their queues when they are due, without waiting for Sidekiq's poller; client middleware does not run then",
         ..Setting::of(group::DATA)
     };
+    JOB_RECOVERY = Setting {
+        name: "job-recovery",
+        kind: SettingKind::Choice(&[("no", 0), ("sidekiq", 1)]),
+        default: "no",
+        effect: Some(Consequence::Data),
+        doc: "sidekiq: jobs of a Sidekiq process that has died go back to their queues when its heartbeat has expired, a minute later; they run at least once",
+        ..Setting::of(group::DATA)
+    };
 }

@@ -38,7 +38,9 @@ impl Pool {
 
     /// Adds a candidate if there is room or it is better than the worst one.
     pub(super) fn offer(&mut self, candidate: Candidate) {
-        let is_same = |known: &Candidate| (known.shard, known.db, known.hash) == (candidate.shard, candidate.db, candidate.hash);
+        let is_same = |known: &Candidate| {
+            (known.shard, known.db, known.hash) == (candidate.shard, candidate.db, candidate.hash)
+        };
         if self.candidates.len() == POOL_LEN && candidate.score <= self.candidates[0].score
             || self.candidates.iter().any(is_same)
         {

@@ -3,6 +3,8 @@
 //! Only `INFO queues` and `INFO all` show it, so programs that read the default sections see nothing new. Names are
 //! percent-encoded, so that they cannot end a field or a line.
 
+use std::sync::atomic::Ordering;
+
 use ds::queue::{JobCounts, JobFigure};
 use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
@@ -34,6 +36,17 @@ pub(super) fn queues(report: &mut Report) {
         report.number(&format!("queue_jobs_{}", figure.name()), sum);
     }
     report.number("queue_jobs_promoted", report.over_shards(|figures| &figures.promoted_jobs));
+    let recovery = &known.recovery;
+    for (name, number) in [
+        ("queue_jobs_recovered", &recovery.returned_jobs),
+        ("queue_jobs_not_recovered", &recovery.left_jobs),
+        ("queue_processes_dead", &recovery.dead_processes),
+        ("queue_last_recovery_ms", &recovery.last_ms),
+        ("queue_pops_forgotten", &recovery.forgotten_pops),
+    ] {
+        report.number(name, number.load(Ordering::Relaxed));
+    }
+    report.number("queue_pops_kept_bytes", recovery.popped_bytes.load(Ordering::Relaxed) as u64);
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     // There may be a hundred thousand: those that are not shown need no order.
     if rows.len() > QUEUES_SHOWN_MAX {

@@ -1,0 +1,182 @@
+//! The return of a dead group's jobs to their queues.
+//!
+//! Some jobs are one transaction: each is pushed, and taken out of the report that showed it. So a server that crashes in between goes on with
+//! the others after its restart. The last transaction deletes what the processes left. Each checks that they are still dead.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::Ordering;
+
+use command::{Change, Class, Store, Tx, note_put_back};
+use ds::list::End;
+use ds::set::Set;
+use shard::ShardId;
+use upkeep::Visits;
+
+use super::search::{Found, Job};
+use super::watch::{Around, store_of};
+use super::{Group, Process};
+use crate::job::Jobs;
+
+/// Jobs that go back in one transaction.
+const RETURNED_MAX: usize = 64;
+/// Transactions of one round.
+const TRIES_MAX: usize = 16;
+/// Queues that the log names.
+const NAMED_MAX: usize = 10;
+
+/// A group, some of whose jobs have yet to go back.
+#[derive(Debug)]
+pub(super) struct Return {
+    pub(super) group: Group,
+    poppers: HashSet<u64>,
+    /// The next one to go back is the last: each goes to the end from which it was popped, so that the oldest is next again.
+    jobs: Vec<Job>,
+    running_count: u64,
+    left_count: u64,
+    /// How many went back to each queue.
+    returned: BTreeMap<Vec<u8>, u64>,
+}
+
+/// What a transaction did.
+enum Step {
+    /// There is more to do.
+    More,
+    /// That was all.
+    Last,
+    /// A process lives again: what is left to do has to be searched anew.
+    Alive,
+}
+
+impl Return {
+    pub(super) fn new((group, found): (Group, Found)) -> Return {
+        let mut jobs: Vec<Job> = found.jobs.into_values().collect();
+        jobs.sort_by_key(|job| job.at_ms);
+        let running_count = jobs.iter().filter(|job| job.reported.is_some()).count() as u64;
+        let (poppers, returned) = (found.poppers, BTreeMap::new());
+        Return { group, poppers, jobs, running_count, left_count: 0, returned }
+    }
+
+    /// Returns some jobs; false if there are no more.
+    pub(super) fn go_on(&mut self, around: &Around<'_>, thread: &mut impl Visits) -> bool {
+        for _ in 0..TRIES_MAX {
+            match self.step(around, thread) {
+                None | Some(Step::More) => {}
+                Some(Step::Last) => {
+                    around.recovery.forget_group(&self.group, &self.poppers);
+                    self.say();
+                    return false;
+                }
+                Some(Step::Alive) => return false,
+            }
+        }
+        true
+    }
+
+    /// One transaction; `None` if shards are taken.
+    fn step(&mut self, around: &Around<'_>, thread: &mut impl Visits) -> Option<Step> {
+        let from = self.jobs.len().saturating_sub(RETURNED_MAX);
+        let some = &self.jobs[from..];
+        let mut shards: BTreeSet<ShardId> = some.iter().map(|job| (around.locate)(&job.queue)).collect();
+        for process in self.group.processes.keys() {
+            shards.extend([&process.key()[..], &process.set].map(around.locate));
+            shards.extend(process.work_keys().map(|key| (around.locate)(&key)));
+        }
+        let shards: Vec<ShardId> = shards.into_iter().collect();
+        let group = &self.group;
+        let done = thread.visit_all(&shards, true, |tx| return_some(tx, group, some, from == 0))?;
+        let Some(are_back) = done else { return Some(Step::Alive) };
+        let figures = around.figures;
+        for (job, is_back) in self.jobs.drain(from..).zip(are_back) {
+            if is_back {
+                figures.returned_jobs.fetch_add(1, Ordering::Relaxed);
+                *self.returned.entry(job.queue).or_default() += 1;
+            } else {
+                figures.left_jobs.fetch_add(1, Ordering::Relaxed);
+                self.left_count += 1;
+            }
+        }
+        if from > 0 {
+            return Some(Step::More);
+        }
+        figures.dead_processes.fetch_add(self.group.processes.len() as u64, Ordering::Relaxed);
+        figures.last_ms.store(around.wall_ms, Ordering::Relaxed);
+        Some(Step::Last)
+    }
+
+    /// A line of the log about each process.
+    fn say(&self) {
+        let all: Vec<String> =
+            self.group.processes.keys().map(|process| process.identity.escape_ascii().to_string()).collect();
+        let count: u64 = self.returned.values().sum();
+        let named = self
+            .returned
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(queue, count)| format!("{count} to {}", queue.escape_ascii()));
+        let mut queues = named.collect::<Vec<_>>().join(", ");
+        if self.returned.len() > NAMED_MAX {
+            queues += &format!(" and others to {} more queues", self.returned.len() - NAMED_MAX);
+        }
+        for process in self.group.processes.keys() {
+            let identity = process.identity.escape_ascii();
+            let with =
+                if all.len() > 1 { format!(" (with {} others)", all.len() - 1) } else { String::new() };
+            tracing::warn!(
+                db = process.db,
+                running = self.running_count,
+                "Sidekiq's process {identity} is dead{with}: {count} jobs returned{}{queues}",
+                if count > 0 { ", " } else { "" }
+            );
+        }
+        if self.left_count > 0 {
+            tracing::warn!(
+                "{} jobs could not be returned: the keys of their queues hold something else",
+                self.left_count
+            );
+        }
+    }
+}
+
+/// Returns jobs, the last one first, and, if these are the last, deletes what the processes left. Which of the jobs are back; `None` if a process
+/// lives.
+fn return_some(tx: &mut Tx, group: &Group, jobs: &[Job], is_last: bool) -> Option<Vec<bool>> {
+    let db = group.processes.keys().next()?.db;
+    let mut store = store_of(tx, db);
+    if group.processes.keys().any(|process| store.exists(&process.key())) {
+        return None;
+    }
+    let mut are_back: Vec<bool> = jobs.iter().rev().map(|job| put_back(&mut store, job)).collect();
+    are_back.reverse();
+    if is_last {
+        for process in group.processes.keys() {
+            process.work_keys().iter().for_each(|key| _ = store.delete(key));
+            unlist(&mut store, process);
+        }
+    }
+    Some(are_back)
+}
+
+/// Puts a job where workers take it next; false if that is no list.
+fn put_back(store: &mut Store, job: &Job) -> bool {
+    let is_back = Jobs::push(store, &job.queue, End::Tail, &job.payload).is_ok();
+    if is_back {
+        note_put_back(store, &job.queue, &[&job.payload]);
+    }
+    if let Some((key, field)) = &job.reported {
+        // It was a hash when the job was found there; what it is now does not matter.
+        _ = Jobs::remove_field(store, key, field);
+    }
+    is_back
+}
+
+/// Takes a process out of the set of processes, as Sidekiq does with those that are dead.
+fn unlist(store: &mut Store, process: &Process) {
+    let Ok(Some(mut set)) = store.write_as::<Set>(&process.set) else { return };
+    let was_listed = set.remove(&process.identity);
+    drop(set);
+    if was_listed {
+        let effect: [&[u8]; 3] = [b"SREM", &process.set, &process.identity];
+        store.changed(&process.set, Change::new(Class::Set, "srem"), &effect);
+        store.delete_if_empty(&process.set);
+    }
+}

@@ -53,7 +53,7 @@ impl History {
         self
     }
 
-    fn is_dead(mut self, id: &str) -> History {
+    fn dies(mut self, id: &str) -> History {
         self.left.dead.insert(id.to_owned());
         self
     }
@@ -166,7 +166,7 @@ fn jobs_that_are_nowhere_or_in_two_places_are_noticed() {
     history().put(0, "a").is_wrong("a is lost");
     history().put(0, "a").take(10, "a", 1).is_wrong("a is lost");
     history().put(0, "a").take(10, "a", 1).done(20, "a").waits("a").is_wrong("a was done, and is there");
-    history().put(0, "a").waits("a").is_dead("a").is_wrong("a waits and is dead");
+    history().put(0, "a").waits("a").dies("a").is_wrong("a waits and is dead");
     history().waits("a").is_wrong("nobody put a, which is there");
     history().take(10, "a", 1).done(20, "a").is_wrong("nobody put a, which was given");
 }

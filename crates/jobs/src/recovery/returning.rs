@@ -105,8 +105,6 @@ impl Return {
 
     /// A line of the log about each process.
     fn say(&self) {
-        let all: Vec<String> =
-            self.group.processes.keys().map(|process| process.identity.escape_ascii().to_string()).collect();
         let count: u64 = self.returned.values().sum();
         let named = self
             .returned
@@ -117,10 +115,12 @@ impl Return {
         if self.returned.len() > NAMED_MAX {
             queues += &format!(" and others to {} more queues", self.returned.len() - NAMED_MAX);
         }
+        let with = match self.group.processes.len() {
+            1 => String::new(),
+            len => format!(" (one of {len} that died together)"),
+        };
         for process in self.group.processes.keys() {
             let identity = process.identity.escape_ascii();
-            let with =
-                if all.len() > 1 { format!(" (with {} others)", all.len() - 1) } else { String::new() };
             tracing::warn!(
                 db = process.db,
                 running = self.running_count,

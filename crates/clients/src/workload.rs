@@ -22,6 +22,10 @@ pub struct Workload {
     slow_ticks: u64,
     /// The last reading: the time, and the processor time of the thread.
     taken: (u64, u64),
+    /// The load at the last reading, in thousandths.
+    busy: u32,
+    /// The same reading, or a later one for [`was_working`](Self::was_working).
+    judged: (u64, u64),
     /// The last reading: the time, and the idle time of the processors.
     idle: Option<(u64, u64)>,
 }
@@ -34,6 +38,8 @@ impl Workload {
             serving_ticks: clock.ns_to_ticks(SERVING_NS),
             slow_ticks: clock.ns_to_ticks(SLOW_NS),
             taken: (0, 0),
+            busy: 0,
+            judged: (0, 0),
             idle: None,
         }
     }
@@ -44,17 +50,29 @@ impl Workload {
         ticks + self.serving_ticks
     }
 
-    /// Whether a client whose commands took so long is to be served apart from others.
+    /// Whether a client whose commands took so long may have to be served apart from others: if it
+    /// [was working](Self::was_working).
     #[inline]
-    pub fn is_slow(&self, ticks: u64) -> bool {
+    pub fn may_be_slow(&self, ticks: u64) -> bool {
         ticks >= self.slow_ticks
+    }
+
+    /// Whether commands that took `took_ns` until now mostly used the processor, rather than waited for it. `taken_ns`: as
+    /// for [`busy`](Self::busy). An estimate: before these commands, the thread was as busy as at the last reading.
+    pub fn was_working(&mut self, took_ns: u64, now_ns: u64, taken_ns: u64) -> bool {
+        let (before_ns, taken_before_ns) = std::mem::replace(&mut self.judged, (now_ns, taken_ns));
+        let others_ns =
+            now_ns.saturating_sub(before_ns).saturating_sub(took_ns) * u64::from(self.busy) / 1000;
+        taken_ns.saturating_sub(taken_before_ns).saturating_sub(others_ns) >= SLOW_NS / 2
     }
 
     /// The thread's load since the last call, in thousandths. `taken_ns`: its processor time up to now.
     pub fn busy(&mut self, now_ns: u64, taken_ns: u64) -> u32 {
         let (before_ns, taken_before_ns) = std::mem::replace(&mut self.taken, (now_ns, taken_ns));
         let past_ns = now_ns.saturating_sub(before_ns).max(1);
-        (taken_ns.saturating_sub(taken_before_ns) * 1000 / past_ns).min(1000) as u32
+        self.busy = (taken_ns.saturating_sub(taken_before_ns) * 1000 / past_ns).min(1000) as u32;
+        self.judged = self.taken;
+        self.busy
     }
 
     /// How much processor time was idle since the last call, in thousandths of one processor. `idle_ns`: the idle time
@@ -89,9 +107,32 @@ mod tests {
         let clock = Clock::real();
         let workload = Workload::new(&clock);
         assert!(
-            workload.is_slow(clock.ns_to_ticks(SLOW_NS))
-                && !workload.is_slow(clock.ns_to_ticks(SLOW_NS - 1_000))
+            workload.may_be_slow(clock.ns_to_ticks(SLOW_NS))
+                && !workload.may_be_slow(clock.ns_to_ticks(SLOW_NS - 1_000))
         );
         assert!(workload.cost(0) > 0);
+    }
+
+    #[test]
+    fn who_waits_for_the_processor_is_not_slow() {
+        const MS: u64 = 1_000_000;
+        let workload = || {
+            let mut workload = Workload::new(&Clock::real());
+            workload.busy(1000 * MS, 0);
+            // It is busy for two fifths of the time.
+            workload.busy(1100 * MS, 40 * MS);
+            workload
+        };
+        // 50 ms later, of which the last 12 went to a command.
+        let was_working = |taken_ms: u64| workload().was_working(12 * MS, 1150 * MS, (40 + taken_ms) * MS);
+        assert!(was_working(15 + 12), "it worked for all of the 12 ms");
+        assert!(!was_working(15 + 1), "it worked for one of them");
+        assert!(!was_working(0));
+        let mut workload = workload();
+        assert!(workload.was_working(50 * MS, 1150 * MS, 90 * MS));
+        assert!(
+            !workload.was_working(12 * MS, 1165 * MS, 92 * MS),
+            "what another client took does not count"
+        );
     }
 }

@@ -41,8 +41,7 @@ fn it_can_be_switched_while_the_server_runs() {
 
 #[test]
 fn whose_commands_are_slow_holds_up_nobody_else() {
-    // On a busy machine this may take seconds, after which clients would be told BUSY.
-    let server = server("2", &["--busy-reply-threshold", "600000"]);
+    let server = server("2", &[]);
     let (mut slow, mut other) = (server.client(), server.client());
     eventually("it has looked", || number(&mut other, "server", "threads_in_use") == 1);
     slow.call("EVAL 'local n = 0 for i = 1, 5000000 do n = n + i end return n' 0");

@@ -36,8 +36,7 @@ pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
 
 /// Reports how busy the thread was in the last round; the first thread acts on the reports.
 pub(crate) fn look(host: &mut ThreadHost) {
-    let (now_ns, polled_ns) = (host.driver.clock().monotonic_ns(), host.driver.polled_ns());
-    let taken_ns = host.driver.clock().thread_cpu_ns().saturating_sub(polled_ns);
+    let (now_ns, taken_ns) = time_and_work(host);
     let busy = host.workload.busy(now_ns, taken_ns);
     let stats = host.accounting.stats();
     stats.busy.set(u64::from(busy));
@@ -66,14 +65,27 @@ pub(crate) fn look(host: &mut ThreadHost) {
     }
 }
 
+/// The time, and the processor time of the thread without polling.
+fn time_and_work(host: &mut ThreadHost) -> (u64, u64) {
+    let polled_ns = host.driver.polled_ns();
+    let clock = host.driver.clock();
+    (clock.monotonic_ns(), clock.thread_cpu_ns().saturating_sub(polled_ns))
+}
+
 /// The load of a thread. One that has not reported for long runs something slow, or has lost its processor.
 fn load(stats: &ThreadStats, now_ms: u64) -> Load {
     let is_late = now_ms.saturating_sub(stats.looked_ms.get()) > LATE_MS;
     Load { busy: if is_late { 1000 } else { stats.busy.get() as u32 }, connections: stats.connections.get() }
 }
 
-/// A client's command was slow: its next one must hold up nobody else, if a thread without other clients exists.
-pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId) {
+/// A client's commands took `ticks`, which is slow. Unless the thread had lost its processor meanwhile, the next one must
+/// hold up nobody else, if a thread without other clients exists.
+pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
+    let (now_ns, taken_ns) = time_and_work(host);
+    let took_ns = host.driver.clock().ticks_to_ns(0, ticks);
+    if !host.workload.was_working(took_ns, now_ns, taken_ns) {
+        return;
+    }
     if let Some(session) = host.connections.session(conn) {
         session.apart_until_ms = host.now_ms + APART_MS;
     }

@@ -145,8 +145,8 @@ impl Thread {
             self.settle(conn);
         }
         self.post_all();
-        if self.host.workload.is_slow(took) {
-            set_apart(&mut self.host, conn);
+        if self.host.workload.may_be_slow(took) {
+            set_apart(&mut self.host, conn, took);
         }
     }
 

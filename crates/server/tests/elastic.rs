@@ -44,8 +44,11 @@ fn whose_commands_are_slow_holds_up_nobody_else() {
     let server = server("2", &[]);
     let (mut slow, mut other) = (server.client(), server.client());
     eventually("it has looked", || number(&mut other, "server", "threads_in_use") == 1);
-    slow.call("EVAL 'local n = 0 for i = 1, 5000000 do n = n + i end return n' 0");
-    eventually("it is on a thread of its own", || number(&mut other, "stats", "connections_moved") == 1);
+    // Again if all threads were in use for a moment, as on a busy machine.
+    eventually("it is on a thread of its own", || {
+        slow.call("EVAL 'local n = 0 for i = 1, 5000000 do n = n + i end return n' 0");
+        number(&mut other, "stats", "connections_moved") >= 1
+    });
     slow.send("EVAL 'while true do end' 0");
     eventually("the script runs", || !other.show("FUNCTION STATS").contains("\"running_script\"\n2) (nil)"));
     for _ in 0..100 {

@@ -14,13 +14,15 @@ use crate::thread::Thread;
 impl Thread {
     /// Does what is asked, and answers.
     pub(crate) fn answer(&mut self, question: Question) {
-        let Question { asker, subject, is_again } = question;
+        let Question { asker, subject, mut weight } = question;
         // Whoever went there just now may not have been there when that thread was asked.
-        let mut followed = 0;
         for thread in self.host.moves.under_way() {
-            let subject = subject.clone();
-            self.host.mailroom.send(thread, Message::Ask(Question { asker, subject, is_again: true }));
-            followed += 1;
+            let (subject, half) = (subject.clone(), weight / 2);
+            if half == 0 {
+                break;
+            }
+            self.host.mailroom.send(thread, Message::Ask(Question { asker, subject, weight: half }));
+            weight -= half;
         }
         let part = match subject {
             Subject::List(listed) => Part::Lines(list(self, &listed, asker.id)),
@@ -44,7 +46,7 @@ impl Thread {
                 Part::Count(0)
             }
         };
-        let answer = Answer { asker, part, is_again, followed };
+        let answer = Answer { asker, part, weight };
         self.host.mailroom.send(asker.thread, Message::Answer(answer));
     }
 }

@@ -4,7 +4,7 @@
 //! answers.
 
 use command::Client;
-use session::{Finish, Question, Subject};
+use session::{Finish, Question, Subject, WEIGHT};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -13,7 +13,7 @@ impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
     pub(crate) fn ask(&mut self, subject: &Subject, finish: Finish) {
         self.gather(
-            |asker| Message::Ask(Question { asker, subject: subject.clone(), is_again: false }),
+            |asker| Message::Ask(Question { asker, subject: subject.clone(), weight: WEIGHT }),
             finish,
         );
     }

@@ -110,7 +110,7 @@ fn recovery(page: &mut Exposition, figures: &RecoveryFigures) {
         page.single(name, kind, help, number.load(Ordering::Relaxed) as f64);
     }
     let bytes = figures.popped_bytes.load(Ordering::Relaxed) as f64;
-    let help = "Memory of jobs popped of late (setting job-recovery).";
+    let help = "Memory of recently popped jobs (setting job-recovery).";
     page.single("darter_popped_jobs_bytes", Kind::Gauge, help, bytes);
 }
 

@@ -45,7 +45,7 @@ pub struct Field<'a> {
 }
 
 /// Why a client stopped early.
-enum End {
+pub(crate) enum End {
     /// Its connection ended.
     Closed,
     /// It got a reply that it must not get.

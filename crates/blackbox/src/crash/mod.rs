@@ -12,6 +12,7 @@
 mod clients;
 mod power;
 
+pub(crate) use clients::End;
 pub use clients::{Field, work};
 pub use power::{Fault, Recorded};
 pub use powerlog::Promise;

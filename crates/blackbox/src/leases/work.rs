@@ -5,7 +5,6 @@
 //! that their leases end. The seed decides what they want to do and when the server dies, not which thread is when where.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -19,7 +18,7 @@ use transcript::{Runner, Socket};
 use super::{About, Call, Deed, Left, Limits, Rules, check};
 use crate::account::{Moment, Timeline};
 use crate::client::PATIENCE;
-use crate::crash::Failure;
+use crate::crash::{End, Failure};
 use crate::server::Server;
 
 const QUEUES: [&str; 4] = ["urgent", "plain", "limited", "ticks"];
@@ -74,21 +73,6 @@ struct Worker<'a> {
     timeline: &'a Timeline,
     next_job: &'a AtomicU64,
     calls: Vec<Call>,
-}
-
-/// Why a worker stopped before it was told to.
-enum End {
-    Closed,
-    Strange(String),
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> End {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => End::Strange(format!("no reply: {error}")),
-            _ => End::Closed,
-        }
-    }
 }
 
 /// The reply to a request, which must be no error.

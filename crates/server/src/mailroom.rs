@@ -91,6 +91,15 @@ impl Mailroom {
         }
     }
 
+    /// Sends a message to a thread, but does not wake it: that takes long where a shard is held.
+    pub(crate) fn post(&mut self, thread: u16, message: Message) {
+        if thread == self.thread {
+            self.come.push_back(message);
+        } else if self.threads[usize::from(thread)].inbox.push(self.stock.wrap(message)) {
+            self.sleepers.push(thread);
+        }
+    }
+
     /// Sends every thread a message.
     pub(crate) fn send_all(&mut self, mut message: impl FnMut() -> Message) {
         for thread in 0..self.threads.len() as u16 {
@@ -113,7 +122,7 @@ impl Mailroom {
         });
     }
 
-    /// Wakes the threads that were sent something published.
+    /// Wakes the threads that were sent something without being woken.
     #[inline]
     pub(crate) fn wake_sleepers(&mut self) {
         while let Some(thread) = self.sleepers.pop() {

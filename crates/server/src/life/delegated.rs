@@ -7,6 +7,7 @@ use resp::Proto;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
+use crate::life::homecoming::send_posts;
 use crate::message::Message;
 use crate::thread::Thread;
 
@@ -24,10 +25,11 @@ impl Thread {
         }
     }
 
-    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each.
+    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each. Then wakes those
+    /// who wait for it: while a shard is held, all others that need it would wait for that too.
     pub(crate) fn drain_kept(&mut self) {
         if self.tx.hold.kept().is_empty() {
-            return;
+            return self.host.mailroom.wake_sleepers();
         }
         self.host.accounting.stats().kept.add(1);
         let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
@@ -47,9 +49,10 @@ impl Thread {
                 self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
             kept.extend(more);
         }
+        self.host.mailroom.wake_sleepers();
     }
 
-    /// Runs a delegated task at `id`, which this thread holds, and sends it back.
+    /// Runs a delegated task at `id`, which this thread holds, and sends it back, but wakes nobody yet. The shard is kept.
     pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Delegated<Task>>) {
         if matches!(node.task.work, Work::HandOver(_)) {
             let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
@@ -80,9 +83,9 @@ impl Thread {
         if mutant::is_on(Mutant::CommitsLate) {
             self.tx.commit_late();
         }
-        self.post_all();
+        send_posts(self);
         if answers && published.is_empty() {
-            self.host.mailroom.send(origin, Message::Done(node, published));
+            self.host.mailroom.post(origin, Message::Done(node, published));
         } else if answers {
             // Behind what was published before, even if the origin is this thread.
             self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
@@ -91,7 +94,6 @@ impl Thread {
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
-        self.host.mailroom.wake_sleepers();
     }
 
     /// Does the work of a task; false if nobody waits for it.

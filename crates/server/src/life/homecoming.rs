@@ -239,38 +239,8 @@ impl Thread {
 
     /// Sends the messages of completed transactions.
     pub(crate) fn post_all(&mut self) {
-        while !self.tx.posts.is_empty() {
-            let mut posts = std::mem::take(&mut self.tx.posts);
-            for post in posts.drain(..) {
-                match post {
-                    Post::Served { ref waiter, .. } => {
-                        let thread = waiter.wait.client.thread;
-                        self.host.mailroom.send(thread, Message::Post(post));
-                    }
-                    Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
-                    Post::Published(published) => {
-                        self.host.mailroom.publish(published);
-                        self.host.mailroom.wake_sleepers();
-                    }
-                    Post::Broadcast { to, key } => self.host.delivery.broadcasts.add(to, &key),
-                    Post::Event { .. } => unreachable!("events are sent while their keys are held"),
-                    Post::Flushed if self.host.shared.directory.tracking_count() > 0 => {
-                        self.host.shared.broadcast(|| Message::News(News::Flushed));
-                    }
-                    Post::Flushed => {}
-                    Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
-                    Post::Due(due) => self.host.jobs.add(due),
-                    Post::Promote(due) => self.host.jobs.add_promotion(due),
-                    Post::Beat { db, set, identity, client } => {
-                        let process = Process { db, set, identity };
-                        self.host.shared.recovery.beat(process, client, self.tx.steady.cast_unsigned());
-                    }
-                }
-            }
-            if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
-                self.tx.posts = posts;
-            }
-        }
+        send_posts(self);
+        self.host.mailroom.wake_sleepers();
     }
 
     fn take_post(&mut self, post: Post) {
@@ -359,5 +329,38 @@ impl Thread {
             self.host.accounting.stats().blocked_clients.sub(1);
         }
         self.end_session(&mut session);
+    }
+}
+
+/// Sends the messages of completed transactions, but wakes nobody yet.
+pub(crate) fn send_posts(thread: &mut Thread) {
+    while !thread.tx.posts.is_empty() {
+        let mut posts = std::mem::take(&mut thread.tx.posts);
+        for post in posts.drain(..) {
+            match post {
+                Post::Served { ref waiter, .. } => {
+                    let origin = waiter.wait.client.thread;
+                    thread.host.mailroom.post(origin, Message::Post(post));
+                }
+                Post::Free(garbage) => thread.host.garbage.add(garbage, thread.host.accounting.stats()),
+                Post::Published(published) => thread.host.mailroom.publish(published),
+                Post::Broadcast { to, key } => thread.host.delivery.broadcasts.add(to, &key),
+                Post::Event { .. } => unreachable!("events are sent while their keys are held"),
+                Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
+                    thread.host.shared.broadcast(|| Message::News(News::Flushed));
+                }
+                Post::Flushed => {}
+                Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),
+                Post::Due(due) => thread.host.jobs.add(due),
+                Post::Promote(due) => thread.host.jobs.add_promotion(due),
+                Post::Beat { db, set, identity, client } => {
+                    let process = Process { db, set, identity };
+                    thread.host.shared.recovery.beat(process, client, thread.tx.steady.cast_unsigned());
+                }
+            }
+        }
+        if thread.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
+            thread.tx.posts = posts;
+        }
     }
 }

@@ -9,10 +9,16 @@
 //!                                      give one up         nothing changes            use one more, up to twice as many
 //! ```
 //!
+//! Threads whose clients mostly want one shard, such as that of a hot queue, cannot share its work: with more of them, commands
+//! are left with whoever holds the shard, and each costs a message there and back. So if half of the commands are, fewer
+//! threads are used, and one more is tried only every half minute.
+//!
 //! The load of a thread is the processor time that it takes, without polling. If its clients need the processors as
 //! much as it does, its load stays low and no processor is idle: another thread would only take the clients' time.
 //!
 //! Not here: what a connection costs, and which ones move (`connections/balancing.rs` of the server).
+
+use std::ops::Range;
 
 /// The whole load of a thread.
 const WHOLE: u32 = 1000;
@@ -23,12 +29,17 @@ const BUSY_MOST: u32 = 850;
 const IDLE_MIN: u32 = 250;
 /// A thread is given up if the others would not be busier than this without it.
 const QUIET_MEAN: u32 = 550;
+/// Fewer threads are used if so many commands are left with the holder of their shard, on average.
+const CONTENDED_MEAN: u32 = 450;
 /// If two loads differ by so much, the busiest thread gives connections to the idlest.
 const UNEVEN_MIN: u32 = 300;
 /// For how many rounds in a row each of these must hold.
 const BUSY_ROUNDS: u32 = 3;
 const QUIET_ROUNDS: u32 = 10;
 const UNEVEN_ROUNDS: u32 = 5;
+const CONTENDED_ROUNDS: u32 = 3;
+/// After so many rounds one more thread may be tried than before commands were left with holders.
+const CAUTIOUS_ROUNDS: u32 = 300;
 /// A thread without clients has less load than this.
 const IDLE_THREAD: u32 = 5;
 
@@ -37,6 +48,8 @@ const IDLE_THREAD: u32 = 5;
 pub struct Load {
     /// The load, in thousandths.
     pub busy: u32,
+    /// The share of commands that were left with the holder of their shard, in thousandths.
+    pub contended: u32,
     /// How many connections it has.
     pub connections: u64,
 }
@@ -45,33 +58,46 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Balance {
     in_use: usize,
+    /// How many may be used, because with more of them too many commands were left with holders; and for how many rounds.
+    in_use_max: usize,
+    cautious_rounds: u32,
+    contended_rounds: u32,
     busy_rounds: u32,
     quiet_rounds: u32,
     uneven_rounds: u32,
     stray_rounds: u32,
 }
 
-/// One thread is to give connections to another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// One thread is to give connections to others.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The thread that gives.
     pub from: u16,
-    /// The thread that receives.
-    pub to: u16,
-    /// How much of its load, in thousandths. 1000: all connections.
+    /// The threads that receive.
+    pub to: Range<u16>,
+    /// How much of its load each of them gets, in thousandths. 1000: all connections.
     pub share: u32,
 }
 
 impl Order {
     /// Whether all connections are to go.
-    pub fn is_all(self) -> bool {
+    pub fn is_all(&self) -> bool {
         self.share >= WHOLE
     }
 }
 
 impl Default for Balance {
     fn default() -> Self {
-        Balance { in_use: 1, busy_rounds: 0, quiet_rounds: 0, uneven_rounds: 0, stray_rounds: 0 }
+        Balance {
+            in_use: 1,
+            in_use_max: usize::MAX,
+            cautious_rounds: 0,
+            contended_rounds: 0,
+            busy_rounds: 0,
+            quiet_rounds: 0,
+            uneven_rounds: 0,
+            stray_rounds: 0,
+        }
     }
 }
 
@@ -88,18 +114,24 @@ impl Balance {
         let busy = || used.iter().map(|load| load.busy);
         let (sum, most, least) = (busy().sum::<u32>(), busy().max().unwrap_or(0), busy().min().unwrap_or(0));
         let count = self.in_use as u32;
-        let is_busy = most >= BUSY_MOST && sum >= BUSY_MEAN * count && !rest.is_empty();
+        let contended = used.iter().map(|load| load.contended).sum::<u32>();
+        self.grow_bold();
+        let room = loads.len().min(self.in_use_max);
+        let is_busy = most >= BUSY_MOST && sum >= BUSY_MEAN * count && self.in_use < room;
         let is_quiet = count > 1 && sum <= QUIET_MEAN * (count - 1);
         let is_stray = |load: &Load| load.connections > 0 && load.busy >= IDLE_THREAD;
         count_round(&mut self.busy_rounds, is_busy && idle.is_some_and(|idle| idle >= IDLE_MIN));
         count_round(&mut self.quiet_rounds, is_quiet);
+        count_round(&mut self.contended_rounds, count > 1 && contended >= CONTENDED_MEAN * count);
         count_round(&mut self.uneven_rounds, most - least >= UNEVEN_MIN);
         count_round(&mut self.stray_rounds, rest.iter().any(is_stray));
-        if self.busy_rounds >= BUSY_ROUNDS {
+        if self.contended_rounds >= CONTENDED_ROUNDS {
+            self.back_off()
+        } else if self.busy_rounds >= BUSY_ROUNDS {
             let idle = idle.unwrap_or(0);
-            self.widen(loads.len().min(self.in_use * 2).min(self.in_use + (idle / WHOLE).max(1) as usize))
+            self.widen(room.min(self.in_use * 2).min(self.in_use + (idle / WHOLE).max(1) as usize))
         } else if self.quiet_rounds >= QUIET_ROUNDS {
-            *self = Balance { in_use: self.in_use - 1, ..Balance::default() };
+            self.become_of(self.in_use - 1);
             self.gather(loads)
         } else if self.uneven_rounds >= UNEVEN_ROUNDS {
             self.uneven_rounds = 0;
@@ -120,19 +152,47 @@ impl Balance {
     /// Uses `count` threads, which is more than before.
     fn widen(&mut self, count: usize) -> Vec<Order> {
         let before = self.in_use;
-        *self = Balance { in_use: count, ..Balance::default() };
+        self.become_of(count);
         // Each of the new ones gets an equal part from each of the others.
-        let share = WHOLE / count as u32;
-        let order = |from, to| Order { from: from as u16, to: to as u16, share };
-        (0..before).flat_map(|from| (before..count).map(move |to| order(from, to))).collect()
+        let (to, share) = (before as u16..count as u16, WHOLE / count as u32);
+        (0..before as u16).map(|from| Order { from, to: to.clone(), share }).collect()
+    }
+
+    /// Uses `count` threads; what is true of so many has to be seen anew.
+    fn become_of(&mut self, count: usize) {
+        let Balance { in_use_max, cautious_rounds, .. } = *self;
+        *self = Balance { in_use: count, in_use_max, cautious_rounds, ..Balance::default() };
+    }
+
+    /// Uses a quarter of the threads less, because they hinder each other. Each of these gives an equal part to each of
+    /// the others.
+    fn back_off(&mut self) -> Vec<Order> {
+        let (before, count) = (self.in_use, (self.in_use * 3 / 4).max(1));
+        self.become_of(count);
+        (self.in_use_max, self.cautious_rounds) = (count, CAUTIOUS_ROUNDS);
+        let (to, share) = (0..count as u16, WHOLE / count as u32);
+        (count as u16..before as u16).map(|from| Order { from, to: to.clone(), share }).collect()
+    }
+
+    /// One more thread may be used after some time.
+    fn grow_bold(&mut self) {
+        if self.cautious_rounds > 0 {
+            self.cautious_rounds -= 1;
+        } else if self.in_use_max < usize::MAX {
+            (self.in_use_max, self.cautious_rounds) = (self.in_use_max + 1, CAUTIOUS_ROUNDS);
+        }
     }
 
     /// Empties the threads that are not in use.
     fn gather(&self, loads: &[Load]) -> Vec<Order> {
-        let to = idlest(&loads[..self.in_use]) as u16;
+        let to = only(idlest(&loads[..self.in_use]));
         let rest = (self.in_use..loads.len()).filter(|from| loads[*from].connections > 0);
-        rest.map(|from| Order { from: from as u16, to, share: WHOLE }).collect()
+        rest.map(|from| Order { from: from as u16, to: to.clone(), share: WHOLE }).collect()
     }
+}
+
+fn only(thread: usize) -> Range<u16> {
+    thread as u16..thread as u16 + 1
 }
 
 fn idlest(loads: &[Load]) -> usize {
@@ -144,27 +204,30 @@ fn even_out(loads: &[Load]) -> Vec<Order> {
     let Some(from) = (0..loads.len()).max_by_key(|thread| loads[*thread].busy) else { return Vec::new() };
     let to = idlest(loads);
     let share = (loads[from].busy - loads[to].busy) * WHOLE / 2 / loads[from].busy.max(1);
-    vec![Order { from: from as u16, to: to as u16, share }]
+    vec![Order { from: from as u16, to: only(to), share }]
 }
 
 fn count_round(rounds: &mut u32, is_so: bool) {
     *rounds = if is_so { *rounds + 1 } else { 0 };
 }
 
-/// Chooses connections by their costs; returns their indices. Together they cost at most `share` thousandths of all.
-/// The most expensive come first, since few of them have to move.
-pub fn choose(costs: &[u64], share: u32) -> Vec<usize> {
+/// Chooses connections by their costs for so many receivers; returns their indices, by receiver. What each gets costs at
+/// most `share` thousandths of all. The most expensive come first, since few of them have to move.
+pub fn choose(costs: &[u64], share: u32, receivers: usize) -> Vec<Vec<usize>> {
     let sum: u64 = costs.iter().sum();
-    let mut left = u128::from(sum) * u128::from(share) / u128::from(WHOLE);
+    let part = u128::from(sum) * u128::from(share) / u128::from(WHOLE);
+    let mut chosen = vec![(part, Vec::new()); receivers];
     let mut by_cost: Vec<usize> = (0..costs.len()).filter(|index| costs[*index] > 0).collect();
     by_cost.sort_unstable_by_key(|index| std::cmp::Reverse(costs[*index]));
-    by_cost.retain(|index| {
-        let cost = u128::from(costs[*index]);
-        let goes = cost <= left;
-        left -= if goes { cost } else { 0 };
-        goes
-    });
-    by_cost
+    for index in by_cost {
+        let cost = u128::from(costs[index]);
+        let most_left = chosen.iter_mut().max_by_key(|(left, _)| *left);
+        if let Some((left, indices)) = most_left.filter(|(left, _)| cost <= *left) {
+            *left -= cost;
+            indices.push(index);
+        }
+    }
+    chosen.into_iter().map(|(_, indices)| indices).collect()
 }
 
 #[cfg(test)]
@@ -178,11 +241,11 @@ mod tests {
 
     /// Threads that were so busy, all of which have connections.
     fn loads(busy: &[u32]) -> Vec<Load> {
-        busy.iter().map(|busy| Load { busy: *busy, connections: 7 }).collect()
+        busy.iter().map(|busy| Load { busy: *busy, connections: 7, ..Load::default() }).collect()
     }
 
     fn order(from: u16, to: u16, share: u32) -> Order {
-        Order { from, to, share }
+        Order { from, to: only(to.into()), share }
     }
 
     #[test]
@@ -211,6 +274,37 @@ mod tests {
         let orders = rounds(&mut balance, 3, &busy, 1_900);
         let expected = [0, 1, 2, 3].map(|from| order(from, 4, 200));
         assert_eq!((orders, balance.in_use()), (expected.to_vec(), 5));
+        let mut balance = Balance { in_use: 2, ..Balance::default() };
+        let expected = [0, 1].map(|from| Order { from, to: 2..4, share: 250 });
+        assert_eq!(
+            rounds(&mut balance, 3, &busy, 12_000),
+            expected,
+            "each gives to all the new ones at once"
+        );
+    }
+
+    #[test]
+    fn threads_that_hinder_each_other_become_fewer_and_one_more_is_tried_later() {
+        let mut balance = Balance { in_use: 8, ..Balance::default() };
+        let mut plan = |contended: u32, rounds: u32| {
+            let load = Load { busy: 950, contended, connections: 7 };
+            let mut orders = Vec::new();
+            for _ in 0..rounds {
+                let loads = [0, 1, 2, 3, 4, 5, 6, 7]
+                    .map(|thread| if thread < balance.in_use() { load } else { Load::default() });
+                orders.extend(balance.plan(&loads, Some(12_000)));
+            }
+            (orders, balance.in_use())
+        };
+        assert_eq!(plan(440, 100), (vec![], 8));
+        let to_each = |from| Order { from, to: 0..6, share: 166 };
+        assert_eq!(plan(460, 3), (vec![to_each(6), to_each(7)], 6));
+        assert_eq!(plan(460, 3).1, 4);
+        assert_eq!(plan(100, CAUTIOUS_ROUNDS), (vec![], 4), "not yet, although they are busy");
+        assert_eq!(plan(100, 3).1, 5);
+        assert_eq!(plan(940, 3).1, 3);
+        assert_eq!(plan(940, 30).1, 1, "a single thread hinders nobody");
+        assert_eq!(plan(0, 10 * CAUTIOUS_ROUNDS).1, 8, "in the end all are tried");
     }
 
     #[test]
@@ -232,7 +326,8 @@ mod tests {
         assert_eq!(rounds(&mut balance, 9, &[100, 4, 60], 1000), []);
         assert_eq!(rounds(&mut balance, 1, &[100, 4, 60], 1000), [order(1, 0, 1000), order(2, 0, 1000)]);
         assert_eq!(rounds(&mut balance, 100, &[100, 4, 0], 1000), [], "that much it does by itself");
-        let without = [Load { busy: 100, connections: 7 }, Load { busy: 900, connections: 0 }];
+        let without =
+            [(100, 7), (900, 0)].map(|(busy, connections)| Load { busy, connections, ..Load::default() });
         assert_eq!((0..100).flat_map(|_| balance.plan(&without, None)).count(), 0, "it loads a snapshot");
     }
 
@@ -245,11 +340,12 @@ mod tests {
 
     #[test]
     fn the_dearest_connections_go_that_are_not_too_much() {
-        assert_eq!(choose(&[10, 500, 0, 90, 400], 500), [1]);
-        assert_eq!(choose(&[10, 500, 0, 90, 400], 499), [4, 3]);
-        assert_eq!(choose(&[1000, 10], 500), [1], "the one that is all of the load cannot be parted");
-        assert_eq!(choose(&[0, 0], 500), []);
-        let even = choose(&[7; 60], 500);
-        assert_eq!(even.len(), 30);
+        assert_eq!(choose(&[10, 500, 0, 90, 400], 500, 1), [[1]]);
+        assert_eq!(choose(&[10, 500, 0, 90, 400], 499, 1), [[4, 3]]);
+        assert_eq!(choose(&[1000, 10], 500, 1), [[1]], "the one that is all of the load cannot be parted");
+        assert_eq!(choose(&[0, 0], 500, 1), [[0_usize; 0]]);
+        assert_eq!(choose(&[7; 60], 500, 1)[0].len(), 30);
+        assert_eq!(choose(&[40, 30, 20, 10, 100], 250, 3), [vec![2, 3], vec![1], vec![0]]);
+        assert_eq!(choose(&[7; 60], 200, 4).iter().map(Vec::len).collect::<Vec<_>>(), [12; 4]);
     }
 }

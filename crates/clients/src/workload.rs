@@ -10,6 +10,8 @@ use crate::balance::Balance;
 const SERVING_NS: u64 = 5_000;
 /// A client whose commands take longer than this is served apart from others.
 const SLOW_NS: u64 = 10_000_000;
+/// Of fewer commands in a round, nothing is concluded.
+const COMMANDS_MIN: u64 = 1_000;
 /// The longest time between two readings from which a rate may be computed.
 const READING_NS_MAX: u64 = 1_000_000_000;
 
@@ -28,6 +30,8 @@ pub struct Workload {
     judged: (u64, u64),
     /// The last reading: the time, and the idle time of the processors.
     idle: Option<(u64, u64)>,
+    /// The last reading: commands, and those that were left with a shard's holder.
+    commands: (u64, u64),
 }
 
 impl Workload {
@@ -41,6 +45,7 @@ impl Workload {
             busy: 0,
             judged: (0, 0),
             idle: None,
+            commands: (0, 0),
         }
     }
 
@@ -75,6 +80,18 @@ impl Workload {
         self.busy
     }
 
+    /// The share of commands since the last call that were left with a shard's holder, in thousandths. `all`, `left`: how many
+    /// there were up to now.
+    pub fn contended(&mut self, all: u64, left: u64) -> u32 {
+        let (all_before, left_before) = std::mem::replace(&mut self.commands, (all, left));
+        let count = all.saturating_sub(all_before);
+        if count < COMMANDS_MIN {
+            0
+        } else {
+            (left.saturating_sub(left_before) * 1000 / count).min(1000) as u32
+        }
+    }
+
     /// How much processor time was idle since the last call, in thousandths of one processor. `idle_ns`: the idle time
     /// up to now. `None` if the last call is too long ago.
     pub fn idle(&mut self, now_ns: u64, idle_ns: u64) -> Option<u32> {
@@ -100,6 +117,9 @@ mod tests {
         assert_eq!(workload.idle(1_100_000_000, 150_000_900), Some(1500));
         assert_eq!(workload.idle(2_100_000_000, 250_000_900), None, "that is too long ago");
         assert_eq!(workload.idle(2_200_000_000, 250_000_900), Some(0));
+        assert_eq!(workload.contended(2_000, 500), 250);
+        assert_eq!(workload.contended(2_999, 1_499), 0, "too few");
+        assert_eq!(workload.contended(4_999, 2_499), 500);
     }
 
     #[test]

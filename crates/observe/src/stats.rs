@@ -244,6 +244,8 @@ pub struct ThreadStats {
     pub widths: [Counter; WIDTH_BUCKETS],
     /// Commands that ran here for clients of other threads.
     pub delegated: Counter,
+    /// Commands of this thread's clients that were left with the holder of their shard.
+    pub left_with_holder: Counter,
     /// Attempts to enter the shards of a transaction that failed and were repeated.
     pub retries: Counter,
     /// Shards that scripts lent to others while they waited.
@@ -262,6 +264,8 @@ pub struct ThreadStats {
     pub connections: Counter,
     /// The load in the last round, in thousandths.
     pub busy: Counter,
+    /// The share of commands that were left with a shard's holder in that round, in thousandths.
+    pub contended: Counter,
     /// When that round ended, by the monotonic clock.
     pub looked_ms: Counter,
     /// How many threads serve connections now. Only the first thread sets this.
@@ -337,6 +341,11 @@ impl ThreadStats {
         }
     }
 
+    /// Commands that entered shards, or were sent where these are.
+    pub fn entries(&self) -> u64 {
+        self.entries.iter().map(Counter::get).sum()
+    }
+
     /// Counts bytes received from a client and sent to it.
     #[inline]
     pub fn count_io(&self, input_bytes: usize, output_bytes: usize) {
@@ -367,6 +376,7 @@ impl ThreadStats {
         let single = [
             &self.commands_processed,
             &self.delegated,
+            &self.left_with_holder,
             &self.retries,
             &self.lent,
             &self.held_back,

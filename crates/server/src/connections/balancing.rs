@@ -14,7 +14,7 @@ use crate::connections::moving::send_off;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-/// Connections that move at a time: more would hold up the others.
+/// Connections that move to a thread at a time: more would hold up the others.
 const MOVED_MAX: usize = 256;
 /// Load from which a thread may soon be too busy, so that it pays to check which processors are idle.
 const RATHER_BUSY: u32 = 600;
@@ -40,6 +40,8 @@ pub(crate) fn look(host: &mut ThreadHost) {
     let busy = host.workload.busy(now_ns, taken_ns);
     let stats = host.accounting.stats();
     stats.busy.set(u64::from(busy));
+    let contended = host.workload.contended(stats.entries(), stats.left_with_holder.get());
+    stats.contended.set(u64::from(contended));
     stats.looked_ms.set(host.now_ms);
     stats.connections.set(host.connections.len() as u64);
     if host.id > 0 {
@@ -75,7 +77,11 @@ fn time_and_work(host: &mut ThreadHost) -> (u64, u64) {
 /// The load of a thread. One that has not reported for long runs something slow, or has lost its processor.
 fn load(stats: &ThreadStats, now_ms: u64) -> Load {
     let is_late = now_ms.saturating_sub(stats.looked_ms.get()) > LATE_MS;
-    Load { busy: if is_late { 1000 } else { stats.busy.get() as u32 }, connections: stats.connections.get() }
+    Load {
+        busy: if is_late { 1000 } else { stats.busy.get() as u32 },
+        contended: stats.contended.get() as u32,
+        connections: stats.connections.get(),
+    }
 }
 
 /// A client's commands took `ticks`, which is slow. Unless the thread had lost its processor meanwhile, the next one must
@@ -95,7 +101,7 @@ pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
     }
 }
 
-/// Gives connections to another thread.
+/// Gives connections to other threads.
 pub(crate) fn share(host: &mut ThreadHost, order: Order) {
     let (mut conns, mut costs, now_ms) = (Vec::new(), Vec::new(), host.now_ms);
     // Who is set apart is so on a thread that may have to be emptied otherwise.
@@ -105,11 +111,16 @@ pub(crate) fn share(host: &mut ThreadHost, order: Order) {
         // What it has cost until now is past.
         costs.push(std::mem::take(&mut session.cost));
     }
-    let chosen =
-        if order.is_all() { (0..conns.len()).collect() } else { clients::choose(&costs, order.share) };
-    let mut going = 0;
-    for index in chosen {
-        going += usize::from(going < MOVED_MAX && send_off(host, conns[index], order.to));
+    let chosen = if order.is_all() {
+        vec![(0..conns.len()).collect()]
+    } else {
+        clients::choose(&costs, order.share, order.to.len())
+    };
+    for (to, indices) in order.to.zip(chosen) {
+        let mut going = 0;
+        for index in indices {
+            going += usize::from(going < MOVED_MAX && send_off(host, conns[index], to));
+        }
     }
 }
 

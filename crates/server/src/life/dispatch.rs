@@ -229,6 +229,7 @@ impl Thread {
                 let node = Delegated::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state.go_away();
+                    self.host.accounting.stats().left_with_holder.add(1);
                     return self.host.accounting.stats().count_entry(EntryType::Hop, 1);
                 }
             }

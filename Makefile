@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -74,6 +74,9 @@ bench-tables: programs ## The published tables with our figures beside them: TAB
 
 scaling: ## What to expect on 1 to 64 cores, computed from costs measured on two (docs/scaling.md)
 	scripts/scaling-model
+
+bench-scaling: programs ## How much more Darter does with 1, 2, 4 … threads, beside peers: for machines with four cores and more
+	scripts/bench-scaling
 
 bench-commands: programs ## Server CPU of some seventy commands, family by family, as ratios to redis-server
 	scripts/bench-commands --markdown

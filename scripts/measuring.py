@@ -18,6 +18,23 @@ LOOK_SECONDS = 0.05
 CORES = sorted(os.sched_getaffinity(0))
 
 
+def halves():
+    """Cores for servers, and for the generator: half of them each, and the same one if there is one. Cores that share a unit stay together."""
+    def unit(core):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") as file:
+                return file.read()
+        except OSError:
+            return str(core)
+
+    units = {}
+    for core in CORES:
+        units.setdefault(unit(core), []).append(core)
+    ordered = [core for together in units.values() for core in together]
+    middle = max(len(ordered) // 2, 1)
+    return ordered[:middle], ordered[middle:] or ordered
+
+
 def some_of(text, known, parser):
     """Those of `known` that an option names, with commas between them; all if it names none. Ends the script if one is unknown."""
     names = text.split(",") if text else list(known)

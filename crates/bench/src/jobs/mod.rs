@@ -7,7 +7,7 @@
 //! | `steady` | producers push at a fixed rate while workers fetch; latency counts from when a push was due |
 //!
 //! As in Sidekiq's `multi_queue_bench`, a process has a number of threads. Each has its own connection and fetches one job
-//! with one `BRPOP`. Another connection of each process sends heartbeats and polls for scheduled jobs. Every job has a
+//! with one `BRPOP`, or takes it for a time with `JOB.TAKE`. Another connection of each process sends heartbeats and polls for scheduled jobs. Every job has a
 //! number, and the account tells where each has gone.
 
 mod account;
@@ -34,7 +34,7 @@ use crate::target::{Greeting, Target};
 use account::Account;
 pub(crate) use payload::{Form, Job, Sidekiq, spread};
 use process::Process;
-use roles::{FETCH, Jobs, KINDS, PICKUP, PUSH, Pusher, Role, Shared, Worker};
+use roles::{FETCH, Fetch, Jobs, KINDS, PICKUP, PUSH, Pusher, Role, Shared, Worker};
 
 /// Minimum time that workers have for the remaining jobs after the producers have stopped.
 const GRACE: Duration = Duration::from_secs(10);
@@ -85,9 +85,12 @@ pub(crate) struct JobsOptions {
     /// With steady and push: connections that push.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     producers: u32,
+    /// How workers fetch jobs.
+    #[arg(long, value_enum, default_value = "brpop")]
+    fetch: Fetch,
     /// How long a fetch waits for a job, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = fetch_timeout)]
-    fetch_timeout: String,
+    fetch_timeout: f64,
     /// Threads that generate load.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     generator_threads: u32,
@@ -110,9 +113,9 @@ enum Assignment {
 }
 
 /// Parses a fetch timeout. If it were longer, a silent server could not be told from an empty queue.
-fn fetch_timeout(text: &str) -> Result<String, String> {
+fn fetch_timeout(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 5.0 => Ok(text.to_owned()),
+        Ok(seconds) if seconds > 0.0 && seconds <= 5.0 => Ok(seconds),
         _ => Err("a fetch waits more than 0 and at most 5 seconds".to_owned()),
     }
 }
@@ -304,13 +307,13 @@ impl JobsOptions {
     fn workers(&self, shared: &Shared) -> Vec<Role> {
         let orders = |index: u32| match self.assignment {
             Assignment::One => {
-                roles::fetch_of_one(&shared.queues[(index % self.queues) as usize], &self.fetch_timeout)
+                let queue = &shared.queues[(index % self.queues) as usize];
+                roles::fetch_of_one(self.fetch, queue, self.fetch_timeout)
             }
-            Assignment::Weighted => roles::fetches_of_all(
-                &shared.queues,
-                &self.fetch_timeout,
-                self.common.seed + u64::from(index),
-            ),
+            Assignment::Weighted => {
+                let seed = self.common.seed + u64::from(index);
+                roles::fetches_of_all(self.fetch, &shared.queues, self.fetch_timeout, seed)
+            }
         };
         let mut roles = Vec::new();
         for index in 0..self.processes {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clap::ValueEnum;
 use proactor::{Clock, Entropy};
 
 use super::account::Account;
@@ -24,6 +25,10 @@ const PROCESS: Series = 3;
 
 /// Number of queue orders that weighted workers choose from.
 const ORDERS: usize = 64;
+/// How the reply to JOB.TAKE begins that found a job. Queue, id, attempt and payload follow.
+const LEASED: &[u8] = b"*1\r\n*4\r\n";
+/// The lease of a job, in milliseconds: more than any job takes.
+const LEASE_MS: &str = "60000";
 
 /// What all clients of a run share.
 #[derive(Debug)]
@@ -151,6 +156,15 @@ impl Pusher {
     }
 }
 
+/// How workers fetch jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fetch {
+    /// BRPOP, as Sidekiq does.
+    Brpop,
+    /// JOB.TAKE. JOB.DONE goes out with the next one.
+    Take,
+}
+
 /// One thread of a Sidekiq process: fetches a job, works on it, fetches the next one.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -159,12 +173,15 @@ pub(crate) struct Worker {
     random: Entropy,
     processed: Arc<AtomicU64>,
     busy_until_ns: u64,
+    /// The request that ends the lease of its job; empty if it has none.
+    end: Vec<u8>,
     is_finished: bool,
 }
 
 impl Worker {
     pub(crate) fn new(fetches: Arc<Vec<Vec<u8>>>, seed: u64, processed: Arc<AtomicU64>) -> Worker {
-        Worker { fetches, random: Entropy::from_seed(seed), processed, busy_until_ns: 0, is_finished: false }
+        let random = Entropy::from_seed(seed);
+        Worker { fetches, random, processed, busy_until_ns: 0, end: Vec::new(), is_finished: false }
     }
 
     fn step(&mut self, now_ns: u64, requests: &mut Vec<u8>) -> Step {
@@ -175,15 +192,28 @@ impl Worker {
             return Step::At(self.busy_until_ns);
         }
         let order = if self.fetches.len() == 1 { 0 } else { self.random.below(self.fetches.len() as u64) };
+        let replies = 1 + u32::from(!self.end.is_empty());
+        requests.append(&mut self.end);
         requests.extend_from_slice(&self.fetches[order as usize]);
-        Step::Sent { replies: 1, since_ns: now_ns }
+        Step::Sent { replies, since_ns: now_ns }
     }
 
     fn reply(&mut self, shared: &Shared, reply: &[u8], now_ns: u64) -> Counted {
+        if reply[0] == b':' {
+            // A lease has ended.
+            return Counted::No;
+        }
         if reply.len() <= "*-1\r\n".len() {
             // The fetch timed out. If nobody pushes any more, no more jobs will come.
             self.is_finished = shared.producers.load(Ordering::Acquire) == 0;
             return Counted::No;
+        }
+        if reply.starts_with(LEASED) {
+            let mut lines =
+                reply[LEASED.len()..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
+            if let (Some(queue), Some(_), Some(id)) = (lines.next(), lines.next(), lines.next()) {
+                resp::encode_request(&[b"job.done", queue, id], &mut self.end);
+            }
         }
         let job = payload::read(reply);
         shared.account.fetch(job.map(|job| job.id));
@@ -196,20 +226,37 @@ impl Worker {
     }
 }
 
+impl Fetch {
+    /// A fetch from the first of these queues that has a job, which waits for `timeout` seconds.
+    fn request<'a>(self, queues: impl Iterator<Item = &'a str>, timeout: f64) -> Vec<u8> {
+        let keys = queues.map(|queue| format!("queue:{queue}"));
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+        let args: Vec<String> = match self {
+            Fetch::Brpop => words(&["brpop"]).into_iter().chain(keys).chain([timeout.to_string()]).collect(),
+            Fetch::Take => {
+                let wait_ms = ((timeout * 1000.0) as u64).max(1).to_string();
+                let front = words(&["job.take", "darter-bench", "LEASE", LEASE_MS, "WAIT", &wait_ms, "FROM"]);
+                front.into_iter().chain(keys).collect()
+            }
+        };
+        let mut request = Vec::new();
+        resp::encode_request(&args, &mut request);
+        request
+    }
+}
+
 /// The fetch of a worker of one queue.
-pub(crate) fn fetch_of_one(queue: &str, timeout: &str) -> Vec<Vec<u8>> {
-    let mut request = Vec::new();
-    resp::encode_request(&["brpop", &format!("queue:{queue}"), timeout], &mut request);
-    vec![request]
+pub(crate) fn fetch_of_one(fetch: Fetch, queue: &str, timeout: f64) -> Vec<Vec<u8>> {
+    vec![fetch.request([queue].into_iter(), timeout)]
 }
 
 /// Fetches of a worker of all queues, of which the first has the highest weight. Like Sidekiq, repeats each name by its
 /// weight, shuffles, and keeps the first occurrence of each.
-pub(crate) fn fetches_of_all(queues: &[String], timeout: &str, seed: u64) -> Vec<Vec<u8>> {
+pub(crate) fn fetches_of_all(fetch: Fetch, queues: &[String], timeout: f64, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Entropy::from_seed(seed);
-    let mut names: Vec<&String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for (index, queue) in queues.iter().enumerate() {
-        names.extend(std::iter::repeat_n(queue, queues.len() - index));
+        names.extend(std::iter::repeat_n(queue.as_str(), queues.len() - index));
     }
     (0..ORDERS)
         .map(|_| {
@@ -217,17 +264,13 @@ pub(crate) fn fetches_of_all(queues: &[String], timeout: &str, seed: u64) -> Vec
             for last in (1..names.len()).rev() {
                 names.swap(last, random.below(last as u64 + 1) as usize);
             }
-            let mut args = vec!["brpop".to_owned()];
+            let mut order: Vec<&str> = Vec::new();
             for name in &names {
-                let key = format!("queue:{name}");
-                if !args.contains(&key) {
-                    args.push(key);
+                if !order.contains(name) {
+                    order.push(name);
                 }
             }
-            args.push(timeout.to_owned());
-            let mut request = Vec::new();
-            resp::encode_request(&args, &mut request);
-            request
+            fetch.request(order.into_iter(), timeout)
         })
         .collect()
 }
@@ -253,8 +296,8 @@ mod tests {
         Jobs { shared: Arc::new(shared), roles: vec![role] }
     }
 
-    fn worker() -> Role {
-        let fetches = Arc::new(fetch_of_one("q0", "2"));
+    fn worker(fetch: Fetch) -> Role {
+        let fetches = Arc::new(fetch_of_one(fetch, "q0", 2.0));
         Role::Worker(Worker::new(fetches, 1, Arc::new(AtomicU64::new(0))))
     }
 
@@ -291,7 +334,7 @@ mod tests {
     #[test]
     fn a_worker_counts_works_and_ends_when_nothing_comes() {
         let mut pushed = Vec::new();
-        let mut jobs = jobs(shared(10, true, 5_000), worker());
+        let mut jobs = jobs(shared(10, true, 5_000), worker(Fetch::Brpop));
         jobs.shared.form.write("q0", Job { id: 7, due_ns: 100 }, &jobs.shared.clock, &mut pushed);
         let mut requests = Vec::new();
         assert!(matches!(jobs.step(0, 0, &mut requests), Step::Sent { replies: 1, .. }));
@@ -308,9 +351,30 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_with_leases_ends_each_with_the_next_fetch() {
+        let mut jobs = jobs(shared(10, false, 0), worker(Fetch::Take));
+        let mut payload = Vec::new();
+        jobs.shared.form.write("q0", Job { id: 7, due_ns: 0 }, &jobs.shared.clock, &mut payload);
+        let mut taken = b"*1\r\n*4\r\n$8\r\nqueue:q0\r\n$2\r\na1\r\n:1\r\n".to_vec();
+        taken.extend_from_slice(format!("${}\r\n", payload.len()).as_bytes());
+        taken.extend_from_slice(&payload);
+        let mut requests = Vec::new();
+        assert_eq!(jobs.step(0, 0, &mut requests), Step::Sent { replies: 1, since_ns: 0 });
+        let take = std::mem::take(&mut requests);
+        assert!(take.ends_with(b"$4\r\nWAIT\r\n$4\r\n2000\r\n$4\r\nFROM\r\n$8\r\nqueue:q0\r\n"));
+        assert_eq!(jobs.reply(0, 0, &taken, 10), Counted::As(FETCH));
+        assert_eq!(jobs.step(0, 10, &mut requests), Step::Sent { replies: 2, since_ns: 10 });
+        let done = b"*3\r\n$8\r\njob.done\r\n$8\r\nqueue:q0\r\n$2\r\na1\r\n";
+        assert_eq!(requests, [done.as_slice(), &take].concat());
+        assert_eq!(jobs.reply(0, 0, b":1\r\n", 20), Counted::No);
+        assert_eq!(jobs.reply(0, 1, b"*-1\r\n", 30), Counted::No);
+        assert_eq!(jobs.shared.account.close(0).fetched, 1);
+    }
+
+    #[test]
     fn weighted_workers_ask_for_all_queues_and_mostly_for_the_first_first() {
         let queues: Vec<String> = (0..4).map(|index| format!("q{index}")).collect();
-        let fetches = fetches_of_all(&queues, "2", 1);
+        let fetches = fetches_of_all(Fetch::Brpop, &queues, 2.0, 1);
         let mut first = 0;
         for fetch in &fetches {
             let text = String::from_utf8_lossy(fetch);

@@ -17,8 +17,6 @@ const LEAVING_MS_MAX: u64 = 200;
 /// A connection that moves to another thread.
 #[derive(Debug)]
 pub struct Mover {
-    /// The thread that it leaves.
-    pub from: u16,
     /// The socket, and unread input.
     pub connection: Detached,
     /// The parser for its protocol, with the position in the input.
@@ -35,8 +33,6 @@ pub struct Moves {
     here: HashMap<Subscriber, ConnId>,
     /// Connections that left, by their names: the thread that they moved to.
     elsewhere: HashMap<Subscriber, u16>,
-    /// By thread: how many connections have left for it and are not known to have arrived.
-    under_way: HashMap<u16, u32>,
 }
 
 #[derive(Debug)]
@@ -85,7 +81,6 @@ impl Moves {
             self.here.remove(name);
             self.elsewhere.insert(*name, to);
         }
-        *self.under_way.entry(to).or_default() += 1;
     }
 
     /// A connection arrives. `names`: the names that it has had.
@@ -94,21 +89,6 @@ impl Moves {
             self.elsewhere.remove(name);
             self.here.insert(*name, conn);
         }
-    }
-
-    /// A connection that left for `thread` has arrived there.
-    pub fn note_arrival(&mut self, thread: u16) {
-        if let Some(count) = self.under_way.get_mut(&thread) {
-            *count -= 1;
-            if *count == 0 {
-                self.under_way.remove(&thread);
-            }
-        }
-    }
-
-    /// The threads that connections have left for without having arrived.
-    pub fn under_way(&self) -> impl Iterator<Item = u16> {
-        self.under_way.keys().copied()
     }
 
     /// Removes these names: no message can refer to them any more.
@@ -164,17 +144,6 @@ mod tests {
         one.forget(&[first, second]);
         assert_eq!(zero.find(second, 0), Whereabouts::Nowhere);
         assert!(one.here.is_empty() && one.elsewhere.is_empty() && zero.here.is_empty());
-    }
-
-    #[test]
-    fn who_is_under_way_is_known_until_it_arrives() {
-        let mut moves = Moves::default();
-        moves.depart(&[name(0, 1)], 2);
-        moves.depart(&[name(0, 2)], 2);
-        moves.note_arrival(2);
-        assert_eq!(moves.under_way().collect::<Vec<_>>(), [2]);
-        moves.note_arrival(2);
-        assert_eq!(moves.under_way().count(), 0);
     }
 
     #[test]

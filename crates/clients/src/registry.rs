@@ -21,8 +21,8 @@ pub struct Registry {
     id_count: AtomicU64,
     /// The number of clients, including those that are being accepted.
     client_count: AtomicU64,
-    /// Held while a client begins to move to another thread, and while all threads are asked something.
-    road: Mutex<()>,
+    /// How many questions all threads were asked. See [`questions`](Self::questions).
+    questions: Mutex<u64>,
 }
 
 impl Registry {
@@ -39,11 +39,10 @@ impl Registry {
         id
     }
 
-    /// While this is held, no client begins to move to another thread. So whoever asks all threads while holding it
-    /// reaches each client: on its old thread, on its new one, or on its way, if it began to move after the question
-    /// was sent to both.
-    pub fn block_road(&self) -> MutexGuard<'_, ()> {
-        self.road.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many questions all threads were asked. Held while a question is sent, and while a client leaves its thread:
+    /// so for any two of these, all threads get the messages in the same order.
+    pub fn questions(&self) -> MutexGuard<'_, u64> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that a client has moved.

@@ -25,8 +25,6 @@ pub(crate) enum Message {
     Share(Order),
     /// A connection of another thread, which now belongs to this one.
     Arrive(Box<Mover>),
-    /// A connection that this thread sent to that one has arrived.
-    Arrived(u16),
     /// These former names of connections that have ended can be forgotten.
     Forget(Arc<[Subscriber]>),
     /// A connection of the HTTP thread, with its client's user.

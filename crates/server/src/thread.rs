@@ -109,6 +109,8 @@ pub(crate) struct ThreadHost {
     pub(crate) dealer: Dealer,
     /// Connections that are moving to other threads, and those that have moved.
     pub(crate) moves: Moves,
+    /// The number of the last question to all threads that it has answered.
+    pub(crate) answered: u64,
     /// How busy it is.
     pub(crate) workload: Workload,
     /// The monotonic clock at the beginning of this turn.
@@ -234,6 +236,7 @@ impl Thread {
                 serving_ticks_max,
                 dealer: Dealer::default(),
                 moves: Moves::default(),
+                answered: 0,
                 workload,
                 now_ms,
             },

@@ -65,6 +65,15 @@ fn moved(client: &mut Client) -> u64 {
     client.info("stats", "connections_moved").parse().expect("it is a number")
 }
 
+/// Brings another client to that thread.
+fn place(mover: &mut Client, client: &mut Client, thread: usize) {
+    let before = moved(mover);
+    // It may be there.
+    if send_to(mover, client.id(), thread) {
+        await_moves(mover, before + 1);
+    }
+}
+
 /// Waits until connections have moved so many times.
 fn await_moves(client: &mut Client, count: u64) {
     eventually("the connection moves", || moved(client) >= count);
@@ -241,6 +250,36 @@ fn each_client_is_listed_once_and_found_to_be_killed() {
         });
         clients.iter_mut().for_each(Client::expect_end);
     });
+}
+
+#[test]
+fn who_comes_to_a_thread_with_a_slow_script_can_end_it_and_is_not_asked_again() {
+    for io in ["auto", "epoll"] {
+        let server = Server::start(THREADS, io, &["--busy-reply-threshold", "0"]);
+        let [mut mover, mut asker, mut witness, mut comer, mut caller] =
+            std::array::from_fn(|_| server.client());
+        place(&mut asker, &mut mover, 1);
+        // Scripts without keys run on the first thread, if it is awake.
+        for (client, thread) in [(&mut asker, 2), (&mut witness, 2), (&mut comer, 1), (&mut caller, 0)] {
+            place(&mut mover, client, thread);
+        }
+        let (id, before) = (comer.id(), moved(&mut witness));
+        caller.send("EVAL \"while true do end\" 0");
+        eventually("it runs", || witness.info("memory", "number_of_cached_scripts") == "1");
+        // The second thread answers this before its client leaves, the first one when its script has ended.
+        asker.send("CLIENT LIST");
+        let asked = |witness: &mut Client| text(&witness.call("INFO commandstats")).contains("client|list");
+        eventually("the list is asked for", || asked(&mut witness));
+        mover.send(&format!("DEBUG MOVE-CLIENT {id} 0"));
+        await_moves(&mut witness, before + 1);
+        check(&mut witness, "CONFIG SET busy-reply-threshold 1", "OK");
+        check(&mut comer, "SCRIPT KILL", "OK");
+        assert!(caller.receive().to_string().contains("Script killed"));
+        let list = text(&asker.receive());
+        let count = list.lines().filter(|line| line.starts_with(&format!("id={id} "))).count();
+        assert_eq!(count, 1, "{list}");
+        assert_eq!(text(&mover.receive()), "OK");
+    }
 }
 
 #[test]

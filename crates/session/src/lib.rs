@@ -18,7 +18,7 @@ mod transaction;
 
 pub use parser::{Parser, Protocol};
 pub use pause::Pausing;
-pub use question::{Answer, Class, Filter, Listed, Question, Request, Subject, WEIGHT};
+pub use question::{Answer, Class, Filter, Listed, Question, Request, Subject};
 pub use session::{Aside, OutputClass, ReplyMode, Session, Watching};
 pub use state::{Finish, Gathering, Part, Postponed, Retry, State, SyncWait, Wait};
 pub use stock::{Emptied, Stock};

@@ -8,11 +8,6 @@ use command::{Client, CommandError};
 
 use crate::state::Part;
 
-/// The weight of a question to one thread. A thread that has the question follow a client gives half of its weight along, and
-/// returns the rest with its answer. When all weight is back, nobody has the question any more, in whatever order the
-/// answers came (weight throwing: Huang, 1989; Mattern, 1989).
-pub const WEIGHT: u64 = 1 << 48;
-
 /// A question on its way to a thread.
 #[derive(Debug)]
 pub struct Question {
@@ -20,8 +15,8 @@ pub struct Question {
     pub asker: Client,
     /// What it is about.
     pub subject: Subject,
-    /// What its answer returns, less what goes with the question to threads where clients have moved ([`WEIGHT`]).
-    pub weight: u64,
+    /// Questions are numbered from 1, in the order in which all threads get them.
+    pub number: u64,
 }
 
 /// What is asked.
@@ -60,14 +55,12 @@ pub struct Answer {
     pub asker: Client,
     /// The answer of this thread.
     pub part: Part,
-    /// The part of the question's weight that stayed with this thread.
-    pub weight: u64,
 }
 
 impl Answer {
     /// An empty answer.
     pub fn to(asker: Client) -> Answer {
-        Answer { asker, part: Part::Count(0), weight: WEIGHT }
+        Answer { asker, part: Part::Count(0) }
     }
 }
 

@@ -132,6 +132,8 @@ pub struct Session {
     pub takes_long: bool,
     /// The ids of its connection on other threads, and earlier ones on this thread.
     pub former_names: Vec<Subscriber>,
+    /// The last question to all threads before it came to its thread. Up to this one, other threads have asked it.
+    pub asked: u64,
     /// Until this time it is served apart from others, because one of its commands was slow.
     pub apart_until_ms: u64,
     /// The time it has cost its thread since the last inspection, in ticks of the clock.
@@ -179,6 +181,7 @@ impl Session {
             has_to_wait: false,
             takes_long: false,
             former_names: Vec::new(),
+            asked: 0,
             apart_until_ms: 0,
             cost: 0,
         }

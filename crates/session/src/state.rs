@@ -46,7 +46,7 @@ use proactor::CloseMode;
 use replication::Awaited;
 use resp::Reply;
 
-use crate::question::{Answer, WEIGHT};
+use crate::question::Answer;
 use crate::transaction::Executing;
 
 /// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
@@ -143,8 +143,8 @@ pub type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 pub struct Gathering {
     /// The answers so far.
     pub parts: Vec<Part>,
-    /// The [weight](crate::WEIGHT) of the question that is not back yet.
-    pub owed: u64,
+    /// How many threads have yet to answer.
+    pub expected: usize,
     /// Builds the reply.
     pub finish: Finish,
     /// The EXEC that continues then.
@@ -282,12 +282,7 @@ impl State {
 
     /// The command waits for the answers of `expected` threads.
     pub fn gather(&mut self, expected: usize, finish: Finish) {
-        self.change_to(Stage::Gathering(Gathering {
-            parts: Vec::new(),
-            owed: expected as u64 * WEIGHT,
-            finish,
-            then: None,
-        }));
+        self.change_to(Stage::Gathering(Gathering { parts: Vec::new(), expected, finish, then: None }));
     }
 
     /// If the command waits for answers, this EXEC, which ran it, continues when they are there. Otherwise returns the
@@ -321,8 +316,8 @@ impl State {
     pub fn take_answer(&mut self, answer: Answer) -> Option<Gathering> {
         let Stage::Gathering(gathering) = &mut self.stage else { return None };
         gathering.parts.push(answer.part);
-        gathering.owed = gathering.owed.saturating_sub(answer.weight);
-        if gathering.owed > 0 {
+        gathering.expected -= 1;
+        if gathering.expected > 0 {
             return None;
         }
         let Stage::Gathering(gathering) = self.change_to(Stage::Ready) else {
@@ -430,8 +425,6 @@ impl Part {
             })
             .collect();
         lines.sort_by_key(|(number, _)| *number);
-        // A client that moved from thread to thread may be in two parts.
-        lines.dedup_by_key(|(number, _)| *number);
         lines
     }
 
@@ -443,7 +436,7 @@ impl Part {
 
 impl std::fmt::Debug for Gathering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gathering({}, weight {} to come)", self.parts.len(), self.owed)
+        write!(f, "Gathering({}, {} to come)", self.parts.len(), self.expected)
     }
 }
 
@@ -488,7 +481,7 @@ mod tests {
             Stage::Postponed(Postponed { command, args: args(), number: 0 }),
             Stage::Gathering(Gathering {
                 parts: Vec::new(),
-                owed: WEIGHT,
+                expected: 1,
                 finish: Box::new(|_, _| {}),
                 then: None,
             }),
@@ -516,22 +509,6 @@ mod tests {
         state.go_away();
         let wait = stages().into_iter().find(|stage| stage.name() == "blocked").expect("it is one of them");
         state.change_to(wait);
-    }
-
-    #[test]
-    fn a_question_ends_when_all_of_its_weight_is_back() {
-        let client = Client::internal(0, Proto::Resp2);
-        // Of two threads the first had the question followed to a third one, and that to a fourth.
-        let weights = [WEIGHT / 2, WEIGHT, WEIGHT / 4, WEIGHT / 4];
-        for first in 0..weights.len() {
-            let mut state = State::default();
-            state.gather(2, Box::new(|_, _| {}));
-            let mut answers = (0..weights.len()).map(|index| weights[(first + index) % weights.len()]);
-            let ended = answers
-                .by_ref()
-                .find_map(|weight| state.take_answer(Answer { weight, ..Answer::to(client) }));
-            assert_eq!((ended.map(|it| it.parts.len()), answers.count()), (Some(4), 0), "from {first}");
-        }
     }
 
     #[test]

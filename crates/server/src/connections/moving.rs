@@ -1,9 +1,11 @@
 //! Moves a connection from one thread to another, between two commands or while its command blocks.
 //!
 //! ```text
-//!   send_off ──▶ the driver lets go of it ──▶ depart ── Message::Arrive ──▶ arrive ── Message::Arrived ──▶ this thread
+//!   send_off ──▶ the driver lets go of it ──▶ depart ── Message::Arrive ──▶ arrive
 //!        └──────── it cannot leave in time: it stays
 //! ```
+//!
+//! A question to all threads finds each connection once: see `life/gather.rs`.
 //!
 //! Not here: which connections move where (`balancing.rs`), and what is known of them by their former names
 //! (`clients::Moves`).
@@ -58,6 +60,11 @@ fn is_known_by_oldest_name(session: &Session) -> bool {
 
 /// The driver has let go of a connection: it leaves, if it still can.
 pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
+    let questions = host.shared.registry.questions();
+    if host.answered < *questions {
+        // The question is on its way here, and has passed by where the connection is going.
+        return host.mailroom.put_off(Message::Depart(conn));
+    }
     let Some(to) = host.moves.take(conn) else { return host.driver.stop_detaching(conn) };
     let goes = host.connections.session(conn).is_some_and(|session| may_go(session));
     let Some(connection) = goes.then(|| host.driver.take(conn)).flatten() else {
@@ -78,16 +85,16 @@ pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
         forget_names(host, &[oldest]);
     }
     session.former_names.push(Subscriber { thread: host.id, connection: conn.to_bits() });
+    session.asked = *questions;
     host.moves.depart(&session.former_names, to);
     host.accounting.stats().connections_moved.add(1);
-    let mover = Box::new(Mover { from: host.id, connection, parser, session });
-    let _nobody_asks = host.shared.registry.block_road();
-    host.mailroom.send(to, Message::Arrive(mover));
+    host.mailroom.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
 }
 
 /// A connection arrives from another thread.
 pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
-    let Mover { from, connection, parser, mut session } = mover;
+    let Mover { connection, parser, mut session } = mover;
+    debug_assert!(session.asked >= host.answered, "no question overtakes a connection");
     let conn = host.driver.attach(connection);
     let place = Subscriber { thread: host.id, connection: conn.to_bits() };
     (session.client.thread, session.client.connection) = (place.thread, place.connection);
@@ -116,7 +123,6 @@ pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
         host.mailroom.send(host.id, Message::UsersChanged);
     }
     host.connections.add(conn, parser, session);
-    host.mailroom.send(from, Message::Arrived(host.id));
 }
 
 /// Connections that could not leave in time stay.

@@ -3,34 +3,28 @@
 //! Not here: the questions (`session`'s `question.rs`), and what happens to the answers (`homecoming.rs`).
 
 use clients::line;
-use command::CommandError;
 use proactor::{CloseMode, ConnId};
-use session::{Answer, Class, Filter, Listed, Part, Question, Session, Subject};
+use session::{Class, Filter, Listed, Part, Question, Session, Subject};
 
+use crate::connections::Connections;
 use crate::connections::moving::send_off;
-use crate::message::Message;
 use crate::thread::Thread;
 
 impl Thread {
     /// Does what is asked, and answers.
     pub(crate) fn answer(&mut self, question: Question) {
-        let Question { asker, subject, mut weight } = question;
-        // Whoever went there just now may not have been there when that thread was asked.
-        for thread in self.host.moves.under_way() {
-            let (subject, half) = (subject.clone(), weight / 2);
-            if half == 0 {
-                break;
-            }
-            self.host.mailroom.send(thread, Message::Ask(Question { asker, subject, weight: half }));
-            weight -= half;
-        }
+        let Question { asker, subject, number } = question;
+        debug_assert_eq!(number, self.host.answered + 1, "all threads get all questions in the same order");
         let part = match subject {
-            Subject::List(listed) => Part::Lines(list(self, &listed, asker.id)),
-            Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id)),
+            Subject::List(listed) => Part::Lines(list(self, &listed, asker.id, number)),
+            Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id, number)),
             Subject::Move { id, thread } => Part::Count(u64::from(
-                find(self, id).is_some_and(|conn| send_off(&mut self.host, conn, thread)),
+                find(self, id, number).is_some_and(|conn| send_off(&mut self.host, conn, thread)),
             )),
-            Subject::Unblock(id, error) => Part::Count(u64::from(unblock(self, id, error.as_ref()))),
+            Subject::Unblock(id, error) => {
+                let conn = find(self, id, number);
+                Part::Count(u64::from(conn.is_some_and(|conn| self.time_out(conn, error.as_ref()))))
+            }
             Subject::Pause { pause_ms, all } => {
                 let now_ms = self.host.driver.clock().monotonic_ms();
                 self.host.pausing.begin(now_ms, pause_ms, all);
@@ -46,17 +40,17 @@ impl Thread {
                 Part::Count(0)
             }
         };
-        let answer = Answer { asker, part, weight };
-        self.host.mailroom.send(asker.thread, Message::Answer(answer));
+        self.host.answered = number;
+        self.host.mailroom.answer(asker, part);
     }
 }
 
 /// A line for each of the clients of this thread that are `listed`, with its id.
-fn list(thread: &mut Thread, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)> {
+fn list(thread: &mut Thread, listed: &Listed, asker: u64, number: u64) -> Vec<(u64, Vec<u8>)> {
     let host = &mut thread.host;
     let (now_ms, table) = (host.now_ms, &host.shared.table);
     let mut lines = Vec::new();
-    for (conn, session) in host.connections.iter_mut() {
+    for (conn, session) in unasked(&mut host.connections, number) {
         let id = session.client.id;
         let is_wanted = listed.class.is_none_or(|class| is_of(session, class))
             && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
@@ -76,9 +70,9 @@ fn list(thread: &mut Thread, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)>
 }
 
 /// Closes the clients of this thread that `filter` selects; the client that asks gets its reply first.
-fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
+fn kill(thread: &mut Thread, filter: &Filter, asker: u64, number: u64) -> u64 {
     let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
-    let meant: Vec<ConnId> = thread.host.connections.iter_mut().filter_map(is_meant).collect();
+    let meant: Vec<ConnId> = unasked(&mut thread.host.connections, number).filter_map(is_meant).collect();
     for &conn in &meant {
         match thread.host.connections.session(conn) {
             Some(session) if session.client.id == asker => session.close_after_reply = true,
@@ -88,15 +82,16 @@ fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
     meant.len() as u64
 }
 
-/// Ends the wait of this client, if it is on this thread.
-fn unblock(thread: &mut Thread, id: u64, error: Option<&CommandError>) -> bool {
-    find(thread, id).is_some_and(|conn| thread.time_out(conn, error))
+/// The connection of this client, if it is on this thread.
+fn find(thread: &mut Thread, id: u64, number: u64) -> Option<ConnId> {
+    let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
+    unasked(&mut thread.host.connections, number).find_map(is_it)
 }
 
-/// The connection of this client, if it is on this thread.
-fn find(thread: &mut Thread, id: u64) -> Option<ConnId> {
-    let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
-    thread.host.connections.iter_mut().find_map(is_it)
+/// The clients of this thread, except those that were asked this question before they came: a thread whose script is slow
+/// takes clients in before it answers questions.
+fn unasked(connections: &mut Connections, number: u64) -> impl Iterator<Item = (ConnId, &mut Session)> {
+    connections.iter_mut().filter(move |(_, session)| session.asked < number)
 }
 
 /// Frees what has yet to be freed, and returns memory that is kept for reuse.

@@ -2,9 +2,14 @@
 //!
 //! The client waits, without holding anything, until every thread has answered; then its reply is built from the
 //! answers.
+//!
+//! Clients move between threads meanwhile (`connections/moving.rs`), and yet each is asked once. Questions are sent, and
+//! connections leave their threads, one at a time ([`Registry::questions`](clients::Registry::questions)). A connection
+//! leaves when its thread has answered all questions so far. It arrives at its new thread after these and before all
+//! later ones.
 
 use command::Client;
-use session::{Finish, Question, Subject, WEIGHT};
+use session::{Finish, Question, Subject};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -12,10 +17,12 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
     pub(crate) fn ask(&mut self, subject: &Subject, finish: Finish) {
-        self.gather(
-            |asker| Message::Ask(Question { asker, subject: subject.clone(), weight: WEIGHT }),
-            finish,
-        );
+        let mut questions = self.shared.registry.questions();
+        *questions += 1;
+        let number = *questions;
+        // This thread, too, gets the question after what others have sent it before.
+        self.mailroom.fetch();
+        self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone(), number }), finish);
     }
 
     /// Sends all threads a message that each answers with a part.
@@ -24,7 +31,6 @@ impl ThreadHost {
         let session = self.session();
         let asker = session.client;
         session.state.gather(expected, finish);
-        let _nobody_sets_out = self.shared.registry.block_road();
         self.mailroom.send_all(|| message(asker));
     }
 

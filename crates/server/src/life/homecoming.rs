@@ -31,7 +31,6 @@ impl Thread {
             Message::Arrive(mover) => arrive(&mut self.host, *mover),
             Message::Depart(conn) => depart(&mut self.host, conn),
             Message::Share(order) => share(&mut self.host, order),
-            Message::Arrived(thread) => self.host.moves.note_arrival(thread),
             Message::Forget(names) => self.host.moves.forget(&names),
             Message::Visit(socket, access) => visit(&mut self.host, socket, *access),
             Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),

@@ -60,7 +60,7 @@ impl<'t, H: ?Sized> Ctx<'_, 't, H> {
     pub fn split(&mut self) -> (OwnCall<'_, 't>, &mut H) {
         let Ctx { command, args, reply, store, host } = self;
         let proto = reply.proto();
-        let store = Store { tx: &mut *store.tx, client: store.client, located: store.located };
+        let store = Store { located: store.located, ..Store::new(&mut *store.tx, store.client) };
         (OwnCall { command, args, reply: Reply::new(reply.out(), proto), store }, host)
     }
 

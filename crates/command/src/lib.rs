@@ -53,7 +53,7 @@ pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{has_stream, ready_after};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
-pub use store::lookup::{note_place, peek_into};
+pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
 pub use store::queues::{
     are_any_promoted, is_closed, is_paused, know_jobs, note_beat, note_pops, note_promoted, note_put_back,
     pause, take_from, take_from_list,

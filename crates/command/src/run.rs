@@ -42,7 +42,7 @@ impl<'t> Tx<'t> {
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
         let mut ctx: Ctx =
-            Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
+            Ctx { command, args, reply, store: Store { located, ..Store::new(self, *client) }, host };
         let result = function(&mut ctx);
         if client.tracks && !result.as_ref().is_err_and(CommandError::is_again) {
             self.remember(command, args, client);

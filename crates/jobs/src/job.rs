@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use command::{
     Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, peek_into, push_command,
-    push_event, took,
+    push_event, took, upsert_in_place,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -62,18 +62,35 @@ impl<'q> Jobs<'q> {
     /// # Errors
     /// As above, if it is one of these keys.
     pub(crate) fn to_change(store: &Store, queue: &'q [u8], state: State) -> Result<Jobs<'q>, CommandError> {
-        let jobs = Self::to_end(store, queue)?;
-        jobs.names.set(state).map_or(Ok(()), |key| check_kind(store, &key, Kind::ZSet))?;
-        check_kind(store, jobs.names.jobs(), Kind::Hash)?;
+        let jobs = Jobs { queue, names: Names::of(store, queue)? };
+        jobs.check(store, state)?;
         Ok(jobs)
+    }
+
+    /// The same for a command that takes.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn to_take(store: &mut Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
+        let jobs = Jobs { queue, names: Names::of(store, queue)? };
+        jobs.names.note(store, queue);
+        jobs.check(store, State::Active)?;
+        Ok(jobs)
+    }
+
+    fn check(&self, store: &Store, state: State) -> Result<(), CommandError> {
+        store.peek_as::<List>(self.queue)?;
+        self.names.set(state).map_or(Ok(()), |key| check_kind(store, &key, Kind::ZSet))?;
+        check_kind(store, self.names.jobs(), Kind::Hash)
     }
 
     /// The same for a command that ends leases: it finds out what lies beside the list before it changes anything.
     ///
     /// # Errors
     /// If the queue's own key holds something else, or no name of a key lies beside it.
-    pub(crate) fn to_end(store: &Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
+    pub(crate) fn to_end(store: &mut Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
         let names = Names::of(store, queue)?;
+        names.note(store, queue);
         store.peek_as::<List>(queue)?;
         Ok(Jobs { queue, names })
     }
@@ -83,7 +100,7 @@ impl<'q> Jobs<'q> {
         self.decoded(store, id, Record::decode)
     }
 
-    /// The same without its payload.
+    /// The same without its payload, and without who has it and why it failed.
     fn record_line(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
         self.decoded(store, id, Record::decode_line)
     }
@@ -164,7 +181,9 @@ impl<'q> Jobs<'q> {
         time_ms: i64,
     ) -> Result<(), CommandError> {
         let limits = &store.config().zset;
-        store.upsert::<ZSet>(key).map_err(|_| wrong_type(key))?.insert(id, time_ms as f64, limits);
+        let mut set = upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?;
+        set.insert(id, time_ms as f64, limits);
+        drop(set);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
             store.effect(&[b"ZADD", key, itoa::Buffer::new().format(time_ms).as_bytes(), id]);
         });

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use command::{CommandError, Store, beside};
+use command::{CommandError, Store, beside, note_beside};
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, RATE, queue_beside};
 
 use crate::groups::GroupKeys;
@@ -40,6 +40,11 @@ impl Names {
         let begin_len = active.len();
         active.extend_from_slice(ACTIVE);
         Ok(Names { active, begin_len })
+    }
+
+    /// Computes where the keys are that a lease of `queue` is kept in.
+    pub(crate) fn note(&self, store: &mut Store, queue: &[u8]) {
+        note_beside(store, queue, &self.active, [self.jobs().len(), self.active.len()]);
     }
 
     fn begin(&self) -> &[u8] {

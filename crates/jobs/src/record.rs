@@ -138,17 +138,26 @@ impl Record {
 
     /// From text; `None` if it is none of a job.
     pub(crate) fn decode(text: &[u8]) -> Option<Record> {
-        let mut record = Record::decode_line(text)?;
-        record.payload = memchr::memchr(b'\n', text).map(|end| text[end + 1..].to_vec());
+        let (line, payload) = Record::split(text)?;
+        let mut record = Record::decode_words(line, true)?;
+        record.payload = payload.map(<[u8]>::to_vec);
         Some(record)
     }
 
-    /// The same without the payload.
+    /// The same without payload, worker and reason: what has to be known to end a lease.
     pub(crate) fn decode_line(text: &[u8]) -> Option<Record> {
-        let line = match memchr::memchr(b'\n', text) {
-            Some(end) => &text[..end],
-            None => text.strip_suffix(b" p")?,
-        };
+        Record::decode_words(Record::split(text)?.0, false)
+    }
+
+    /// The line and the payload.
+    fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+        match memchr::memchr(b'\n', text) {
+            Some(end) => Some((&text[..end], Some(&text[end + 1..]))),
+            None => Some((text.strip_suffix(b" p")?, None)),
+        }
+    }
+
+    fn decode_words(line: &[u8], is_whole: bool) -> Option<Record> {
         let mut words = line.split(|byte| *byte == b' ');
         let state = match words.next()? {
             [b's', b'=', letter] => State::ALL.iter().find(|(_, other, _)| other == letter)?.0,
@@ -160,6 +169,7 @@ impl Record {
             match name {
                 b'n' => record.attempts = number(value)?,
                 b'm' => record.attempts_max = Some(number(value)?),
+                b'w' | b'e' if !is_whole => {}
                 b'w' => record.worker = unescape(value)?,
                 b'g' => record.group = Some(unescape(value)?),
                 b'u' => record.lock = Some(unescape(value)?),
@@ -179,8 +189,13 @@ fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 
 fn push_word(text: &mut Vec<u8>, name: u8, value: &[u8]) {
     text.extend([b' ', name, b'=']);
+    let is_written_otherwise = |byte: u8| byte <= b' ' || byte == b'%' || byte == 0x7f;
+    if !value.iter().any(|byte| is_written_otherwise(*byte)) {
+        text.extend_from_slice(value);
+        return;
+    }
     for &byte in value {
-        if byte <= b' ' || byte == b'%' || byte == 0x7f {
+        if is_written_otherwise(byte) {
             text.extend_from_slice(format!("%{byte:02x}").as_bytes());
         } else {
             text.push(byte);
@@ -189,6 +204,9 @@ fn push_word(text: &mut Vec<u8>, name: u8, value: &[u8]) {
 }
 
 fn unescape(value: &[u8]) -> Option<Vec<u8>> {
+    if !value.contains(&b'%') {
+        return Some(value.to_vec());
+    }
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value;
     while let Some((&byte, after)) = rest.split_first() {

@@ -98,6 +98,12 @@ impl Record {
         narrow.unwrap_or_else(|| Record::wide(key, empty.into_value(), 0, 0))
     }
 
+    /// A record with an empty collection that is changed in place, however small it is. It takes more memory than one that
+    /// lies in its record, and is for collections that change all the time.
+    pub fn new_in_place<T: Packable>(key: &[u8]) -> Self {
+        Record::wide(key, T::default().into_value(), 0, 0)
+    }
+
     /// A wide record, whose value can be changed in place.
     pub(crate) fn new_wide(key: &[u8], value: Value) -> Self {
         Record::wide(key, value, 0, 0)

@@ -36,9 +36,22 @@ pub(crate) fn has_id(payload: &[u8], id: &[u8]) -> bool {
 
 /// The id that a payload has in it; `None` if it has none. If there are several, that of `jid` counts first, then `id`.
 pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let top = TOP.iter().find_map(|name| json_member(payload, name));
-    let nested = || NESTED.iter().find_map(|(outer, inner)| json_member(json_member(payload, outer)?, inner));
-    let value = top.or_else(nested)?;
+    let names = [TOP[0], TOP[1], NESTED[0].0, NESTED[1].0];
+    let mut found = [None; 4];
+    any_member(payload, |key, value| {
+        let has_escapes = key.contains(&b'\\');
+        let is_it = |name: &[u8]| key == name || has_escapes && is_text(key, name);
+        if let Some(index) = names.iter().position(|name| is_it(name.as_bytes())) {
+            found[index].get_or_insert(value);
+        }
+        found[0].is_some()
+    });
+    let [first, second, outers @ ..] = found;
+    let nested = || {
+        let mut pairs = outers.into_iter().zip(NESTED);
+        pairs.find_map(|(outer, (_, inner))| json_member(outer?, inner))
+    };
+    let value = first.or(second).or_else(nested)?;
     match string(value) {
         Some((text, _)) => text_of(text),
         None => value.first()?.is_ascii_digit().then_some(Cow::Borrowed(value)),
@@ -171,8 +184,13 @@ fn value_len(text: &[u8]) -> usize {
 
 /// Whether a JSON string with this text between its quotes spells `wanted`.
 fn is_text(written: &[u8], wanted: &[u8]) -> bool {
-    if !written.contains(&b'\\') {
-        return written == wanted;
+    let has_escapes = || written.contains(&b'\\');
+    // An escape is longer than what it stands for.
+    if written.len() <= wanted.len() {
+        return written == wanted && !has_escapes();
+    }
+    if !has_escapes() {
+        return false;
     }
     let mut rest = wanted;
     let mut take = |bytes: &[u8]| match rest.strip_prefix(bytes) {

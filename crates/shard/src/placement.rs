@@ -104,6 +104,16 @@ impl Placement {
         (self.by_hash(placing), key_hash)
     }
 
+    /// The same of a key that has the [`placing_part`](Self::placing_part) of another one as its hash tag, which is on `shard`.
+    #[inline]
+    pub fn locate_beside(&self, shard: ShardId, key: &[u8]) -> (ShardId, u64) {
+        if self.round_robin.is_some() {
+            return self.locate(key);
+        }
+        debug_assert_eq!(self.shard(key), shard);
+        (shard, self.hash(key))
+    }
+
     /// The part of `key` that decides its shard. It is shorter than the key if all keys with that part are always on
     /// one shard.
     #[inline]

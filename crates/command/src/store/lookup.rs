@@ -3,14 +3,18 @@
 
 use ds::random::Random;
 use keyspace::access;
-use keyspace::{Config, InPlace, RecordMut, RecordRef, Type, UnixMs, ValueRef};
+use keyspace::{Config, InPlace, Packable, Record, RecordMut, RecordRef, Type, UnixMs, ValueRef};
 use shard::{Ready, ShardId};
+use smallvec::SmallVec;
 
 use super::Store;
 use super::changes::post_event;
 use crate::error::CommandError;
 use crate::tx::{Due, Located, Tx};
 use keyspace::Class;
+
+/// Room for the text of [`Noted`], mostly.
+const NOTED_BYTES: usize = 48;
 
 impl Store<'_, '_> {
     /// The shard and the hash of `key`.
@@ -19,6 +23,9 @@ impl Store<'_, '_> {
         let known = &self.located;
         if known.address == key.as_ptr().addr() && known.length == key.len() {
             return (known.shard(), known.hash());
+        }
+        if let Some(place) = self.noted.find(key) {
+            return place;
         }
         self.tx.hold.shards().placement().locate(key)
     }
@@ -107,36 +114,78 @@ impl Store<'_, '_> {
     /// something.
     #[inline]
     pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
-        let (id, hash) = self.locate(key);
-        expire_to_write(self, id, hash, key);
-        let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, steady, is_unfinished, has_ready, .. } = &mut *self.tx;
-        let shard = hold.shard_mut(id);
-        let waiters = &mut shard.waiters;
-        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key, idle| {
-            let emptied = idle.or_else(|| waiters.take_emptied(db, key));
-            emptied.filter(|record| T::of(record.lend().value()).is_some()).unwrap_or_else(|| T::create(key))
-        });
-        if is_new {
-            record.set_access(access::created(config.lfu, *now));
-            if shard.waiters.any(db, key) {
-                shard.ready.push(Ready { db, key: key.into(), was_lost: false, has_more: false });
-                (*is_unfinished, *has_ready) = (true, true);
-            }
-            if config.notify & Class::New as u32 != 0 {
-                post_event(posts, config.notify, db, "new", key);
-            }
-        } else if touch {
-            note_access(&mut record, config, *now, &mut shard.random);
-        }
-        T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
+        upsert_or::<T>(self, key, T::create)
     }
+}
+
+/// [`Store::upsert`] of a collection that changes all the time: see [`Record::new_in_place`].
+pub fn upsert_in_place<'s, T: Packable>(
+    store: &'s mut Store<'_, '_>,
+    key: &[u8],
+) -> Result<T::Mut<'s>, CommandError> {
+    upsert_or::<T>(store, key, Record::new_in_place::<T>)
+}
+
+#[inline(always)]
+fn upsert_or<'s, T: Type>(
+    store: &'s mut Store<'_, '_>,
+    key: &[u8],
+    create: impl FnOnce(&[u8]) -> Record,
+) -> Result<T::Mut<'s>, CommandError> {
+    let (id, hash) = store.locate(key);
+    expire_to_write(store, id, hash, key);
+    let (db, touch) = (store.client.db, !store.client.no_touch);
+    let Tx { hold, config, posts, now, steady, is_unfinished, has_ready, .. } = &mut *store.tx;
+    let shard = hold.shard_mut(id);
+    let waiters = &mut shard.waiters;
+    let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key, idle| {
+        let emptied = idle.or_else(|| waiters.take_emptied(db, key));
+        emptied.filter(|record| T::of(record.lend().value()).is_some()).unwrap_or_else(|| create(key))
+    });
+    if is_new {
+        record.set_access(access::created(config.lfu, *now));
+        if shard.waiters.any(db, key) {
+            shard.ready.push(Ready { db, key: key.into(), was_lost: false, has_more: false });
+            (*is_unfinished, *has_ready) = (true, true);
+        }
+        if config.notify & Class::New as u32 != 0 {
+            post_event(posts, config.notify, db, "new", key);
+        }
+    } else if touch {
+        note_access(&mut record, config, *now, &mut shard.random);
+    }
+    T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
 }
 
 /// Computes where `key` is, so that the look-ups to come need not. It is an argument of the running command, or else lives and
 /// stays where it is until that is over.
 pub fn note_place(store: &mut Store, key: &[u8]) {
     store.located = Located::new(key, store.locate(key));
+}
+
+/// The same of two keys beside `queue` that begin alike: the first `lens` bytes of `text`, which is copied.
+pub fn note_beside(store: &mut Store, queue: &[u8], text: &[u8], lens: [usize; 2]) {
+    let (shard, _) = store.locate(queue);
+    let placement = store.tx.hold.shards().placement();
+    store.noted.keys = lens.map(|len| (len, placement.locate_beside(shard, &text[..len])));
+    store.noted.text.clear();
+    store.noted.text.extend_from_slice(text);
+}
+
+/// Keys of which [`note_beside`] computed where they are.
+#[derive(Default)]
+pub(crate) struct Noted {
+    text: SmallVec<[u8; NOTED_BYTES]>,
+    /// How many bytes of the text each has, 0 for none, and where it is.
+    keys: [(usize, (ShardId, u64)); 2],
+}
+
+impl Noted {
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<(ShardId, u64)> {
+        let (len, place) = self.keys.into_iter().find(|(len, _)| *len == key.len())?;
+        (len > 0 && self.text[..len] == *key).then_some(place)
+    }
 }
 
 /// [`Store::peek_as`] of a type that may be compressed, and is expanded into `buffer` then.

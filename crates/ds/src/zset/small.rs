@@ -34,9 +34,15 @@ fn placed(bytes: &[u8]) -> impl Iterator<Item = (Range<usize>, (&[u8], f64))> {
     })
 }
 
+/// Whether these are the same member. Most members of one length have another last byte, so few are compared in full.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.last() == other.last() && one == other
+}
+
 /// Rank and score of a member.
 pub(super) fn find(packed: Packed<'_>, member: &[u8]) -> Option<(usize, f64)> {
-    let (index, (_, score)) = pairs(packed).enumerate().find(|(_, (other, _))| *other == member)?;
+    let (index, (_, score)) = pairs(packed).enumerate().find(|(_, (other, _))| is_same(other, member))?;
     Some((index, score))
 }
 
@@ -80,7 +86,7 @@ impl Small {
         // Both are found in one walk: where the member is, and where it is to be.
         let (mut found, mut place) = (None, None);
         for (at, (other, other_score)) in placed(&self.bytes) {
-            if other == member {
+            if is_same(other, member) {
                 found = Some((at, other_score));
             } else if place.is_none() && compare((other, other_score), (member, score)).is_gt() {
                 place = Some(at.start);
@@ -105,7 +111,7 @@ impl Small {
 
     /// Removes a member; returns its score.
     pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let (range, (_, score)) = placed(&self.bytes).find(|(_, (other, _))| *other == member)?;
+        let (range, (_, score)) = placed(&self.bytes).find(|(_, (other, _))| is_same(other, member))?;
         self.drop_entry(range);
         packed::give_back(&mut self.bytes);
         Some(score)

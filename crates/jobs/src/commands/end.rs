@@ -41,7 +41,7 @@ fn each(
     mut end: impl FnMut(&Jobs, &mut Ctx, &[u8]) -> Result<bool, CommandError>,
 ) -> CommandResult {
     let [_, queue, ids @ ..] = ctx.args else { return Err(CommandError::SYNTAX) };
-    let jobs = Jobs::to_end(&ctx.store, queue)?;
+    let jobs = Jobs::to_end(&mut ctx.store, queue)?;
     let mut ended = 0;
     for id in ids {
         ended += i64::from(end(&jobs, ctx, id)?);

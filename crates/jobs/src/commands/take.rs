@@ -11,7 +11,6 @@ use super::{CHANGING, parse_lease, parse_ms, parse_positive};
 use crate::job::{Jobs, Lease, Taken};
 use crate::limit::has_some;
 use crate::order::Order;
-use crate::record::State;
 
 /// Jobs that one command takes at most.
 const COUNT_MAX: u64 = 1000;
@@ -77,17 +76,10 @@ impl<'k, 'a> Request<'k, 'a> {
         let mut request =
             Request { worker, lease_ms, wait_ms: None, count: 1, order: Order::Strict, queues: &[] };
         loop {
-            if let Some((order, more)) = Order::parse(rest) {
-                (request.order, rest) = (order, more);
-                continue;
-            }
             let [word, value, more @ ..] = rest else { return Err(CommandError::SYNTAX) };
             match *word {
                 word if keyword_is(word, "from") => {
                     request.queues = &rest[1..];
-                    if request.queues.is_empty() {
-                        return Err(CommandError::SYNTAX);
-                    }
                     request.order.check(request.queues.len())?;
                     return Ok(request);
                 }
@@ -95,7 +87,10 @@ impl<'k, 'a> Request<'k, 'a> {
                 word if keyword_is(word, "count") => {
                     request.count = parse_positive(value, "count")?.min(COUNT_MAX);
                 }
-                _ => return Err(CommandError::SYNTAX),
+                _ => {
+                    (request.order, rest) = Order::parse(rest).ok_or(CommandError::SYNTAX)?;
+                    continue;
+                }
             }
             rest = more;
         }
@@ -108,7 +103,7 @@ impl<'k, 'a> Request<'k, 'a> {
         if !has_list && beside(&ctx.store, queue).is_err() {
             return Ok(Vec::new());
         }
-        let jobs = Jobs::to_change(&ctx.store, queue, State::Active)?;
+        let jobs = Jobs::to_take(&mut ctx.store, queue)?;
         if !has_list && !jobs.has_groups(&ctx.store) {
             return Ok(Vec::new());
         }

@@ -126,12 +126,14 @@ func (w *Worker) work(ctx context.Context) {
 	}
 }
 
+// do has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job.
 func (w *Worker) do(ctx context.Context, job Job) {
 	if err := w.Handle(ctx, job); err != nil {
-		w.say(ctx, "JOB.FAIL", job.Queue, job.ID, "IN", w.backoff(job.Attempt).Milliseconds(), "WHY", err.Error())
+		delay := w.backoff(job.Attempt).Milliseconds()
+		w.say(ctx, "JOB.FAIL", job.Queue, job.ID, "ATTEMPT", job.Attempt, "IN", delay, "WHY", err.Error())
 		return
 	}
-	w.say(ctx, "JOB.DONE", job.Queue, job.ID)
+	w.say(ctx, "JOB.DONE", job.Queue, "ATTEMPT", job.ID, job.Attempt)
 }
 
 func (w *Worker) backoff(attempt int64) time.Duration {

@@ -90,14 +90,16 @@ class Worker {
     waiting.disconnect();
   }
 
+  /** Has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job. */
   async #do(job) {
+    const { queue, id, attempt } = job;
     try {
       await this.#handle(job);
     } catch (error) {
-      await this.#say("JOB.FAIL", job.queue, job.id, "IN", this.#options.backoffMs(job.attempt), "WHY", String(error));
+      await this.#say("JOB.FAIL", queue, id, "ATTEMPT", attempt, "IN", this.#options.backoffMs(attempt), "WHY", String(error));
       return;
     }
-    await this.#say("JOB.DONE", job.queue, job.id);
+    await this.#say("JOB.DONE", queue, "ATTEMPT", id, attempt);
   }
 
   /** Says how a job ended, again if the server cannot be reached, until its lease has ended. */

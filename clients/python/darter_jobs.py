@@ -101,13 +101,15 @@ class Worker:
             yield Job(_text(queue), _text(id), attempt, payload)
 
     def _do(self, job):
+        """Has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job."""
         try:
             self.handle(job)
         except Exception as error:
             delay_ms = int(self.backoff(job.attempt) * 1000)
-            self._say("JOB.FAIL", job.queue, job.id, "IN", delay_ms, "WHY", f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            self._say("JOB.FAIL", job.queue, job.id, "ATTEMPT", job.attempt, "IN", delay_ms, "WHY", why)
         else:
-            self._say("JOB.DONE", job.queue, job.id)
+            self._say("JOB.DONE", job.queue, "ATTEMPT", job.id, job.attempt)
 
     def _say(self, *command):
         """Says how a job ended, again if the server cannot be reached, until its lease has ended."""

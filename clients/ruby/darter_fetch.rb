@@ -18,13 +18,14 @@ module Darter
     # So many times in a lease the process says that it lives.
     BEATS_PER_LEASE = 4
 
-    # A job with a lease, as Sidekiq's processor wants it.
-    Work = Struct.new(:queue, :id, :job, :fetch) do
+    # A job with a lease, as Sidekiq's processor wants it. It names its attempt: if its lease has ended meanwhile, it leaves the attempt
+    # of the process that has the job now alone.
+    Work = Struct.new(:queue, :id, :attempt, :job, :fetch) do
       def queue_name = queue.delete_prefix("queue:")
 
-      def acknowledge = fetch.call("JOB.DONE", queue, id)
+      def acknowledge = fetch.call("JOB.DONE", queue, "ATTEMPT", id, attempt)
 
-      def requeue = fetch.call("JOB.RELEASE", queue, id)
+      def requeue = fetch.call("JOB.RELEASE", queue, "ATTEMPT", id, attempt)
     end
 
     class << self
@@ -56,8 +57,8 @@ module Darter
       queues = @strictly_ordered_queues ? @darter_queues : @darter_queues.shuffle.uniq
       return sleep(WAIT_SECONDS) && nil if queues.empty?
       taken = wait("JOB.TAKE", @worker, "LEASE", @lease_ms, "WAIT", WAIT_SECONDS * 1000, "FROM", *queues)
-      queue, id, _attempt, job = taken&.first
-      queue && Work.new(queue, id, job, self)
+      queue, id, attempt, job = taken&.first
+      queue && Work.new(queue, id, attempt, job, self)
     end
 
     # Of a process that stops: jobs that have not ended in time.

@@ -1,4 +1,5 @@
-"""Pushes jobs for workers of each client, kills workers by SIGKILL while they work, and accounts for every job.
+"""Pushes jobs for workers of each client, kills workers by SIGKILL while they work, and accounts for every job. Then a worker is
+stopped for longer than its lease and goes on: it must not end the attempt of the worker that has its job by then.
 
 A worker appends a line `start ID` and, when it has done the job, `done ID` to the file RUNS. A killed worker's job has to
 run again elsewhere; no other may.
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "gates/jobs"
 JOBS, WORKERS, KILLS, LEASE_SECONDS = 300, 2, 4, 2
 SECONDS_MAX = 60
+# What a job takes whose worker is stopped meanwhile; the other one is to be at it when the first one goes on.
+OUTLIVED_SECONDS = 4
 CLIENTS = {
     "Python": [sys.executable, str(HERE / "worker.py")],
     "Node with ioredis": ["node", str(HERE / "worker.js"), "ioredis"],
@@ -37,61 +40,110 @@ def payload(number, queue):
     return json.dumps(job | {"created_at": time.time(), "enqueued_at": time.time()})
 
 
-def account(url, name, command, folder):
-    client = redis.Redis.from_url(url)
-    client.flushall()
-    queue, runs = "queue:mail", folder / "runs"
-    runs.touch()
-    environment = os.environ | {
-        "REDIS_URL": url, "RUNS": str(runs), "QUEUE": queue, "LEASE_SECONDS": str(LEASE_SECONDS),
-        "NODE_PATH": str(ROOT / ".cache/gates/node/node_modules"), "PYTHONPATH": str(ROOT / "clients/python"),
-    }
-    log = open(folder / "log", "ab")
+class Shop:
+    """Workers of one client, on an empty server, and the file in which they note what they do."""
 
-    def start():
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    QUEUE = "queue:mail"
 
-    def lines():
-        return [line.split() for line in runs.read_text().splitlines()]
+    def __init__(self, url, command, folder, work_seconds):
+        self.client = redis.Redis.from_url(url)
+        self.client.flushall()
+        self.command, self.folder, self.runs, self.workers = command, folder, folder / "runs", []
+        self.runs.write_text("")
+        self.environment = os.environ | {
+            "REDIS_URL": url, "RUNS": str(self.runs), "QUEUE": self.QUEUE, "LEASE_SECONDS": str(LEASE_SECONDS),
+            "WORK_SECONDS": str(work_seconds),
+            "NODE_PATH": str(ROOT / ".cache/gates/node/node_modules"), "PYTHONPATH": str(ROOT / "clients/python"),
+        }
 
-    def until(what, holds):
-        limit = time.monotonic() + SECONDS_MAX
-        while not holds():
-            if time.monotonic() > limit:
-                raise AssertionError(f"{what}: not within {SECONDS_MAX} s")
-            time.sleep(0.05)
+    def __enter__(self):
+        return self
 
-    pids = lambda: {line[2] for line in lines()}
-    workers, chance = [start() for _ in range(WORKERS)], random.Random(7)
-    try:
-        client.lpush(queue, *[payload(number, "mail") for number in range(JOBS)])
-        client.sadd("queues", "mail")
-        cut = 0
-        for kill in range(KILLS):
-            until("work goes on", lambda: len(lines()) > (kill + 1) * JOBS // (KILLS + 2))
-            victim = workers.pop(chance.randrange(len(workers)))
-            victim.kill()
-            victim.wait()
-            started = {line[1] for line in lines() if line[0] == "start" and line[2] == str(victim.pid)}
-            done = {line[1] for line in lines() if line[0] == "done" and line[2] == str(victim.pid)}
-            cut += len(started - done)
-            workers.append(start())
-        until("every job is done", lambda: len({line[1] for line in lines() if line[0] == "done"}) == JOBS)
-        until("no lease is left", lambda: not client.exists("{queue:mail}:jobs:active", "{queue:mail}:jobs", queue))
-        twice = len([line for line in lines() if line[0] == "start"]) - JOBS
-        # What had ended when its worker was killed, but not been reported, runs again as well: one for each of its threads.
-        assert cut <= twice <= cut + KILLS, f"{twice} ran twice, {cut} of them were cut off"
-        assert pids() >= {str(worker.pid) for worker in workers[:1]}, "a worker that was not killed has worked"
-        for worker in workers:
-            worker.terminate()
-        statuses = [worker.wait(timeout=20) for worker in workers]
-        assert all(status == 0 for status in statuses), f"workers end with {statuses}"
-        return f"{JOBS} jobs, {KILLS} workers killed, {cut} jobs cut off, {twice} ran twice"
-    finally:
-        for worker in workers:
+    def __exit__(self, *_):
+        for worker in self.workers:
             worker.kill()
             worker.wait()
-        log.close()
+
+    def start(self):
+        with open(self.folder / "log", "ab") as log:
+            worker = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log, cwd=self.folder)
+        self.workers.append(worker)
+        return worker
+
+    def push(self, count):
+        self.client.lpush(self.QUEUE, *[payload(number, "mail") for number in range(count)])
+        self.client.sadd("queues", "mail")
+
+    def lines(self):
+        return [line.split() for line in self.runs.read_text().splitlines()]
+
+    def noted(self, word, worker=None):
+        """The jobs that were started or done, by this worker or by any."""
+        return [line[1] for line in self.lines() if line[0] == word and (worker is None or line[2] == str(worker.pid))]
+
+    def is_over(self):
+        return not self.client.exists("{queue:mail}:jobs:active", "{queue:mail}:jobs", self.QUEUE)
+
+    def stop(self):
+        for worker in self.workers:
+            worker.terminate()
+        statuses = [worker.wait(timeout=20) for worker in self.workers]
+        assert all(status == 0 for status in statuses), f"workers end with {statuses}"
+
+
+def until(what, holds):
+    limit = time.monotonic() + SECONDS_MAX
+    while not holds():
+        if time.monotonic() > limit:
+            raise AssertionError(f"{what}: not within {SECONDS_MAX} s")
+        time.sleep(0.05)
+
+
+def account(url, command, folder):
+    """Kills workers while they work."""
+    with Shop(url, command, folder, work_seconds=0.02) as shop:
+        chance, cut = random.Random(7), 0
+        for _ in range(WORKERS):
+            shop.start()
+        shop.push(JOBS)
+        for kill in range(KILLS):
+            until("work goes on", lambda: len(shop.lines()) > (kill + 1) * JOBS // (KILLS + 2))
+            victim = shop.workers.pop(chance.randrange(len(shop.workers)))
+            victim.kill()
+            victim.wait()
+            cut += len(set(shop.noted("start", victim)) - set(shop.noted("done", victim)))
+            shop.start()
+        until("every job is done", lambda: len(set(shop.noted("done"))) == JOBS)
+        until("no lease is left", shop.is_over)
+        twice = len(shop.noted("start")) - JOBS
+        # What had ended when its worker was killed, but not been reported, runs again as well: one for each of its threads.
+        assert cut <= twice <= cut + KILLS, f"{twice} ran twice, {cut} of them were cut off"
+        assert shop.noted("done", shop.workers[0]), "a worker that was not killed has worked"
+        shop.stop()
+        return f"{JOBS} jobs, {KILLS} workers killed, {cut} jobs cut off, {twice} ran twice"
+
+
+def outlive(url, command, folder):
+    """Stops a worker for longer than its lease."""
+    with Shop(url, command, folder, work_seconds=OUTLIVED_SECONDS) as shop:
+        said = lambda: shop.client.info("commandstats").get("cmdstat_job.done", {"calls": 0})["calls"]
+        shop.client.config_resetstat()
+        shop.push(1)
+        slow = shop.start()
+        until("the first worker begins", lambda: shop.noted("start", slow))
+        slow.send_signal(signal.SIGSTOP)
+        other = shop.start()
+        until("the other worker begins", lambda: shop.noted("start", other))
+        slow.send_signal(signal.SIGCONT)
+        until("the first worker says that it is done", lambda: said() == 1)
+        [id] = set(shop.noted("start"))
+        found = shop.client.execute_command("JOB.GET", shop.QUEUE, id)
+        assert not shop.noted("done", other), "the other worker was to be at it"
+        assert found, "the first worker has ended the other one's attempt"
+        until("the other worker says that it is done", lambda: said() == 2)
+        until("no lease is left", shop.is_over)
+        shop.stop()
+        return "a worker outlived its lease, and left the other one's attempt alone"
 
 
 def main():
@@ -111,7 +163,8 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="darter-jobs-") as folder:
             try:
-                print(f"  {account(url, name, command, Path(folder))}")
+                for test in (account, outlive):
+                    print(f"  {test(url, command, Path(folder))}")
                 print(f"ok {name}", flush=True)
             except Exception as error:
                 status = 1

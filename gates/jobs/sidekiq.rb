@@ -23,7 +23,7 @@ class Leased
 
   def perform
     RUNS.syswrite("start #{jid} #{Process.pid}\n")
-    sleep(0.02)
+    sleep(Float(ENV.fetch("WORK_SECONDS")))
     RUNS.syswrite("done #{jid} #{Process.pid}\n")
   end
 end

@@ -11,7 +11,7 @@ async function handle(job) {
   const { jid } = JSON.parse(job.payload);
   if (jid !== job.id) throw new Error(`${jid} is not ${job.id}`);
   writeSync(runs, `start ${jid} ${process.pid}\n`);
-  await sleep(20);
+  await sleep(process.env.WORK_SECONDS * 1000);
   writeSync(runs, `done ${jid} ${process.pid}\n`);
 }
 

@@ -15,7 +15,7 @@ def handle(job):
     id = json.loads(job.payload)["jid"]
     assert id == job.id
     os.write(RUNS, f"start {id} {os.getpid()}\n".encode())
-    time.sleep(0.02)
+    time.sleep(float(os.environ["WORK_SECONDS"]))
     os.write(RUNS, f"done {id} {os.getpid()}\n".encode())
 
 

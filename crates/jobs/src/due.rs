@@ -3,7 +3,7 @@
 use command::{CommandError, Store};
 use ds::zset::ZSet;
 
-use crate::job::Jobs;
+use crate::job::{Claim, Jobs};
 
 /// Jobs for which something happens in one visit.
 pub(crate) const FIRED_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
             match jobs.worker_until(store, &id)? {
                 Some(until_ms) if until_ms > now_ms => jobs.set_due(store, active, &id, until_ms)?,
                 _ => {
-                    jobs.fail(store, &id, None, LEASE_ENDED)?;
+                    jobs.fail(store, Claim::on_any(&id), None, LEASE_ENDED)?;
                 }
             }
         } else if let Some(id) = first_due(store, delayed, now_ms)? {

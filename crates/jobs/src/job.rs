@@ -43,6 +43,26 @@ pub(crate) struct Lease<'a> {
     pub(crate) until_ms: i64,
 }
 
+/// A job as its worker names it: by its id, and perhaps by the attempt that it means.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) id: &'a [u8],
+    /// `None`: whichever attempt goes on.
+    pub(crate) attempt: Option<u64>,
+}
+
+impl<'a> Claim<'a> {
+    /// On whichever attempt goes on.
+    pub(crate) fn on_any(id: &'a [u8]) -> Claim<'a> {
+        Claim { id, attempt: None }
+    }
+
+    /// Whether it means another attempt than the last one of this job.
+    fn is_stale(&self, record: Option<&Record>) -> bool {
+        self.attempt.is_some_and(|attempt| record.is_none_or(|record| record.attempts != attempt))
+    }
+}
+
 impl<'q> Jobs<'q> {
     /// Those of `queue`.
     ///
@@ -380,9 +400,30 @@ impl<'q> Jobs<'q> {
         Ok(store.peek_as::<ZSet>(&key)?.and_then(|set| set.score(id)).map(|time_ms| time_ms as i64))
     }
 
+    /// A worker keeps a job until then; false if it has no lease any more.
+    pub(crate) fn extend(
+        &self,
+        store: &mut Store,
+        claim: Claim<'_>,
+        until_ms: i64,
+    ) -> Result<bool, CommandError> {
+        if claim.attempt.is_some() && claim.is_stale(self.record_line(store, claim.id)?.as_ref()) {
+            return Ok(false);
+        }
+        let is_active = self.is_active(store, claim.id)?;
+        if is_active {
+            self.set_due(store, self.names.active(), claim.id, until_ms)?;
+        }
+        Ok(is_active)
+    }
+
     /// A worker has done a job; false if it has no lease any more.
-    pub(crate) fn done(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+    pub(crate) fn done(&self, store: &mut Store, claim: Claim<'_>) -> Result<bool, CommandError> {
+        let id = claim.id;
         let line = self.record_line(store, id)?;
+        if claim.is_stale(line.as_ref()) {
+            return Ok(false);
+        }
         let was_active = self.end_lease(store, id, line.as_ref())?;
         if was_active {
             self.forget(store, id, line.and_then(|line| line.lock).as_deref())?;
@@ -390,16 +431,17 @@ impl<'q> Jobs<'q> {
         Ok(was_active)
     }
 
-    /// An attempt has failed: the job waits, comes at `due_ms`, or is dead. `None` if nobody has a lease of it.
+    /// An attempt has failed: the job waits, comes at `due_ms`, or is dead. `None` if its worker has no lease any more.
     pub(crate) fn fail(
         &self,
         store: &mut Store,
-        id: &[u8],
+        claim: Claim<'_>,
         due_ms: Option<i64>,
         why: &[u8],
     ) -> Result<Option<State>, CommandError> {
+        let id = claim.id;
         let record = self.record(store, id)?;
-        if !self.end_lease(store, id, record.as_ref())? {
+        if claim.is_stale(record.as_ref()) || !self.end_lease(store, id, record.as_ref())? {
             return Ok(None);
         }
         let Some(mut record) = record else { return Ok(None) };
@@ -418,9 +460,10 @@ impl<'q> Jobs<'q> {
     }
 
     /// A worker gives a job back that it has not begun; false if it has no lease any more.
-    pub(crate) fn release(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
+    pub(crate) fn release(&self, store: &mut Store, claim: Claim<'_>) -> Result<bool, CommandError> {
+        let id = claim.id;
         let record = self.record(store, id)?;
-        if !self.end_lease(store, id, record.as_ref())? {
+        if claim.is_stale(record.as_ref()) || !self.end_lease(store, id, record.as_ref())? {
             return Ok(false);
         }
         let Some(mut record) = record else { return Ok(false) };
@@ -468,7 +511,7 @@ impl<'q> Jobs<'q> {
     pub(crate) fn drop(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
         let Some(record) = self.record(store, id)? else { return Ok(false) };
         match record.state {
-            State::Active => self.done(store, id),
+            State::Active => self.done(store, Claim::on_any(id)),
             State::Delayed => self.drop_from(store, &self.names.delayed(), id),
             State::Dead => self.drop_from(store, &self.names.dead(), id),
             // Who takes it passes over it: to find it in the list would take long.

@@ -4,6 +4,7 @@ mod compared;
 mod groups;
 mod limits;
 mod model;
+mod payload;
 mod schedule;
 
 use command::{
@@ -223,6 +224,74 @@ fn leases_end_unless_the_worker_says_that_it_lives() {
     world.check("HGET {q}:jobs a", "$31 s=w n=1 e=the%20lease%20ended p");
 }
 
+/// The first worker was too slow for its lease, and the second one has the job.
+fn lost_lease() -> World {
+    let mut world = World::new();
+    world.say("JOB.PUT q p ID a");
+    world.check("JOB.TAKE w1 LEASE 10 FROM q", "*1 *4 $1 q $1 a :1 $1 p");
+    world.0.now += 10;
+    world.fire();
+    world.check("JOB.TAKE w2 LEASE 500 FROM q", "*1 *4 $1 q $1 a :2 $1 p");
+    world
+}
+
+#[test]
+fn a_fenced_command_leaves_the_attempt_of_another_worker_alone() {
+    let mut world = lost_lease();
+    let before = world.dump("q");
+    world.effects();
+    for (line, reply) in [
+        ("JOB.DONE q ATTEMPT a 1", ":0"),
+        ("JOB.RELEASE q ATTEMPT a 1 b 2", ":0"),
+        ("JOB.FAIL q a IN 5 ATTEMPT 1 WHY it", "$-1"),
+        ("JOB.KEEP q 5 ATTEMPT a 1", ":0"),
+    ] {
+        world.check(line, reply);
+        assert_eq!(world.dump("q"), before, "{line}");
+    }
+    assert!(world.effects().is_empty());
+    world.check("JOB.KEEP q 800 ATTEMPT a 2", ":1");
+    world.check("ZSCORE {q}:jobs:active a", "$4 1810");
+    world.check("JOB.FAIL q a ATTEMPT 2", "+waiting");
+    world.check("JOB.TAKE w3 LEASE 500 FROM q", "*1 *4 $1 q $1 a :3 $1 p");
+    world.check("JOB.DONE q ATTEMPT a 2 a 3", ":1");
+    world.check("DBSIZE", ":0");
+    // Without a fence, the server goes by the id.
+    lost_lease().check("JOB.DONE q a", ":1");
+}
+
+#[test]
+fn what_follows_a_released_or_retried_attempt_may_have_its_number() {
+    let mut world = lost_lease();
+    world.check("JOB.RELEASE q ATTEMPT a 2", ":1");
+    world.check("JOB.TAKE w3 LEASE 500 FROM q", "*1 *4 $1 q $1 a :2 $1 p");
+    world.check("JOB.DONE q ATTEMPT a 1", ":0");
+    world.check("JOB.FAIL q a ATTEMPT 2 IN 50", "+delayed");
+    world.check("JOB.DONE q ATTEMPT a 2", ":0");
+    world.check("JOB.RETRY q a", ":1");
+    world.check("JOB.TAKE w4 LEASE 500 FROM q", "*1 *4 $1 q $1 a :1 $1 p");
+    world.check("JOB.DONE q ATTEMPT a 1", ":1");
+}
+
+#[test]
+fn the_word_attempt_in_the_first_place_is_no_id() {
+    let mut world = World::new();
+    world.say("JOB.PUT q p ID attempt");
+    world.say("JOB.TAKE w LEASE 500 FROM q");
+    for line in ["JOB.DONE q attempt", "JOB.RELEASE q ATTEMPT attempt", "JOB.KEEP q 5 ATTEMPT attempt 1 b"] {
+        world.check(line, "-ERR syntax error");
+    }
+    for line in
+        ["JOB.DONE q ATTEMPT attempt 1 b 0", "JOB.FAIL q attempt ATTEMPT x", "JOB.KEEP q 5 ATTEMPT a -1"]
+    {
+        world.check(line, "-ERR attempt should be greater than 0");
+    }
+    world.check("JOB.KEEP q 800 ID attempt", ":1");
+    world.check("JOB.RELEASE q b attempt", ":1");
+    world.say("JOB.TAKE w LEASE 500 FROM q");
+    world.check("JOB.DONE q ATTEMPT attempt 1", ":1");
+}
+
 #[test]
 fn texts_of_any_kind_are_jobs() {
     let mut world = World::new();
@@ -306,10 +375,19 @@ fn who_waits_is_served_and_what_nobody_got_goes_back() {
     let served = served.expect("it waited for this");
     let restore = served.restore.expect("it says how the job goes back");
     let args: Vec<Vec<u8>> = restore.args.slices().iter().map(|arg| arg.to_vec()).collect();
-    assert_eq!(args[..2], [b"JOB.RELEASE".to_vec(), b"q".to_vec()]);
+    assert_eq!(args[..3], ["JOB.RELEASE", "q", "ATTEMPT"].map(|word| word.as_bytes().to_vec()));
     let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
     assert_eq!(world.run(&args).as_deref(), Some(":1"));
     world.check("LLEN q", ":1");
+    // If its lease ends before it goes back, another worker may have it by then.
+    for _ in 0..2 {
+        world.say("JOB.TAKE w LEASE 10 FROM q");
+        world.0.now += 10;
+        world.fire();
+    }
+    world.say("JOB.TAKE w LEASE 10 FROM q");
+    assert_eq!(world.run(&args).as_deref(), Some(":0"));
+    world.check("ZCARD {q}:jobs:active", ":1");
 }
 
 #[test]

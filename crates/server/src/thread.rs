@@ -38,6 +38,9 @@ use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;
 use upkeep::timers::Timers;
 
+/// A command that begins longer after the clock was read has it read again.
+const CLOCK_AGE_NS_MAX: u64 = 1_000_000;
+
 /// A thread: what it holds of the store, and everything else.
 pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
@@ -113,8 +116,11 @@ pub(crate) struct ThreadHost {
     pub(crate) answered: u64,
     /// How busy it is.
     pub(crate) workload: Workload,
-    /// The monotonic clock at the beginning of this turn.
+    /// The monotonic clock when it was read last: at the beginning of this turn, or later in a long one.
     pub(crate) now_ms: u64,
+    /// When that was, in ticks of the clock, and after how many of them it is read again.
+    read_ticks: u64,
+    read_again_ticks: u64,
 }
 
 impl Host for ThreadHost {
@@ -192,6 +198,7 @@ impl Thread {
         let clock = driver.clock().clone();
         let workload = Workload::new(&clock);
         let serving_ticks_max = clock.ns_to_ticks(shared.machine.tuning.serving_ns_max);
+        let read_again_ticks = clock.ns_to_ticks(CLOCK_AGE_NS_MAX);
         let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
         tx.record = shared.journal.take_recorder(id);
         Thread {
@@ -239,6 +246,8 @@ impl Thread {
                 answered: 0,
                 workload,
                 now_ms,
+                read_ticks: 0,
+                read_again_ticks,
             },
             run_length: 0,
             reported: Vec::new(),
@@ -363,9 +372,7 @@ impl Thread {
     pub(crate) fn tick(&mut self) {
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
-        self.tx.now = self.host.driver.clock().now_ms() as i64;
-        self.tx.steady = self.host.driver.clock().steady_ms() as i64;
-        self.host.now_ms = self.host.driver.clock().monotonic_ms();
+        read_clock(self);
     }
 
     /// Handles its messages.
@@ -373,6 +380,23 @@ impl Thread {
         while let Some(message) = self.host.mailroom.pop() {
             self.receive(message);
         }
+    }
+}
+
+fn read_clock(thread: &mut Thread) {
+    let clock = thread.host.driver.clock();
+    thread.tx.now = clock.now_ms() as i64;
+    thread.tx.steady = clock.steady_ms() as i64;
+    (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
+}
+
+/// Reads the clock again before a command that begins at this moment, in ticks of the clock, if the last time was a while ago.
+/// Behind a slow command, or if it lost its processor, it would run in the past: the leases and times to live that it sets would
+/// end too early.
+#[inline]
+pub(crate) fn keep_time(thread: &mut Thread, ticks: u64) {
+    if ticks.saturating_sub(thread.host.read_ticks) > thread.host.read_again_ticks {
+        read_clock(thread);
     }
 }
 

@@ -5,8 +5,9 @@
 //! connections, and shortens reads and writes. The disk fails, hangs, and loses what was not durable when the power fails
 //! ([`World::restart`]). The checks are in `tests/`: transcripts, snapshots and crashes, serializability (`transactions.rs`,
 //! `history.rs`), also across crashes of a server with a journal, queues, the account of their elements across crashes,
-//! jobs with their leases and schedules, channels, timeouts, commands that run again, what is recorded, starvation, and servers that replace each other. Each test
-//! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on. A failure prints its seed; it repeats the run.
+//! jobs with their leases and schedules, also across crashes and failovers, channels, timeouts, commands that run again, what is
+//! recorded, starvation, and servers that replace each other. Each test runs a fixed number of seeds, or for `DARTER_SECONDS` from
+//! `DARTER_SEED` on. A failure prints its seed; it repeats the run.
 //!
 //! The checks were mutation-tested. The following mistakes in the server were detected, within the default seeds unless
 //! stated otherwise:
@@ -21,6 +22,9 @@
 //! - by channels: messages are sent after their channel's shard was left; an unsubscriber does not fetch the messages that
 //!   it was counted for; a thread handles its clients' input before messages from other threads;
 //! - by commands that run again: what they published the first time is sent; they start in the database where they ended;
+//! - by leases: an attempt that is named is not compared; the clock is read only at the beginning of a turn; leases end early; a
+//!   job waits twice, or gets no record; attempts are not limited, or a released one counts; a limit or the active jobs of a group
+//!   are not counted; a delayed job is lost; nobody looks for what was due before a crash; a replica ends leases, too;
 //! - by all: the reply to a delegated command is occasionally not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
 //!

@@ -32,6 +32,10 @@ func work() error {
 	if err != nil {
 		return err
 	}
+	workSeconds, err := strconv.ParseFloat(os.Getenv("WORK_SECONDS"), 64)
+	if err != nil {
+		return err
+	}
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
 	if err != nil {
 		return err
@@ -48,7 +52,7 @@ func work() error {
 				return fmt.Errorf("%s is not %s: %w", payload.Jid, job.ID, err)
 			}
 			fmt.Fprintf(runs, "start %s %d\n", job.ID, os.Getpid())
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(time.Duration(workSeconds * float64(time.Second)))
 			fmt.Fprintf(runs, "done %s %d\n", job.ID, os.Getpid())
 			return nil
 		},

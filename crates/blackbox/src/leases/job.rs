@@ -19,6 +19,7 @@ pub(super) struct Give<'h> {
 #[derive(Clone, Copy, Debug)]
 struct Said {
     what: About,
+    attempt: Option<u64>,
     sent: Moment,
     answered: Option<Moment>,
     was_active: bool,
@@ -46,9 +47,8 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
                     jobs.entry(id).or_default().gives.push(give);
                 }
             }
-            Deed::Say { what, id, was_active } => {
-                let said =
-                    Said { what: *what, sent: call.sent, answered: call.answered, was_active: *was_active };
+            &Deed::Say { what, ref id, attempt, was_active } => {
+                let said = Said { what, attempt, sent: call.sent, answered: call.answered, was_active };
                 jobs.entry(id).or_default().said.push(said);
             }
         }
@@ -61,6 +61,11 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
 }
 
 impl Said {
+    /// Whether it was meant for this attempt, or for any.
+    fn is_about(&self, give: &Give<'_>) -> bool {
+        self.attempt.is_none_or(|attempt| attempt == give.attempt)
+    }
+
     /// Whether it may have been heeded.
     fn may_count(&self) -> bool {
         self.answered.is_none() || self.was_active
@@ -119,7 +124,7 @@ impl Job<'_> {
     /// When the time of a lease can be over at the earliest.
     fn over(&self, give: &Give<'_>) -> Moment {
         let mut over = give.sent + give.lease;
-        for said in self.said.iter().filter(|said| said.may_count()) {
+        for said in self.said.iter().filter(|said| said.may_count() && said.is_about(give)) {
             if let About::Keep(time) = said.what
                 && said.may_fall(give.sent, over)
             {
@@ -134,7 +139,7 @@ impl Job<'_> {
     /// Until when a worker surely holds it.
     pub(super) fn held_until(&self, give: &Give<'_>) -> Moment {
         let over = self.over(give);
-        let ends = self.said.iter().filter(|said| said.ends() && said.may_count());
+        let ends = self.said.iter().filter(|said| said.ends() && said.may_count() && said.is_about(give));
         let ended = ends.filter(|said| said.may_fall(give.sent, over)).map(|said| said.sent).min();
         over.min(ended.unwrap_or(Moment::MAX))
     }
@@ -150,7 +155,8 @@ impl Job<'_> {
         }
         for pair in self.gives.windows(2) {
             let [one, other] = pair else { unreachable!("there are two") };
-            let mut said = self.said.iter().filter(|said| said.may_count() && said.ends());
+            let ends = |said: &&Said| said.may_count() && said.ends() && said.is_about(one);
+            let mut said = self.said.iter().filter(ends);
             let between = |said: &Said| said.may_fall(one.sent, other.answered);
             if one.attempt == other.attempt {
                 let was_released = said.clone().any(|said| said.what == About::Release && between(said));
@@ -168,6 +174,7 @@ impl Job<'_> {
         }
         complaints.extend(self.done_complaints(id));
         complaints.extend(self.refusals(id, rules));
+        complaints.extend(self.confusions(id, rules));
         complaints
     }
 
@@ -188,10 +195,27 @@ impl Job<'_> {
         self.said.iter().filter(|said| !said.was_active).find_map(|said| {
             let answered = said.answered?;
             let holds = |give: &&Give<'_>| {
-                give.answered < said.sent && answered + rules.slack < self.held_until(give)
+                said.is_about(give)
+                    && give.answered < said.sent
+                    && answered + rules.slack < self.held_until(give)
             };
             let give = self.gives.iter().find(holds)?;
             Some(format!("{:?} of {id} was refused while attempt {} held it", said.what, give.attempt))
+        })
+    }
+
+    /// Something that was said of one attempt and heeded while another one surely went on.
+    fn confusions(&self, id: &str, rules: &Rules) -> Option<String> {
+        self.said.iter().filter(|said| said.was_active).find_map(|said| {
+            let (meant, answered) = (said.attempt?, said.answered?);
+            let holds = |give: &&Give<'_>| {
+                give.attempt != meant
+                    && give.answered < said.sent
+                    && answered + rules.slack < self.held_until(give)
+            };
+            let attempt = self.gives.iter().find(holds)?.attempt;
+            let what = said.what;
+            Some(format!("{what:?} of attempt {meant} of {id} was heeded while attempt {attempt} held it"))
         })
     }
 }

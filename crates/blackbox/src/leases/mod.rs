@@ -11,12 +11,13 @@
 //! * two workers hold a lease of a job at once, or an attempt has the number of another one;
 //! * attempts have numbers that nobody can have got, or more of them than the job may have;
 //! * a job is done twice, comes again after it was done, or is no longer the worker's though its lease goes on;
+//! * something that was said of one attempt is heeded while another one goes on;
 //! * a job that was acknowledged is nowhere, or is there after it was done, or in two states, or nobody put it;
 //! * a later job of a queue is first taken before an earlier one, or a queue is served while one that stands before it has jobs;
 //! * more jobs are active, or taken in a time, than the limit of the queue allows.
 //!
-//! A job is known by its id, which no other job of the history has. The server goes by the id as well: who says that an attempt
-//! has ended need not be who has it.
+//! A job is known by its id, which no other job of the history has. If nothing is said of the attempt, the server goes by the id as
+//! well: who says that it has ended need not be who has it.
 
 mod job;
 #[cfg(test)]
@@ -71,6 +72,8 @@ pub enum Deed {
         what: About,
         /// The job.
         id: String,
+        /// The attempt that was meant, if that was said.
+        attempt: Option<u64>,
         /// The reply says that it was active.
         was_active: bool,
     },

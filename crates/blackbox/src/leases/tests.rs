@@ -35,7 +35,11 @@ impl History {
     }
 
     fn say(self, sent: Moment, what: About, id: &str, was_active: bool) -> History {
-        self.call(sent, Deed::Say { what, id: id.to_owned(), was_active })
+        self.call(sent, Deed::Say { what, id: id.to_owned(), attempt: None, was_active })
+    }
+
+    fn say_of(self, sent: Moment, what: About, (id, attempt): (&str, u64), was_active: bool) -> History {
+        self.call(sent, Deed::Say { what, id: id.to_owned(), attempt: Some(attempt), was_active })
     }
 
     fn done(self, sent: Moment, id: &str) -> History {
@@ -159,6 +163,23 @@ fn jobs_that_are_done_twice_or_refused_are_noticed() {
         .done(130, "a")
         .say(140, About::Done, "a", false)
         .is_fine();
+}
+
+#[test]
+fn attempts_that_are_taken_for_each_other_are_noticed() {
+    let second = || history().put(0, "a").take(10, "a", 1).take(120, "a", 2);
+    second().say_of(130, About::Fail, ("a", 1), false).say_of(140, About::Done, ("a", 2), true).is_fine();
+    second()
+        .say_of(130, About::Keep(LEASE), ("a", 1), true)
+        .done(140, "a")
+        .is_wrong("Keep(100) of attempt 1 of a was heeded while attempt 2 held it");
+    second()
+        .say_of(130, About::Done, ("a", 2), false)
+        .waits("a")
+        .is_wrong("Done of a was refused while attempt 2 held it");
+    // What is said of another attempt does not explain that this one ends early.
+    let early = history().put(0, "a").take(10, "a", 1).say_of(20, About::Fail, ("a", 2), false).unheard();
+    early.take(60, "a", 2).done(70, "a").is_wrong("attempts 1 and 2 of a were held at once");
 }
 
 #[test]

@@ -162,35 +162,40 @@ impl Worker<'_> {
                 *got = jobs(reply);
             }
         };
-        for (queue, id, _) in jobs(&self.call(&line, deed, hear)?) {
-            self.serve(&queue, &id, lease_ms)?;
+        for job in jobs(&self.call(&line, deed, hear)?) {
+            self.serve(job, lease_ms)?;
         }
         Ok(())
     }
 
-    /// Does a job, or not.
-    fn serve(&mut self, queue: &str, id: &str, lease_ms: u64) -> Result<(), End> {
+    /// Does a job, or not. Half of the time it says which attempt it means.
+    fn serve(&mut self, (queue, id, attempt): (String, String, u64), lease_ms: u64) -> Result<(), End> {
+        let attempt = (self.random.below(2) == 0).then_some(attempt);
+        let named = attempt.map_or(id.clone(), |attempt| format!("ATTEMPT {id} {attempt}"));
         match self.random.below(20) {
             0 => thread::sleep(Duration::from_millis(lease_ms + self.random.below(50))),
             // It forgets it.
             1 => return Ok(()),
             2 => {
-                let keep = About::Keep(LEASE_MS.1 * MS);
-                self.tell(keep, &format!("JOB.KEEP {queue} {} ID {id}", LEASE_MS.1), id)?;
+                let named = attempt.map_or(format!("ID {id}"), |_| named.clone());
+                let line = format!("JOB.KEEP {queue} {} {named}", LEASE_MS.1);
+                self.tell(About::Keep(LEASE_MS.1 * MS), &line, &id, attempt)?;
             }
             3..=6 => thread::sleep(Duration::from_millis(self.random.below(20))),
             _ => {}
         }
-        match self.random.below(12) {
-            0 => self.tell(About::Fail, &format!("JOB.FAIL {queue} {id}"), id),
-            1 => self.tell(About::Fail, &format!("JOB.FAIL {queue} {id} IN 30 WHY chance"), id),
-            2 => self.tell(About::Release, &format!("JOB.RELEASE {queue} {id}"), id),
-            _ => self.tell(About::Done, &format!("JOB.DONE {queue} {id}"), id),
-        }
+        let failed = attempt.map_or(id.clone(), |attempt| format!("{id} ATTEMPT {attempt}"));
+        let (what, line) = match self.random.below(12) {
+            0 => (About::Fail, format!("JOB.FAIL {queue} {failed}")),
+            1 => (About::Fail, format!("JOB.FAIL {queue} {failed} IN 30 WHY chance")),
+            2 => (About::Release, format!("JOB.RELEASE {queue} {named}")),
+            _ => (About::Done, format!("JOB.DONE {queue} {named}")),
+        };
+        self.tell(what, &line, &id, attempt)
     }
 
-    fn tell(&mut self, what: About, line: &str, id: &str) -> Result<(), End> {
-        let deed = Deed::Say { what, id: id.to_owned(), was_active: false };
+    fn tell(&mut self, what: About, line: &str, id: &str, attempt: Option<u64>) -> Result<(), End> {
+        let deed = Deed::Say { what, id: id.to_owned(), attempt, was_active: false };
         let hear = |deed: &mut Deed, reply: &Value| {
             if let Deed::Say { was_active, .. } = deed {
                 *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);

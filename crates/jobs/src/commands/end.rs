@@ -1,28 +1,34 @@
 //! What becomes of a job that a worker has: JOB.DONE, JOB.FAIL, JOB.RELEASE; and JOB.KEEP, by which it keeps it for longer.
+//!
+//! A worker names a job by its id alone, or, *fenced*, with the number of its attempt. Its lease may have ended without its knowledge:
+//! a fenced command then leaves the attempt of another worker alone.
 
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
+    Arg, CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
 };
 
-use super::{CHANGING, parse_lease, parse_ms};
-use crate::job::Jobs;
+use super::{CHANGING, parse_attempt, parse_lease, parse_ms};
+use crate::job::{Claim, Jobs};
 
 /// Bytes of a reason that are kept.
 const WHY_BYTES_MAX: usize = 1024;
+
+/// Jobs by their ids and attempts.
+const ATTEMPTS: Arg = block("attempts", &[string("id"), integer("attempt")]).token("ATTEMPT").multiple();
 
 pub(super) const DONE: Entry = Entry {
     name: "job.done",
     summary: "Says that jobs are done. Returns how many of them the worker still had.",
     complexity: "O(M*log(N)) where M is the number of jobs and N the number of active ones.",
     arity: -3,
-    args: &[key("queue", 0), string("id").multiple()],
+    args: &[key("queue", 0), oneof("jobs", &[string("id").multiple(), ATTEMPTS])],
     reply: Shape::Int,
     run: Run::Function(done),
     ..CHANGING
 };
 
 fn done(ctx: &mut Ctx) -> CommandResult {
-    each(ctx, |jobs, ctx, id| jobs.done(&mut ctx.store, id))
+    each(ctx, |jobs, ctx, claim| jobs.done(&mut ctx.store, claim))
 }
 
 pub(super) const RELEASE: Entry = Entry {
@@ -33,21 +39,46 @@ pub(super) const RELEASE: Entry = Entry {
 };
 
 fn release(ctx: &mut Ctx) -> CommandResult {
-    each(ctx, |jobs, ctx, id| jobs.release(&mut ctx.store, id))
+    each(ctx, |jobs, ctx, claim| jobs.release(&mut ctx.store, claim))
 }
 
 fn each(
     ctx: &mut Ctx,
-    mut end: impl FnMut(&Jobs, &mut Ctx, &[u8]) -> Result<bool, CommandError>,
+    mut end: impl FnMut(&Jobs, &mut Ctx, Claim<'_>) -> Result<bool, CommandError>,
 ) -> CommandResult {
-    let [_, queue, ids @ ..] = ctx.args else { return Err(CommandError::SYNTAX) };
+    let [_, queue, ref words @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
+    // The first word, if it is ATTEMPT, is never an id.
+    let (is_fenced, words) = match words {
+        [first, attempts @ ..] if keyword_is(first, "attempt") => (true, attempts),
+        ids => (false, ids),
+    };
+    let claims = claims(words, is_fenced)?;
     let jobs = Jobs::to_end(&mut ctx.store, queue)?;
     let mut ended = 0;
-    for id in ids {
-        ended += i64::from(end(&jobs, ctx, id)?);
+    for claim in claims {
+        ended += i64::from(end(&jobs, ctx, claim)?);
     }
     ctx.reply.int(ended);
     Ok(())
+}
+
+/// The jobs that a command names by ids or, fenced, by pairs of id and attempt.
+fn claims<'a>(
+    words: &'a [&'a [u8]],
+    is_fenced: bool,
+) -> Result<impl Iterator<Item = Claim<'a>>, CommandError> {
+    let (ids, pairs) = if is_fenced { (&[][..], words) } else { (words, &[][..]) };
+    let (pairs, []) = pairs.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    if ids.is_empty() && pairs.is_empty() {
+        return Err(CommandError::SYNTAX);
+    }
+    // Before anything is changed.
+    for [_, attempt] in pairs {
+        parse_attempt(attempt)?;
+    }
+    let attempt = |word: &[u8]| Some(parse_attempt(word).expect("all have been parsed"));
+    let fenced = pairs.iter().map(move |[id, word]| Claim { id, attempt: attempt(word) });
+    Ok(ids.iter().map(|id| Claim::on_any(id)).chain(fenced))
 }
 
 pub(super) const FAIL: Entry = Entry {
@@ -58,6 +89,7 @@ pub(super) const FAIL: Entry = Entry {
     args: &[
         key("queue", 0),
         string("id"),
+        integer("attempt").token("ATTEMPT").optional(),
         integer("ms").token("IN").optional(),
         string("text").token("WHY").optional(),
     ],
@@ -68,17 +100,18 @@ pub(super) const FAIL: Entry = Entry {
 
 fn fail(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, id, ref options @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
-    let (mut due_ms, mut why) = (None, &b""[..]);
+    let (mut claim, mut due_ms, mut why) = (Claim::on_any(id), None, &b""[..]);
     let (pairs, []) = options.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
     for [word, value] in pairs {
         match *word {
+            word if keyword_is(word, "attempt") => claim.attempt = Some(parse_attempt(value)?),
             word if keyword_is(word, "in") => due_ms = Some(ctx.store.now() + parse_ms(value)?),
             word if keyword_is(word, "why") => why = &value[..value.len().min(WHY_BYTES_MAX)],
             _ => return Err(CommandError::SYNTAX),
         }
     }
     let jobs = Jobs::of(&ctx.store, queue)?;
-    match jobs.fail(&mut ctx.store, id, due_ms, why)? {
+    match jobs.fail(&mut ctx.store, claim, due_ms, why)? {
         Some(state) => ctx.reply.simple(state.name()),
         None => ctx.reply.null(),
     }
@@ -95,7 +128,11 @@ pub(super) const KEEP: Entry = Entry {
         integer("lease-ms"),
         oneof(
             "whose",
-            &[block("jobs", &[string("id").token("ID").multiple()]), string("worker").token("WORKER")],
+            &[
+                block("jobs", &[string("id").token("ID").multiple()]),
+                ATTEMPTS,
+                string("worker").token("WORKER"),
+            ],
         ),
     ],
     reply: Shape::OneOf(&[Shape::Int, Shape::OK]),
@@ -106,23 +143,24 @@ pub(super) const KEEP: Entry = Entry {
 fn keep(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, lease_ms, whose, ref names @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let until_ms = ctx.store.now() + parse_lease(lease_ms)?;
-    let jobs = Jobs::of(&ctx.store, queue)?;
-    match *names {
-        [worker] if keyword_is(whose, "worker") => {
-            Jobs::set_time(&mut ctx.store, &jobs.names.workers(), worker, until_ms)?;
-            ctx.reply.ok();
-        }
-        ref ids if keyword_is(whose, "id") => {
-            let mut kept = 0;
-            for id in ids {
-                if jobs.is_active(&ctx.store, id)? {
-                    jobs.set_due(&mut ctx.store, jobs.names.active(), id, until_ms)?;
-                    kept += 1;
-                }
-            }
-            ctx.reply.int(kept);
-        }
-        _ => return Err(CommandError::SYNTAX),
+    if let [worker] = *names
+        && keyword_is(whose, "worker")
+    {
+        let jobs = Jobs::of(&ctx.store, queue)?;
+        Jobs::set_time(&mut ctx.store, &jobs.names.workers(), worker, until_ms)?;
+        ctx.reply.ok();
+        return Ok(());
     }
+    let is_fenced = keyword_is(whose, "attempt");
+    if !is_fenced && !keyword_is(whose, "id") {
+        return Err(CommandError::SYNTAX);
+    }
+    let claims = claims(names, is_fenced)?;
+    let jobs = Jobs::of(&ctx.store, queue)?;
+    let mut kept = 0;
+    for claim in claims {
+        kept += i64::from(jobs.extend(&mut ctx.store, claim, until_ms)?);
+    }
+    ctx.reply.int(kept);
     Ok(())
 }

@@ -61,6 +61,11 @@ fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
     ms.ok_or(CommandError::new(BAD_MS))
 }
 
+/// The number of an attempt, as JOB.TAKE returns it.
+fn parse_attempt(arg: &[u8]) -> Result<u64, CommandError> {
+    parse_positive(arg, "attempt")
+}
+
 /// A number of which 0 makes no sense.
 pub(crate) fn parse_positive(arg: &[u8], what: &str) -> Result<u64, CommandError> {
     let number = parse_i64(arg).ok().filter(|number| *number > 0);

@@ -177,9 +177,11 @@ fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
     if taken.is_empty() {
         return Ok(false);
     }
+    // Only these attempts: by then their leases may have ended, and others have the jobs.
+    let attempts: Vec<String> = taken.iter().map(|job| job.attempt.to_string()).collect();
+    let jobs = taken.iter().zip(&attempts).flat_map(|(job, attempt)| [&job.id[..], attempt.as_bytes()]);
+    let args: Vec<&[u8]> = [&b"JOB.RELEASE"[..], queue, b"ATTEMPT"].into_iter().chain(jobs).collect();
     let mut restore = ctx.spare_args();
-    let args: Vec<&[u8]> =
-        [&b"JOB.RELEASE"[..], queue].into_iter().chain(taken.iter().map(|job| &job.id[..])).collect();
     restore.set(&args);
     ctx.restore_with(restore);
     Ok(true)

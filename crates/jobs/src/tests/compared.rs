@@ -10,7 +10,8 @@ use ds::random::Random;
 use resp::{Proto, Value};
 
 use super::World;
-use super::model::{Bytes, How, Limit, Model, Options, STRANGE, Say, State, reference, says_id, text};
+use super::model::{Bytes, How, Limit, Model, Options, Say, State, text};
+use super::payload::{STRANGE, reference, says_id};
 
 const SEEDS: u64 = 24;
 const STEPS: usize = 150;
@@ -118,15 +119,16 @@ impl Say {
                 let count = [b"COUNT".to_vec(), number(*count as i64)];
                 head.into_iter().chain(count).chain(how.words(queue)).collect()
             }
-            Say::Done(ids) => words("JOB.DONE", ids.clone()),
-            Say::Release(ids) => words("JOB.RELEASE", ids.clone()),
-            Say::Fail(id, delay_ms) => {
-                let delay = delay_ms.map(|ms| vec![b"IN".to_vec(), number(ms)]).unwrap_or_default();
-                words("JOB.FAIL", [vec![id.clone()], delay].concat())
+            Say::Done(jobs) => words("JOB.DONE", jobs.clone()),
+            Say::Release(jobs) => words("JOB.RELEASE", jobs.clone()),
+            Say::Fail(id, attempt, delay_ms) => {
+                let option = |name: &str, value: Option<i64>| {
+                    value.map(|value| vec![name.into(), number(value)]).unwrap_or_default()
+                };
+                let options = [option("IN", *delay_ms), option("attempt", *attempt)].concat();
+                words("JOB.FAIL", [vec![id.clone()], options].concat())
             }
-            Say::KeepJobs(ms, ids) => {
-                words("JOB.KEEP", [vec![number(*ms), b"ID".to_vec()], ids.clone()].concat())
-            }
+            Say::KeepJobs(ms, jobs) => words("JOB.KEEP", [vec![number(*ms)], jobs.clone()].concat()),
             Say::KeepWorker(ms, worker) => {
                 words("JOB.KEEP", vec![number(*ms), b"WORKER".to_vec(), worker.clone()])
             }
@@ -188,7 +190,7 @@ impl Comparison {
         let known: Vec<Bytes> =
             self.model.queues.values().flat_map(|queue| queue.jobs.keys().cloned()).collect();
         match self.below(8) {
-            0 => self.pick(&["7", "spaced", "in", "", "j1#2"]).into(),
+            0 => self.pick(&["7", "spaced", "in", "", "j1#2", "Attempt"]).into(),
             1..=4 if !known.is_empty() => known[self.below(known.len())].clone(),
             _ => id.into(),
         }
@@ -272,16 +274,53 @@ impl Comparison {
         }
     }
 
+    /// An attempt of a job: mostly the last one, or another one, or none that there can be.
+    fn attempt(&mut self, number: usize, id: &[u8]) -> i64 {
+        let job = self.model.queue(QUEUES[number].as_bytes()).jobs.get(id);
+        let last = job.map_or(1, |job| job.attempt.cast_signed());
+        last + self.pick(&[0, 0, 0, 0, 0, 1, -1])
+    }
+
+    /// Jobs as workers name them: by ids, or by ids and attempts.
+    fn named(&mut self, number: usize) -> Vec<Bytes> {
+        let ids: Vec<Bytes> = (0..=self.below(2)).map(|_| self.id()).collect();
+        if self.one_in(2) {
+            return ids;
+        }
+        let mut words = vec![Bytes::from("ATTEMPT")];
+        for id in ids {
+            let attempt = self.attempt(number, &id).to_string();
+            words.extend([id, attempt.into()]);
+        }
+        if self.one_in(20) {
+            words.pop();
+        }
+        words
+    }
+
+    fn fail_job(&mut self, number: usize) -> Say {
+        let id = self.id();
+        let attempt = self.one_in(2).then(|| self.attempt(number, &id));
+        Say::Fail(id, attempt, (number != CRON && self.one_in(2)).then(|| self.ms(100)))
+    }
+
+    fn keep(&mut self, number: usize) -> Say {
+        let mut jobs = self.named(number);
+        if jobs[0] != b"ATTEMPT" {
+            jobs.insert(0, b"ID".to_vec());
+        }
+        Say::KeepJobs(self.ms(300), jobs)
+    }
+
     fn say(&mut self, number: usize) -> Say {
-        let ids = |it: &mut Comparison| (0..=it.below(2)).map(|_| it.id()).collect();
         match self.below(if number == CRON { 30 } else { 27 }) {
             0..=2 => Say::Push(self.payload()),
             3..=6 if number != CRON => Say::Put(self.payload(), self.options()),
             3..=13 => self.take(),
-            14 | 15 => Say::Done(ids(self)),
-            16 => Say::Release(ids(self)),
-            17 | 18 => Say::Fail(self.id(), (number != CRON && self.one_in(2)).then(|| self.ms(100))),
-            19 => Say::KeepJobs(self.ms(300), ids(self)),
+            14 | 15 => Say::Done(self.named(number)),
+            16 => Say::Release(self.named(number)),
+            17 | 18 => self.fail_job(number),
+            19 => self.keep(number),
             20 => Say::KeepWorker(self.ms(300), self.worker()),
             21 => Say::Drop(self.id()),
             22 => Say::Retry(self.id()),
@@ -535,7 +574,7 @@ fn what_is_refused_changes_nothing() {
         let mut comparison = Comparison::new(seed);
         (0..30).for_each(|_| comparison.step());
         let Some(key) = comparison.occupy() else { continue };
-        for _ in 0..20 {
+        for _ in 0..30 {
             let say = comparison.say(0);
             if !matches!(say, Say::Push(_) | Say::Pop(_) | Say::Delete | Say::Rename(_)) {
                 refused += usize::from(comparison.exchange(0, &say));

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use resp::Value;
 
+use super::payload::{reference, says_id};
 use super::schedule::Line;
 
 pub(super) type Bytes = Vec<u8>;
@@ -23,43 +24,36 @@ const MS_MAX: i64 = 1 << 53;
 /// The longest id and the longest name of a group.
 const NAME_BYTES_MAX: usize = 512;
 
-/// Payloads that are no JSON, or say an id in their own ways, and the ids that they say.
-pub(super) const STRANGE: &[(&str, Option<&str>)] = &[
-    ("", None),
-    ("text", None),
-    ("[1]", None),
-    ("\"id\"", None),
-    ("{}", None),
-    ("{\"id\":", None),
-    ("{\"id\":null}", None),
-    ("{\"id\":\"\"}", None),
-    ("{\"id\":{\"id\":\"in\"}}", None),
-    ("{\"args\":{\"id\":\"in\"}}", None),
-    ("[{\"id\":\"in\"}]", None),
-    (" { \"args\" : [ 1 ] , \"id\" : \"spaced\" } ", Some("spaced")),
-    ("{\"id\":7}", Some("7")),
-    ("{\"headers\":{\"id\":\"task\"}}", Some("task")),
-    ("{\"jid\":\"one\",\"id\":\"other\"}", Some("one")),
-    ("{\"id\":\"quoted \\\"\"}", Some("quoted \"")),
-];
-
 /// What is said to the server.
 #[derive(Clone, Debug)]
 pub(super) enum Say {
     Push(Bytes),
     Pop(usize),
     Put(Bytes, Options),
-    Take { worker: Bytes, lease_ms: i64, count: usize, how: How },
+    Take {
+        worker: Bytes,
+        lease_ms: i64,
+        count: usize,
+        how: How,
+    },
+    /// Jobs as [`claims`] reads them.
     Done(Vec<Bytes>),
     Release(Vec<Bytes>),
-    Fail(Bytes, Option<i64>),
+    /// A job, perhaps its attempt, perhaps a delay.
+    Fail(Bytes, Option<i64>, Option<i64>),
+    /// `ID` and jobs, or jobs as [`claims`] reads them.
     KeepJobs(i64, Vec<Bytes>),
     KeepWorker(i64, Bytes),
     Drop(Bytes),
     Retry(Bytes),
     RetryAll(Option<usize>),
     Limit(Limit),
-    CronSet { name: Bytes, schedule: &'static str, payload: Bytes, skips: bool },
+    CronSet {
+        name: Bytes,
+        schedule: &'static str,
+        payload: Bytes,
+        skips: bool,
+    },
     CronDel(Bytes),
     CronRun(Bytes),
     Delete,
@@ -147,28 +141,18 @@ pub(super) struct Model {
     pub(super) queues: BTreeMap<Bytes, Queue>,
 }
 
-/// The id that a payload says: what is no JSON object says none.
-pub(super) fn says_id(payload: &[u8]) -> Option<Bytes> {
-    if let Some((_, id)) = STRANGE.iter().find(|(text, _)| text.as_bytes() == payload) {
-        return id.map(|id| id.as_bytes().to_vec());
+/// Jobs as a worker names them: by their ids, or, after the word `ATTEMPT`, by ids and attempts. `None` if that makes no sense.
+fn claims(words: &[Bytes]) -> Option<Vec<(Bytes, Option<u64>)>> {
+    let [first, pairs @ ..] = words else { return None };
+    if !first.eq_ignore_ascii_case(b"attempt") {
+        return Some(words.iter().map(|id| (id.clone(), None)).collect());
     }
-    let (mut id, mut bytes) = (Bytes::new(), payload.strip_prefix(b"{\"id\":\"")?.iter());
-    loop {
-        match bytes.next()? {
-            b'"' => return Some(id),
-            b'\\' => id.push(*bytes.next()?),
-            byte => id.push(*byte),
-        }
-    }
-}
-
-/// What stands in the list for a job whose payload does not say its id.
-pub(super) fn reference(id: &[u8]) -> Bytes {
-    let escaped = id.iter().flat_map(|byte| match byte {
-        b'"' | b'\\' => vec![b'\\', *byte],
-        byte => vec![*byte],
-    });
-    b"{\"id\":\"".iter().copied().chain(escaped).chain(*b"\"}").collect()
+    let claim = |pair: &[Bytes]| {
+        let [id, attempt] = pair else { return None };
+        let attempt = String::from_utf8_lossy(attempt).parse().ok().filter(|attempt| *attempt > 0)?;
+        Some((id.clone(), Some(attempt)))
+    };
+    pairs.chunks(2).map(claim).collect::<Option<Vec<_>>>().filter(|claims| !claims.is_empty())
 }
 
 pub(super) fn text(value: &Value) -> Bytes {
@@ -199,6 +183,10 @@ fn taken(reply: &Value) -> Vec<(Bytes, Taken)> {
 
 fn expect(wanted: &str, reply: &Value, is_so: bool) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(format!("the page wants {wanted}, the server says {reply:?}")) }
+}
+
+fn expect_error(reply: &Value) -> Result<(), String> {
+    expect("an error", reply, matches!(reply, Value::Error(_)))
 }
 
 fn expect_count(wanted: usize, reply: &Value) -> Result<(), String> {
@@ -238,8 +226,32 @@ impl Queue {
         self.workers.get(worker).copied().unwrap_or(0)
     }
 
-    fn is_active(&self, id: &[u8]) -> bool {
-        self.jobs.get(id).is_some_and(|job| matches!(job.state, State::Active { .. }))
+    /// Whether a worker has a job, and this is its attempt if one is named.
+    fn is_active(&self, id: &[u8], attempt: Option<u64>) -> bool {
+        let is_its = |job: &Job| attempt.is_none_or(|attempt| attempt == job.attempt);
+        self.jobs.get(id).is_some_and(|job| matches!(job.state, State::Active { .. }) && is_its(job))
+    }
+
+    /// A worker has done a job, or gives it back; false if it no longer has it.
+    fn end(&mut self, id: &[u8], attempt: Option<u64>, is_done: bool) -> bool {
+        let is_active = self.is_active(id, attempt);
+        if is_active && is_done {
+            self.forget(id);
+        } else if is_active {
+            self.jobs.get_mut(id).expect("it is active").attempt -= 1;
+            self.join(id, true);
+        }
+        is_active
+    }
+
+    fn keep(&mut self, id: &[u8], attempt: Option<u64>, until_ms: i64) -> bool {
+        let is_active = self.is_active(id, attempt);
+        if let Some(Job { state: State::Active { end_ms, .. }, .. }) = self.jobs.get_mut(id)
+            && is_active
+        {
+            *end_ms = until_ms;
+        }
+        is_active
     }
 
     fn active(&self, group: Option<&Group>) -> usize {
@@ -512,7 +524,7 @@ impl Model {
             Say::Rename(to) => {
                 let list = std::mem::take(&mut queue.list);
                 if list.is_empty() {
-                    return expect("an error", reply, matches!(reply, Value::Error(_)));
+                    return expect_error(reply);
                 }
                 self.queue(to).list = list;
                 expect("OK", reply, *reply == Value::Simple(b"OK".to_vec()))
@@ -529,7 +541,7 @@ impl Model {
             || options.id.as_ref().is_some_and(is_long)
             || options.group.as_ref().is_some_and(is_long);
         if is_wrong {
-            return expect("an error", reply, matches!(reply, Value::Error(_)));
+            return expect_error(reply);
         }
         let said = options.id.clone().or_else(|| says_id(payload));
         let queue = self.queue(name);
@@ -578,7 +590,7 @@ impl Model {
     ) -> Result<(), String> {
         let now = self.now;
         if lease_ms < 1 || count < 1 {
-            return expect("an error", reply, matches!(reply, Value::Error(_)));
+            return expect_error(reply);
         }
         let (How::Strict(others) | How::Fair(others)) = how;
         let names: Vec<Bytes> = [name.to_vec()].into_iter().chain(others.iter().cloned()).collect();
@@ -624,44 +636,33 @@ impl Model {
         let now = self.now;
         let queue = self.queue(name);
         match say {
-            Say::Done(ids) => {
-                let done = ids.iter().filter(|id| queue.is_active(id) && queue.forget(id).is_some()).count();
-                expect_count(done, reply)
+            Say::Done(words) | Say::Release(words) => {
+                let Some(claims) = claims(words) else { return expect_error(reply) };
+                let ended = claims
+                    .iter()
+                    .filter(|(id, attempt)| queue.end(id, *attempt, matches!(say, Say::Done(_))));
+                expect_count(ended.count(), reply)
             }
-            Say::Release(ids) => {
-                let mut count = 0;
-                for id in ids {
-                    if queue.is_active(id) {
-                        queue.jobs.get_mut(id).expect("it is active").attempt -= 1;
-                        queue.join(id, true);
-                        count += 1;
-                    }
+            Say::Fail(id, attempt, delay_ms) => {
+                if delay_ms.is_some_and(|ms| ms < 0) || attempt.is_some_and(|attempt| attempt < 1) {
+                    return expect_error(reply);
                 }
-                expect_count(count, reply)
-            }
-            Say::Fail(id, delay_ms) => {
-                if delay_ms.is_some_and(|ms| ms < 0) {
-                    return expect("an error", reply, matches!(reply, Value::Error(_)));
-                }
-                if !queue.is_active(id) {
+                if !queue.is_active(id, attempt.map(i64::cast_unsigned)) {
                     return expect("null", reply, is_nothing(reply));
                 }
                 let state = queue.fail(id, now, *delay_ms);
                 expect(state, reply, *reply == Value::Simple(state.as_bytes().to_vec()))
             }
-            Say::KeepJobs(ms, _) | Say::KeepWorker(ms, _) if *ms < 1 => {
-                expect("an error", reply, matches!(reply, Value::Error(_)))
-            }
-            Say::KeepJobs(ms, ids) => {
-                let mut count = 0;
-                for id in ids {
-                    let job = queue.jobs.get_mut(id).map(|job| &mut job.state);
-                    if let Some(State::Active { end_ms, .. }) = job {
-                        *end_ms = now.saturating_add(*ms);
-                        count += 1;
-                    }
-                }
-                expect_count(count, reply)
+            Say::KeepJobs(ms, _) | Say::KeepWorker(ms, _) if *ms < 1 => expect_error(reply),
+            Say::KeepJobs(ms, words) => {
+                let claims = match &words[..] {
+                    [id, ids @ ..] if id == b"ID" => Some(ids.iter().map(|id| (id.clone(), None)).collect()),
+                    words => claims(words),
+                };
+                let Some(claims) = claims else { return expect_error(reply) };
+                let end_ms = now.saturating_add(*ms);
+                let kept = claims.iter().filter(|(id, attempt)| queue.keep(id, *attempt, end_ms));
+                expect_count(kept.count(), reply)
             }
             Say::KeepWorker(ms, worker) => {
                 queue.workers.insert(worker.clone(), now.saturating_add(*ms));

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
-use crate::thread::Thread;
+use crate::thread::{Thread, keep_time};
 
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
@@ -126,6 +126,7 @@ impl Thread {
                     return true;
                 }
                 let started = self.host.driver.clock().ticks();
+                keep_time(self, started);
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);

@@ -27,7 +27,7 @@ use crate::life::admit::{Admission, refusal_of_replica};
 use crate::life::executing::note_seen;
 use crate::life::syncing::note_written;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::{Thread, ThreadHost, keep_time};
 use observe::EntryType;
 
 /// Commands of a pipeline that run under one baton before other threads get it.
@@ -349,6 +349,7 @@ impl Thread {
         session.last_command = Some(command.id);
         let client = session.client;
         let started = self.host.accounting.lap();
+        keep_time(self, started);
         let mark = out.mark();
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);

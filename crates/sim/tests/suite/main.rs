@@ -14,6 +14,7 @@ mod effects_stream;
 mod functions;
 mod jobs;
 mod journaled;
+mod leases;
 mod moving;
 mod queues;
 mod roaming;

@@ -1,0 +1,600 @@
+//! Leases over crashes and failovers. Workers do their jobs, fail, hang, answer after their leases ended, or die; queues have limits,
+//! groups and a schedule. Meanwhile a lone server with `appendfsync always` dies and starts again, or a primary with
+//! `repl-sync-replicas` dies or hands over, and a replica takes its place.
+//!
+//! - **What clients heard** is what `docs/jobs.md` says ([`blackbox::leases`]): no attempt is held by two workers, or ends before
+//!   its lease, apart from [`SLACK_NS`]; attempts count right; every job that was put is done, dead, dropped, expired or there.
+//! - **What the server has** fits together at any time ([`Shop::inspect`]): a job is in one state only, its record says the same, and
+//!   active jobs are no more than the limits allow, nor than are counted.
+//! - **The schedule** pushes once in each second, whichever server is the primary; at most once if there is none meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use blackbox::account::Moment;
+use blackbox::leases::{About, Call, Deed, Left, Limits, Rules, check};
+use proactor::Entropy;
+use resp::Value;
+use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
+
+/// The jobs of `grouped` are in groups, onto `ticks` a schedule pushes.
+const QUEUES: [&str; 5] = ["urgent", "plain", "limited", "grouped", "ticks"];
+const LIMITS: [(&str, &str); 2] =
+    [("limited", "ACTIVE 2 RATE 20 PER 300"), ("grouped", "ACTIVE 3 PER GROUP 1")];
+const ACTIVE_MAX: [(&str, usize); 2] = [("limited", 2), ("grouped", 3)];
+const RATE: (usize, Moment) = (20, 300 * MS);
+const PER_GROUP_MAX: usize = 1;
+const GROUPS: usize = 3;
+const WORKERS: usize = 5;
+const TRIES_MAX: usize = 4;
+const MS: Moment = 1_000_000;
+const LEASE_MS_MAX: usize = 300;
+/// Longer than leases and delays.
+const ALL_DUE_MS: u64 = 2_000;
+/// A thread looks at the clock again at the latest after a millisecond, and times are rounded to milliseconds.
+const SLACK_NS: Moment = 2 * MS;
+/// The longest pause of a worker; of one that hangs, longer than its leases.
+const THINKS_MS: usize = 20;
+const HANGS_MS: usize = 2 * LEASE_MS_MAX;
+/// How long an administrator waits for a reply, and for replicas.
+const PATIENCE_MS: u64 = 3_000;
+const REUNION_MS: u64 = 60_000;
+/// Ids of jobs that expire unless they begin, and of those that the schedule makes.
+const EXPIRING: &str = "e";
+const TICK: &str = "tick-";
+
+/// What a job's worker knows of it.
+#[derive(Clone)]
+struct Held {
+    queue: String,
+    id: String,
+    attempt: u64,
+}
+
+#[derive(Default)]
+struct Worker {
+    client: Option<Client>,
+    /// The call that it waits for, by its index in the history; `None` within if that is not recorded.
+    pending: Option<Option<usize>>,
+    held: Vec<Held>,
+    /// When it acts next, on the world's clock.
+    acts_ns: u64,
+}
+
+struct Shop {
+    world: World,
+    count: usize,
+    primary: usize,
+    workers: Vec<Worker>,
+    history: Vec<Call>,
+    last_moment: Moment,
+    next_job: usize,
+    is_quiet: bool,
+    deaths: usize,
+    handovers: usize,
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Bulk(text) | Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn words(line: &str) -> Request {
+    resp::split_args(line.as_bytes()).expect("words")
+}
+
+fn texts(reply: &Value) -> Vec<String> {
+    if let Value::Array(items) = reply { items.iter().map(text).collect() } else { Vec::new() }
+}
+
+/// The jobs in a reply to JOB.TAKE.
+fn taken(reply: &Value) -> Vec<Held> {
+    let Value::Array(jobs) = reply else { return Vec::new() };
+    let job = |job: &Value| match job {
+        Value::Array(fields) => match &fields[..] {
+            [queue, id, Value::Int(attempt), _] => {
+                Held { queue: text(queue), id: text(id), attempt: attempt.cast_unsigned() }
+            }
+            _ => panic!("{job:?} is no job"),
+        },
+        _ => panic!("{job:?} is no job"),
+    };
+    jobs.iter().map(job).collect()
+}
+
+/// Servers of which `count - 1` may be lost, one after the other.
+fn setups(entropy: &mut Entropy) -> Vec<Setup> {
+    let count = [1, 1, 2, 3][entropy.below(4) as usize];
+    let setup = |number: usize| {
+        let mut setup = Setup::any(entropy);
+        setup.threads = setup.threads.min(3);
+        setup.net.window_bytes = setup.net.window_bytes.max(1_000);
+        setup.replicates = count > 1;
+        let has_journal = count == 1 || entropy.one_in(2);
+        setup.journal = has_journal.then(|| Journal::any(entropy, Sync::Always));
+        if count > 1 {
+            setup.more = vec![
+                format!("--repl-sync-replicas={}", count - 1),
+                "--repl-diskless-sync-delay=0".to_owned(),
+                "--repl-ping-replica-period=1".to_owned(),
+                "--repl-timeout=10".to_owned(),
+                format!("--replica-announce-ip={}", Machine::host_of(number)),
+            ];
+            setup.more.extend((number > 0).then(|| format!("--replicaof={} 6379", Machine::host_of(0))));
+        }
+        setup
+    };
+    (0..count).map(setup).collect()
+}
+
+impl Shop {
+    fn open(mut entropy: Entropy) -> Shop {
+        let setups = setups(&mut entropy);
+        let mut world = World::new(entropy, &setups[0]);
+        for setup in &setups[1..] {
+            world.add(setup);
+        }
+        let mut shop = Shop {
+            world,
+            count: setups.len(),
+            primary: 0,
+            workers: (0..WORKERS).map(|_| Worker::default()).collect(),
+            history: Vec::new(),
+            last_moment: 0,
+            next_job: 0,
+            is_quiet: true,
+            deaths: 0,
+            handovers: 0,
+        };
+        shop.world.let_stalls_take_time(false);
+        shop.unite();
+        for (queue, limit) in LIMITS {
+            assert_eq!(shop.of_primary(&format!("QUEUE LIMIT {queue} {limit}")).to_string(), "OK");
+        }
+        let payload = format!("{{\"id\":\"{TICK}%{{time_ms}}\"}}");
+        let words = ["SET", "ticks", "tick", "* * * * * *", &payload];
+        let reply = shop.ask_all(0, &[request("CRON", words)]);
+        assert!(matches!(reply, Some(Value::Int(_))), "{reply:?}");
+        shop.is_quiet = false;
+        shop
+    }
+
+    /// A moment of its own for everything that is said and heard.
+    fn moment(&mut self) -> Moment {
+        self.last_moment = self.world.now_ns().max(self.last_moment + 1);
+        self.last_moment
+    }
+
+    fn step(&mut self) {
+        self.world.step();
+        for number in 0..self.workers.len() {
+            let mut worker = std::mem::take(&mut self.workers[number]);
+            self.act(number, &mut worker);
+            self.workers[number] = worker;
+        }
+    }
+
+    fn run_for(&mut self, ms: u64) {
+        let end_ns = self.world.now_ns() + ms * MS;
+        while self.world.now_ns() < end_ns {
+            self.step();
+        }
+    }
+
+    /// Sends requests to a server. Returns the reply to the last one, if it arrives.
+    fn ask_all(&mut self, number: usize, requests: &[Request]) -> Option<Value> {
+        let mut client = self.world.connect_to(number)?;
+        requests.iter().for_each(|request| client.send(request));
+        let (end_ns, mut left) = (self.world.now_ns() + PATIENCE_MS * MS, requests.len());
+        while self.world.now_ns() < end_ns && !client.has_ended {
+            for reply in self.world.pump(&mut client) {
+                left -= 1;
+                if left == 0 {
+                    return Some(reply);
+                }
+            }
+            self.step();
+        }
+        None
+    }
+
+    fn ask(&mut self, number: usize, line: &str) -> Option<Value> {
+        self.ask_all(number, &[words(line)])
+    }
+
+    fn of_primary(&mut self, line: &str) -> Value {
+        self.ask(self.primary, line).unwrap_or_else(|| panic!("no reply to {line}"))
+    }
+}
+
+/// What workers do.
+impl Shop {
+    fn act(&mut self, number: usize, worker: &mut Worker) {
+        let acts = !self.is_quiet && self.world.now_ns() >= worker.acts_ns;
+        if acts {
+            let hangs = self.world.one_in(25);
+            let ms = self.world.below(if hangs { HANGS_MS } else { THINKS_MS });
+            worker.acts_ns = self.world.now_ns() + ms as u64 * MS;
+        }
+        let Some(client) = &mut worker.client else {
+            if acts {
+                worker.client = self.world.connect_to(self.primary);
+            }
+            return;
+        };
+        for reply in self.world.pump(client) {
+            let pending = worker.pending.take().expect("a reply belongs to a call");
+            self.hear(worker, pending, &reply);
+        }
+        let dies = acts && self.world.one_in(60);
+        if dies {
+            worker.held.clear();
+        }
+        if dies || worker.client.as_ref().is_some_and(|client| client.has_ended) {
+            // One that is cut off connects again, and still has its jobs.
+            (worker.client, worker.pending) = (None, None);
+        } else if acts && worker.pending.is_none() {
+            let (line, deed) = self.request(number, worker);
+            let index = deed.map(|deed| {
+                let sent = self.moment();
+                self.history.push(Call { sent, answered: None, deed });
+                self.history.len() - 1
+            });
+            worker.pending = Some(index);
+            worker.client.iter_mut().for_each(|client| client.send(&line));
+        }
+    }
+
+    fn hear(&mut self, worker: &mut Worker, pending: Option<usize>, reply: &Value) {
+        if let Value::Error(error) = reply {
+            // The server is no longer the primary, or hands over. Nothing was done.
+            let is_expected = [&b"READONLY"[..], b"NOREPLICAS", b"LOADING", b"UNBLOCKED", b"MASTERDOWN"];
+            assert!(is_expected.iter().any(|start| error.starts_with(start)), "{reply}");
+            worker.client.iter_mut().for_each(|client| client.has_ended = true);
+            return;
+        }
+        worker.held.extend(taken(reply));
+        let Some(index) = pending else { return };
+        let answered = self.moment();
+        let call = &mut self.history[index];
+        call.answered = Some(answered);
+        match &mut call.deed {
+            Deed::Put { .. } => {}
+            Deed::Take { got, .. } => {
+                *got = taken(reply).into_iter().map(|job| (job.queue, job.id, job.attempt)).collect();
+            }
+            Deed::Say { was_active, .. } => {
+                *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
+            }
+        }
+    }
+
+    fn request(&mut self, number: usize, worker: &mut Worker) -> (Request, Option<Deed>) {
+        if !worker.held.is_empty() && !self.world.one_in(4) {
+            return self.tell(number, worker);
+        }
+        if self.world.one_in(2) { self.put() } else { self.take(number) }
+    }
+
+    fn put(&mut self) -> (Request, Option<Deed>) {
+        let number = self.world.below(4);
+        let (queue, is_grouped) = (QUEUES[number], QUEUES[number] == "grouped");
+        let expires = self.world.one_in(8);
+        let id = format!("{}{}", if expires { EXPIRING } else { "j" }, self.next_job);
+        self.next_job += 1;
+        let tries = 1 + self.world.below(TRIES_MAX);
+        let mut line = format!("JOB.PUT {queue} text ID {id} TRIES {tries}");
+        if is_grouped {
+            line += &format!(" GROUP g{}", self.world.below(GROUPS));
+        }
+        let is_delayed = self.world.one_in(6);
+        if is_delayed {
+            line += &format!(" IN {}", 1 + self.world.below(LEASE_MS_MAX));
+        }
+        if expires {
+            line += &format!(" EXPIRE {}", 1 + self.world.below(LEASE_MS_MAX));
+        }
+        // Groups take turns, so the order of putting says nothing.
+        let is_delayed = is_delayed || is_grouped;
+        let deed = Deed::Put { queue: queue.to_owned(), id, tries: tries as u64, is_delayed };
+        (words(&line), Some(deed))
+    }
+
+    fn take(&mut self, number: usize) -> (Request, Option<Deed>) {
+        let queues: &[&str] = match self.world.below(4) {
+            0 => &["urgent", "plain"],
+            1 => &["limited"],
+            2 => &["grouped"],
+            _ => &["ticks", "limited"],
+        };
+        let (lease_ms, count) = (5 + self.world.below(LEASE_MS_MAX), 1 + self.world.below(2));
+        let wait = ["", " WAIT 20", " WAIT 200"][self.world.below(3)];
+        let from = queues.join(" ");
+        let line = format!("JOB.TAKE w{number} LEASE {lease_ms} COUNT {count}{wait} FROM {from}");
+        let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
+        let deed = Deed::Take { queues, lease: lease_ms as u64 * MS, count: count as u64, got: Vec::new() };
+        (words(&line), Some(deed))
+    }
+
+    /// Says something of a job that it has or had. Half of the time it says which attempt it means.
+    fn tell(&mut self, number: usize, worker: &mut Worker) -> (Request, Option<Deed>) {
+        let index = self.world.below(worker.held.len());
+        let job = worker.held[index].clone();
+        let Held { queue, id, attempt } = job.clone();
+        let lease_ms = 5 + self.world.below(LEASE_MS_MAX);
+        if self.world.one_in(10) {
+            return (words(&format!("JOB.KEEP {queue} {lease_ms} WORKER w{number}")), None);
+        }
+        let attempt = self.world.one_in(2).then_some(attempt);
+        let named = attempt.map_or(id.clone(), |attempt| format!("ATTEMPT {id} {attempt}"));
+        let failed = attempt.map_or(id.clone(), |attempt| format!("{id} ATTEMPT {attempt}"));
+        let kept = if attempt.is_some() { named.clone() } else { format!("ID {id}") };
+        // Now and then it says something of the same job again.
+        if !self.world.one_in(6) {
+            worker.held.swap_remove(index);
+        }
+        let (what, line) = match self.world.below(12) {
+            0 => (About::Fail, format!("JOB.FAIL {queue} {failed}")),
+            1 => (About::Fail, format!("JOB.FAIL {queue} {failed} IN {}", self.world.below(LEASE_MS_MAX))),
+            2 => (About::Release, format!("JOB.RELEASE {queue} {named}")),
+            3 | 4 => {
+                worker.held.push(job);
+                (About::Keep(lease_ms as u64 * MS), format!("JOB.KEEP {queue} {lease_ms} {kept}"))
+            }
+            // To drop an active job ends it as well, whoever has it.
+            5 if attempt.is_none() => (About::Done, format!("JOB.DROP {queue} {id}")),
+            _ => (About::Done, format!("JOB.DONE {queue} {named}")),
+        };
+        (words(&line), Some(Deed::Say { what, id, attempt, was_active: false }))
+    }
+}
+
+/// What happens to servers.
+impl Shop {
+    fn says(&mut self, number: usize, name: &str) -> Option<String> {
+        let info = text(&self.ask(number, "INFO replication")?);
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
+    }
+
+    fn replicas(&self) -> Vec<usize> {
+        (0..self.count).filter(|number| *number != self.primary).collect()
+    }
+
+    /// Waits until all servers follow the primary, and may take its place.
+    fn unite(&mut self) {
+        let end_ns = self.world.now_ns() + REUNION_MS * MS;
+        for number in self.replicas() {
+            loop {
+                let is_up = self.says(number, "master_link_status").is_some_and(|status| status == "up");
+                if is_up && self.says(number, "slave_priority").is_some_and(|priority| priority != "0") {
+                    break;
+                }
+                assert!(self.world.now_ns() < end_ns, "{number} does not follow {}", self.primary);
+                self.follow(number);
+                self.run_for(100);
+            }
+        }
+    }
+
+    /// Has a server follow the primary, now and when it starts.
+    fn follow(&mut self, number: usize) {
+        let host = Machine::host_of(self.primary);
+        self.world.change_setup_of(number, |setup| {
+            setup.more.retain(|arg| !arg.starts_with("--replicaof"));
+            setup.more.push(format!("--replicaof={host} 6379"));
+        });
+        self.ask(number, &format!("REPLICAOF {host} 6379"));
+    }
+
+    /// Another server has become the primary.
+    fn replace_primary(&mut self, number: usize) {
+        self.primary = number;
+        self.world.change_setup_of(number, |setup| setup.more.retain(|arg| !arg.starts_with("--replicaof")));
+        for worker in &mut self.workers {
+            // Sentinel tells clients; here they notice.
+            worker.client.iter_mut().for_each(|client| client.has_ended = true);
+        }
+    }
+
+    fn die(&mut self) {
+        self.deaths += 1;
+        let death = [Death::Power, Death::Process][self.world.below(2)];
+        if self.count == 1 {
+            return self.world.restart(death);
+        }
+        let old = self.primary;
+        self.world.kill(old, death);
+        let replicas = self.replicas();
+        let next = replicas[self.world.below(replicas.len())];
+        let told = self.ask(next, "REPLICAOF NO ONE");
+        assert_eq!(told.map(|reply| reply.to_string()).as_deref(), Some("OK"));
+        self.replace_primary(next);
+        let host = Machine::host_of(next);
+        self.world.change_setup_of(old, |setup| setup.more.push(format!("--replicaof={host} 6379")));
+        let ms = self.world.below(300) as u64;
+        self.run_for(ms);
+        self.world.start(old);
+        self.unite();
+    }
+
+    fn hand_over(&mut self) {
+        let (old, replicas) = (self.primary, self.replicas());
+        let next = replicas[self.world.below(replicas.len())];
+        let told = self.ask(old, &format!("FAILOVER TO {} 6379 TIMEOUT 2000", Machine::host_of(next)));
+        assert_eq!(told.map(|reply| reply.to_string()).as_deref(), Some("OK"));
+        while self.says(old, "master_failover_state").is_none_or(|state| state != "no-failover") {
+            self.run_for(5);
+        }
+        if self.says(old, "role").is_some_and(|role| role == "slave") {
+            self.handovers += 1;
+            self.replace_primary(next);
+        }
+        self.unite();
+    }
+
+    fn happen(&mut self) {
+        match self.world.below(4) {
+            0 => self.die(),
+            1 if self.count > 1 => self.hand_over(),
+            _ => {
+                for queue in QUEUES {
+                    self.inspect(queue);
+                }
+            }
+        }
+    }
+}
+
+/// What the server has.
+impl Shop {
+    /// All keys of a queue at one moment: each job is in one state, and counts are right.
+    fn inspect(&mut self, queue: &str) {
+        let key = |name: &str| format!("{{{queue}}}:jobs{name}");
+        let mut lines = vec!["MULTI".to_owned(), format!("LRANGE {queue} 0 -1")];
+        lines.extend([":active", ":delayed", ":dead"].map(|name| format!("ZRANGE {} 0 -1", key(name))));
+        lines.extend(["", ":groups:active"].map(|name| format!("HGETALL {}", key(name))));
+        lines.extend((0..GROUPS).map(|group| format!("LRANGE {} 0 -1", key(&format!(":group:g{group}")))));
+        lines.push("EXEC".to_owned());
+        let requests: Vec<Request> = lines.iter().map(|line| words(line)).collect();
+        let Some(Value::Array(all)) = self.ask_all(self.primary, &requests) else { return };
+        let all: Vec<Vec<String>> = all.iter().map(texts).collect();
+        let [list, active, delayed, dead, records, counts, groups @ ..] = &all[..] else { panic!("{all:?}") };
+        let mut places: BTreeMap<String, &str> = BTreeMap::new();
+        let rows = [(list, "waiting"), (active, "active"), (delayed, "delayed"), (dead, "dead")];
+        for (row, state) in rows.into_iter().chain(groups.iter().map(|row| (row, "waiting"))) {
+            for text in row {
+                let id = text.strip_prefix("{\"id\":\"").map_or(&text[..], |id| id.trim_end_matches("\"}"));
+                let other = places.insert(id.to_owned(), state);
+                assert!(other.is_none(), "{id} of {queue} is {state}, and {other:?}");
+            }
+        }
+        let mut active_of: BTreeMap<String, usize> = BTreeMap::new();
+        for record in records.chunks_exact(2) {
+            let [id, record] = record else { unreachable!("there are two") };
+            let line = record.lines().next().expect("it has one");
+            let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+            let state = match word("s=") {
+                Some("w") => "waiting",
+                Some("a") => "active",
+                Some("d") => "delayed",
+                Some("x") => "dead",
+                other => panic!("{other:?} is no state"),
+            };
+            assert_eq!(places.remove(id), Some(state), "{id} of {queue}");
+            let number = |name: &str| word(name).map(|number| number.parse::<u64>().expect("a number"));
+            let (attempts, most) = (number("n=").unwrap_or(0), number("m=").unwrap_or(u64::MAX));
+            assert!(attempts <= most, "{id} of {queue} had {attempts} attempts of {most}");
+            if let Some(group) = word("g=").filter(|_| state == "active") {
+                *active_of.entry(group.to_owned()).or_default() += 1;
+            }
+        }
+        // Of jobs that wait, nothing may be known beside what stands in the list.
+        let unknown: Vec<_> = places.iter().filter(|(_, state)| **state != "waiting").collect();
+        assert!(unknown.is_empty(), "{queue} has no records of {unknown:?}");
+        let counts: BTreeMap<String, usize> = counts
+            .chunks_exact(2)
+            .map(|pair| (pair[0].clone(), pair[1].parse().expect("a number")))
+            .collect();
+        assert_eq!(counts, active_of, "active jobs of the groups of {queue}");
+        let most_of_group = counts.values().max().copied().unwrap_or(0);
+        assert!(queue != "grouped" || most_of_group <= PER_GROUP_MAX, "{counts:?}");
+        let most =
+            ACTIVE_MAX.iter().find(|(limited, _)| *limited == queue).map_or(usize::MAX, |(_, most)| *most);
+        assert!(active.len() <= most, "{queue} has {} active jobs, not {most}", active.len());
+    }
+
+    /// What is there when no lease and no delay goes on.
+    fn left(&mut self) -> Left {
+        self.of_primary("CRON DEL ticks tick");
+        for (queue, _) in LIMITS {
+            self.of_primary(&format!("QUEUE LIMIT {queue} OFF"));
+        }
+        let mut left = Left::default();
+        for queue in QUEUES {
+            for state in ["active", "delayed"] {
+                let ids = texts(&self.of_primary(&format!("ZRANGE {{{queue}}}:jobs:{state} 0 -1")));
+                assert!(ids.is_empty(), "{ids:?} of {queue} stay {state}");
+            }
+            left.dead.extend(texts(&self.of_primary(&format!("ZRANGE {{{queue}}}:jobs:dead 0 -1"))));
+            for Held { id, .. } in
+                taken(&self.of_primary(&format!("JOB.TAKE last LEASE 600000 COUNT 1000 FROM {queue}")))
+            {
+                assert!(left.waiting.insert(id.clone()), "{id} waits twice");
+            }
+            assert_eq!(self.of_primary(&format!("LLEN {queue}")), Value::Int(0));
+        }
+        left
+    }
+
+    fn check(&self, left: &Left) {
+        let limit = |(queue, most): &(&str, usize)| {
+            let rate = (*queue == "limited").then_some(RATE);
+            ((*queue).to_owned(), Limits { active: Some(*most), rate })
+        };
+        let rules = Rules {
+            slack: SLACK_NS,
+            made: Some(TICK.to_owned()),
+            limits: ACTIVE_MAX.iter().map(limit).collect(),
+        };
+        let given: BTreeSet<&str> = self.given().collect();
+        let has_expired = |complaint: &String| {
+            let id = complaint.strip_suffix(" is lost").filter(|id| id.starts_with(EXPIRING));
+            id.is_some_and(|id| !given.contains(id))
+        };
+        let mut complaints = check(&self.history, left, &rules);
+        complaints.retain(|complaint| !has_expired(complaint));
+        assert!(complaints.is_empty(), "{complaints:#?}");
+        let ids: BTreeSet<&str> =
+            given.into_iter().chain(left.waiting.iter().chain(&left.dead).map(String::as_str)).collect();
+        let mut seconds = BTreeSet::new();
+        for ms in ids.iter().filter_map(|id| id.strip_prefix(TICK)?.parse::<u64>().ok()) {
+            assert!(seconds.insert(ms / 1000), "the schedule pushed twice in the second of {ms}");
+        }
+    }
+
+    /// The ids of all jobs that workers got.
+    fn given(&self) -> impl Iterator<Item = &str> {
+        let got = self.history.iter().flat_map(|call| match &call.deed {
+            Deed::Take { got, .. } => &got[..],
+            _ => &[],
+        });
+        got.map(|(_, id, _)| id.as_str())
+    }
+}
+
+fn simulate(entropy: Entropy) -> [usize; 4] {
+    let mut shop = Shop::open(entropy);
+    let stalls_take_time = shop.world.one_in(2);
+    shop.world.let_stalls_take_time(stalls_take_time);
+    let ends = shop.world.now_ns() + MS * (500 + shop.world.below(2_000) as u64);
+    while shop.world.now_ns() < ends {
+        let ms = 1 + shop.world.below(200) as u64;
+        shop.run_for(ms);
+        shop.happen();
+    }
+    shop.world.let_stalls_take_time(false);
+    shop.is_quiet = true;
+    // All leases and delays end.
+    shop.run_for(ALL_DUE_MS);
+    for queue in QUEUES {
+        shop.inspect(queue);
+    }
+    let left = shop.left();
+    shop.check(&left);
+    let late = |call: &&Call| {
+        matches!(call.deed, Deed::Say { attempt: Some(_), was_active: false, .. }) && call.answered.is_some()
+    };
+    let late = shop.history.iter().filter(late).count();
+    [shop.history.len(), shop.deaths, shop.handovers, late]
+}
+
+#[test]
+fn leases_hold_over_crashes_and_failovers() {
+    let mut sums = [0; 4];
+    for_each_seed("leases", 30, |entropy| {
+        sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
+    });
+    let [calls, deaths, handovers, late] = sums;
+    println!("{calls} calls, {deaths} deaths, {handovers} handovers, {late} words too late");
+}

@@ -1,6 +1,7 @@
 # The container image. `docker build .` builds the programs in a container as well; `make container` uses those that are there
-# already, which is quicker: PROGRAMS=built takes target/image, as packaging/image lays it out.
-ARG PROGRAMS=build
+# already, which is quicker: PROGRAMS=built takes target/image, as packaging/image lays it out. (Podman 4.3 does not find a stage by the
+# default value of an ARG: hence the default in FROM.)
+ARG PROGRAMS
 
 FROM docker.io/library/rust:1.95-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends musl-tools python3
@@ -14,7 +15,7 @@ FROM scratch AS built
 COPY target/image /darter/target/image
 
 # hadolint ignore=DL3006
-FROM ${PROGRAMS} AS programs
+FROM ${PROGRAMS:-build} AS programs
 
 FROM scratch
 COPY --from=programs /darter/target/image/root /

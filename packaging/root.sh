@@ -31,6 +31,7 @@ base() {
     # What a test may install later, without a network.
     chroot "$roots/$1" sh -ec 'apt-get install -y -q --no-install-recommends redis-tools logrotate bash-completion man-db
         apt-get install -y -q --download-only redis-server
+        apt-get install -y -q --download-only --no-install-recommends dnf rpm
         ! apt-cache show valkey-server >/dev/null 2>&1 || apt-get install -y -q --download-only --no-install-recommends valkey-server' >>"$roots/$1.log" 2>&1
     touch "$roots/$1.done"
 }

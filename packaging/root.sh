@@ -22,7 +22,10 @@ root=$work/root
 systemd_pid= launcher_pid= group= failures=0
 
 base() {
-    [ -e "$roots/$1.done" ] && return
+    # A root that an older version of this made lacks something.
+    local made_by
+    made_by=$(declare -f base | cksum)
+    [ "$(cat "$roots/$1.done" 2>/dev/null)" = "$made_by" ] && return
     mkdir -p "$roots"
     rm -rf "${roots:?}/$1"
     echo "Making a root of $1 in $roots …"
@@ -33,7 +36,7 @@ base() {
         apt-get install -y -q --download-only redis-server
         apt-get install -y -q --download-only --no-install-recommends dnf rpm
         ! apt-cache show valkey-server >/dev/null 2>&1 || apt-get install -y -q --download-only --no-install-recommends valkey-server' >>"$roots/$1.log" 2>&1
-    touch "$roots/$1.done"
+    echo "$made_by" >"$roots/$1.done"
 }
 
 fresh() {

@@ -9,9 +9,9 @@
 //!                                      give one up         nothing changes            use one more, up to twice as many
 //! ```
 //!
-//! Threads whose clients mostly want one shard, such as that of a hot queue, cannot share its work: with more of them, commands
-//! are left with whoever holds the shard, and each costs a message there and back. So if half of the commands are, fewer
-//! threads are used, and one more is tried only every half minute.
+//! Threads whose clients mostly want one shard, such as that of a hot queue, cannot share its work. With more threads, more
+//! commands are left with the shard's holder, and each costs a message there and back. If nearly half of all commands
+//! are left, fewer threads are used, and some more are tried every half minute.
 //!
 //! The load of a thread is the processor time that it takes, without polling. If its clients need the processors as
 //! much as it does, its load stays low and no processor is idle: another thread would only take the clients' time.
@@ -38,7 +38,7 @@ const BUSY_ROUNDS: u32 = 3;
 const QUIET_ROUNDS: u32 = 10;
 const UNEVEN_ROUNDS: u32 = 5;
 const CONTENDED_ROUNDS: u32 = 3;
-/// After so many rounds one more thread may be tried than before commands were left with holders.
+/// How many rounds pass until more threads may be tried.
 const CAUTIOUS_ROUNDS: u32 = 300;
 /// A thread without clients has less load than this.
 const IDLE_THREAD: u32 = 5;
@@ -58,9 +58,11 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Balance {
     in_use: usize,
-    /// How many may be used, because with more of them too many commands were left with holders; and for how many rounds.
+    /// The most threads that may be used after contention, and the rounds until that limit rises.
     in_use_max: usize,
     cautious_rounds: u32,
+    /// The last number that was not contended, if more are on trial.
+    good: Option<usize>,
     contended_rounds: u32,
     busy_rounds: u32,
     quiet_rounds: u32,
@@ -92,6 +94,7 @@ impl Default for Balance {
             in_use: 1,
             in_use_max: usize::MAX,
             cautious_rounds: 0,
+            good: None,
             contended_rounds: 0,
             busy_rounds: 0,
             quiet_rounds: 0,
@@ -115,7 +118,7 @@ impl Balance {
         let (sum, most, least) = (busy().sum::<u32>(), busy().max().unwrap_or(0), busy().min().unwrap_or(0));
         let count = self.in_use as u32;
         let contended = used.iter().map(|load| load.contended).sum::<u32>();
-        self.grow_bold();
+        self.grow_bold(loads.len());
         let room = loads.len().min(self.in_use_max);
         let is_busy = most >= BUSY_MOST && sum >= BUSY_MEAN * count && self.in_use < room;
         let is_quiet = count > 1 && sum <= QUIET_MEAN * (count - 1);
@@ -126,7 +129,7 @@ impl Balance {
         count_round(&mut self.uneven_rounds, most - least >= UNEVEN_MIN);
         count_round(&mut self.stray_rounds, rest.iter().any(is_stray));
         if self.contended_rounds >= CONTENDED_ROUNDS {
-            self.back_off()
+            self.back_off(loads)
         } else if self.busy_rounds >= BUSY_ROUNDS {
             let idle = idle.unwrap_or(0);
             self.widen(room.min(self.in_use * 2).min(self.in_use + (idle / WHOLE).max(1) as usize))
@@ -158,34 +161,40 @@ impl Balance {
         (0..before as u16).map(|from| Order { from, to: to.clone(), share }).collect()
     }
 
-    /// Uses `count` threads; what is true of so many has to be seen anew.
+    /// Uses `count` threads, and starts counting rounds again.
     fn become_of(&mut self, count: usize) {
-        let Balance { in_use_max, cautious_rounds, .. } = *self;
-        *self = Balance { in_use: count, in_use_max, cautious_rounds, ..Balance::default() };
+        let Balance { in_use_max, cautious_rounds, good, .. } = *self;
+        *self = Balance { in_use: count, in_use_max, cautious_rounds, good, ..Balance::default() };
     }
 
-    /// Uses a quarter of the threads less, because they hinder each other. Each of these gives an equal part to each of
-    /// the others.
-    fn back_off(&mut self) -> Vec<Order> {
-        let (before, count) = (self.in_use, (self.in_use * 3 / 4).max(1));
+    /// Uses fewer threads, because they hinder each other: as many as before a trial, otherwise a quarter fewer. The others
+    /// deal their connections out to these.
+    fn back_off(&mut self, loads: &[Load]) -> Vec<Order> {
+        let count = self.good.filter(|good| *good < self.in_use).unwrap_or(self.in_use * 3 / 4).max(1);
         self.become_of(count);
-        (self.in_use_max, self.cautious_rounds) = (count, CAUTIOUS_ROUNDS);
-        let (to, share) = (0..count as u16, WHOLE / count as u32);
-        (count as u16..before as u16).map(|from| Order { from, to: to.clone(), share }).collect()
+        (self.in_use_max, self.cautious_rounds, self.good) = (count, CAUTIOUS_ROUNDS, None);
+        self.empty_rest(loads, 0..count as u16)
     }
 
-    /// One more thread may be used after some time.
-    fn grow_bold(&mut self) {
+    /// More threads may be tried after some time: a third more, as the load may be another one by now.
+    fn grow_bold(&mut self, count: usize) {
         if self.cautious_rounds > 0 {
             self.cautious_rounds -= 1;
-        } else if self.in_use_max < usize::MAX {
-            (self.in_use_max, self.cautious_rounds) = (self.in_use_max + 1, CAUTIOUS_ROUNDS);
+        } else if self.in_use_max < count {
+            (self.good, self.cautious_rounds) = (Some(self.in_use), CAUTIOUS_ROUNDS);
+            self.in_use_max += (self.in_use_max / 3).max(1);
+        } else {
+            self.good = None;
         }
     }
 
-    /// Empties the threads that are not in use.
+    /// Empties the threads that are not in use into the one that has least to do.
     fn gather(&self, loads: &[Load]) -> Vec<Order> {
-        let to = only(idlest(&loads[..self.in_use]));
+        self.empty_rest(loads, only(idlest(&loads[..self.in_use])))
+    }
+
+    /// Empties the threads that are not in use.
+    fn empty_rest(&self, loads: &[Load], to: Range<u16>) -> Vec<Order> {
         let rest = (self.in_use..loads.len()).filter(|from| loads[*from].connections > 0);
         rest.map(|from| Order { from: from as u16, to: to.clone(), share: WHOLE }).collect()
     }
@@ -211,8 +220,8 @@ fn count_round(rounds: &mut u32, is_so: bool) {
     *rounds = if is_so { *rounds + 1 } else { 0 };
 }
 
-/// Chooses connections by their costs for so many receivers; returns their indices, by receiver. What each gets costs at
-/// most `share` thousandths of all. The most expensive come first, since few of them have to move.
+/// Chooses connections for each receiver by their costs; returns their indices. Each receiver gets at most `share`
+/// thousandths of the total cost. The most expensive connections go first, so few have to move.
 pub fn choose(costs: &[u64], share: u32, receivers: usize) -> Vec<Vec<usize>> {
     let sum: u64 = costs.iter().sum();
     let part = u128::from(sum) * u128::from(share) / u128::from(WHOLE);
@@ -297,12 +306,14 @@ mod tests {
             (orders, balance.in_use())
         };
         assert_eq!(plan(440, 100), (vec![], 8));
-        let to_each = |from| Order { from, to: 0..6, share: 166 };
-        assert_eq!(plan(460, 3), (vec![to_each(6), to_each(7)], 6));
+        let all_to_six = |from| Order { from, to: 0..6, share: WHOLE };
+        assert_eq!(plan(460, 3), (vec![all_to_six(6), all_to_six(7)], 6));
         assert_eq!(plan(460, 3).1, 4);
         assert_eq!(plan(100, CAUTIOUS_ROUNDS), (vec![], 4), "not yet, although they are busy");
         assert_eq!(plan(100, 3).1, 5);
-        assert_eq!(plan(940, 3).1, 3);
+        assert_eq!(plan(940, 3).1, 4, "one more was too many");
+        assert_eq!(plan(100, CAUTIOUS_ROUNDS + 3).1, 5);
+        assert_eq!(plan(940, 3).1, 4, "and again");
         assert_eq!(plan(940, 30).1, 1, "a single thread hinders nobody");
         assert_eq!(plan(0, 10 * CAUTIOUS_ROUNDS).1, 8, "in the end all are tried");
     }

@@ -39,8 +39,8 @@ impl Registry {
         id
     }
 
-    /// How many questions all threads were asked. Held while a question is sent, and while a client leaves its thread:
-    /// so for any two of these, all threads get the messages in the same order.
+    /// The number of questions asked so far. The lock is held while a question is sent and while a client leaves its thread,
+    /// so all threads receive both in one order.
     pub fn questions(&self) -> MutexGuard<'_, u64> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use crate::balance::Balance;
 const SERVING_NS: u64 = 5_000;
 /// A client whose commands take longer than this is served apart from others.
 const SLOW_NS: u64 = 10_000_000;
-/// Of fewer commands in a round, nothing is concluded.
+/// A round with fewer commands is not judged.
 const COMMANDS_MIN: u64 = 1_000;
 /// The longest time between two readings from which a rate may be computed.
 const READING_NS_MAX: u64 = 1_000_000_000;
@@ -80,8 +80,8 @@ impl Workload {
         self.busy
     }
 
-    /// The share of commands since the last call that were left with a shard's holder, in thousandths. `all`, `left`: how many
-    /// there were up to now.
+    /// The share of commands since the last call that were left with a shard's holder, in thousandths. `all` and `left` are
+    /// totals.
     pub fn contended(&mut self, all: u64, left: u64) -> u32 {
         let (all_before, left_before) = std::mem::replace(&mut self.commands, (all, left));
         let count = all.saturating_sub(all_before);

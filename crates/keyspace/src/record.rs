@@ -98,8 +98,8 @@ impl Record {
         narrow.unwrap_or_else(|| Record::wide(key, empty.into_value(), 0, 0))
     }
 
-    /// A record with an empty collection that is changed in place, however small it is. It takes more memory than one that
-    /// lies in its record, and is for collections that change all the time.
+    /// A record with an empty collection that is always changed in place. It takes more memory than a narrow one; it is for
+    /// collections that change often.
     pub fn new_in_place<T: Packable>(key: &[u8]) -> Self {
         Record::wide(key, T::default().into_value(), 0, 0)
     }

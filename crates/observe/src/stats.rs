@@ -341,7 +341,7 @@ impl ThreadStats {
         }
     }
 
-    /// Commands that entered shards, or were sent where these are.
+    /// Commands of this thread's clients, by whatever way they ran.
     pub fn entries(&self) -> u64 {
         self.entries.iter().map(Counter::get).sum()
     }

@@ -7,8 +7,8 @@
 //!                          put_off ──▶ end_wait ─────┘
 //! ```
 //!
-//! A thread sends itself messages directly, in the same order as to others. Messages that it publishes while it holds
-//! shards are only put into the inboxes; sleeping threads are woken after it has left the shards.
+//! A thread sends itself messages directly, in the same order as to others. Messages that are sent while shards are held
+//! (`post`, `publish`) are only put into the inboxes. `wake_sleepers` wakes their threads afterwards.
 //!
 //! Not here: the messages (`message.rs`), and what a thread does with them (`life/homecoming.rs`).
 
@@ -83,21 +83,25 @@ impl Mailroom {
 
     /// Sends a message to a thread; to itself directly.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
-        if thread == self.thread {
-            self.come.push_back(message);
-        } else {
-            let node = self.stock.wrap(message);
-            self.threads[usize::from(thread)].inbox.send(node);
+        if self.put(thread, message) {
+            self.threads[usize::from(thread)].inbox.ring();
         }
     }
 
     /// Sends a message to a thread, but does not wake it: that takes long where a shard is held.
     pub(crate) fn post(&mut self, thread: u16, message: Message) {
-        if thread == self.thread {
-            self.come.push_back(message);
-        } else if self.threads[usize::from(thread)].inbox.push(self.stock.wrap(message)) {
+        if self.put(thread, message) {
             self.sleepers.push(thread);
         }
+    }
+
+    /// Whether the thread has to be woken then.
+    fn put(&mut self, thread: u16, message: Message) -> bool {
+        if thread == self.thread {
+            self.come.push_back(message);
+            return false;
+        }
+        self.threads[usize::from(thread)].inbox.push(self.stock.wrap(message))
     }
 
     /// Sends every thread a message.

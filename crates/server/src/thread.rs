@@ -38,7 +38,7 @@ use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;
 use upkeep::timers::Timers;
 
-/// A command that begins longer after the clock was read has it read again.
+/// If the last reading of the clock is older than this when a command begins, the clock is read again.
 const CLOCK_AGE_NS_MAX: u64 = 1_000_000;
 
 /// A thread: what it holds of the store, and everything else.
@@ -118,7 +118,7 @@ pub(crate) struct ThreadHost {
     pub(crate) workload: Workload,
     /// The monotonic clock when it was read last: at the beginning of this turn, or later in a long one.
     pub(crate) now_ms: u64,
-    /// When that was, in ticks of the clock, and after how many of them it is read again.
+    /// When the clock was read, in ticks, and after how many ticks it is read again.
     read_ticks: u64,
     read_again_ticks: u64,
 }
@@ -390,9 +390,8 @@ fn read_clock(thread: &mut Thread) {
     (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
 }
 
-/// Reads the clock again before a command that begins at this moment, in ticks of the clock, if the last time was a while ago.
-/// Behind a slow command, or if it lost its processor, it would run in the past: the leases and times to live that it sets would
-/// end too early.
+/// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and times
+/// to live that are set after a slow command would end too early.
 #[inline]
 pub(crate) fn keep_time(thread: &mut Thread, ticks: u64) {
     if ticks.saturating_sub(thread.host.read_ticks) > thread.host.read_again_ticks {

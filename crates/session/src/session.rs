@@ -132,7 +132,7 @@ pub struct Session {
     pub takes_long: bool,
     /// The ids of its connection on other threads, and earlier ones on this thread.
     pub former_names: Vec<Subscriber>,
-    /// The last question to all threads before it came to its thread. Up to this one, other threads have asked it.
+    /// The number of the last question that it was asked before it came to this thread.
     pub asked: u64,
     /// Until this time it is served apart from others, because one of its commands was slow.
     pub apart_until_ms: u64,

@@ -104,7 +104,7 @@ impl Placement {
         (self.by_hash(placing), key_hash)
     }
 
-    /// The same of a key that has the [`placing_part`](Self::placing_part) of another one as its hash tag, which is on `shard`.
+    /// The same for a key whose hash tag is the [`placing_part`](Self::placing_part) of a key on `shard`.
     #[inline]
     pub fn locate_beside(&self, shard: ShardId, key: &[u8]) -> (ShardId, u64) {
         if self.round_robin.is_some() {

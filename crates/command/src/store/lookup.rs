@@ -163,7 +163,7 @@ pub fn note_place(store: &mut Store, key: &[u8]) {
     store.located = Located::new(key, store.locate(key));
 }
 
-/// The same of two keys beside `queue` that begin alike: the first `lens` bytes of `text`, which is copied.
+/// Computes where two keys beside `queue` are: the first `lens[0]` and `lens[1]` bytes of `text`.
 pub fn note_beside(store: &mut Store, queue: &[u8], text: &[u8], lens: [usize; 2]) {
     let (shard, _) = store.locate(queue);
     let placement = store.tx.hold.shards().placement();

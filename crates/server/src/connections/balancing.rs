@@ -111,10 +111,11 @@ pub(crate) fn share(host: &mut ThreadHost, order: Order) {
         // What it has cost until now is past.
         costs.push(std::mem::take(&mut session.cost));
     }
+    let receivers = order.to.len();
     let chosen = if order.is_all() {
-        vec![(0..conns.len()).collect()]
+        (0..receivers).map(|first| (first..conns.len()).step_by(receivers).collect()).collect()
     } else {
-        clients::choose(&costs, order.share, order.to.len())
+        clients::choose(&costs, order.share, receivers)
     };
     for (to, indices) in order.to.zip(chosen) {
         let mut going = 0;

@@ -80,15 +80,14 @@ pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
         stats.blocked_clients.sub(1);
         stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
     }
-    if session.former_names.len() == FORMER_NAMES_MAX {
-        let oldest = session.former_names.remove(0);
-        forget_names(host, &[oldest]);
-    }
+    let forgotten = (session.former_names.len() == FORMER_NAMES_MAX).then(|| session.former_names.remove(0));
     session.former_names.push(Subscriber { thread: host.id, connection: conn.to_bits() });
     session.asked = *questions;
     host.moves.depart(&session.former_names, to);
     host.accounting.stats().connections_moved.add(1);
     host.mailroom.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
+    drop(questions);
+    forget_names(host, forgotten.as_slice());
 }
 
 /// A connection arrives from another thread.

@@ -88,8 +88,8 @@ fn find(thread: &mut Thread, id: u64, number: u64) -> Option<ConnId> {
     unasked(&mut thread.host.connections, number).find_map(is_it)
 }
 
-/// The clients of this thread, except those that were asked this question before they came: a thread whose script is slow
-/// takes clients in before it answers questions.
+/// The clients of this thread that have not been asked this question. Some were asked on their former thread: a thread that
+/// runs a slow script takes clients in before it answers.
 fn unasked(connections: &mut Connections, number: u64) -> impl Iterator<Item = (ConnId, &mut Session)> {
     connections.iter_mut().filter(move |(_, session)| session.asked < number)
 }

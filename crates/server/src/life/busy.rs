@@ -22,6 +22,7 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Serves the other clients of this thread while its script runs. What cannot be done now is done after the script.
     pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
+        self.mailroom.wake_sleepers();
         let mut events = Vec::new();
         if self.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
             return;

@@ -2,7 +2,7 @@
 //! and those that this thread runs at a shard, or leaves with its holder.
 
 use command::mutant::{self, Mutant};
-use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
+use command::{Client, Forget, Mode, Outcome, OwnedArgs, Task, Work};
 use resp::Proto;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
@@ -25,8 +25,8 @@ impl Thread {
         }
     }
 
-    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each. Then wakes those
-    /// who wait for it: while a shard is held, all others that need it would wait for that too.
+    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each. Wakes the tasks'
+    /// threads only afterwards, because waking takes time that everyone who needs the shard would wait.
     pub(crate) fn drain_kept(&mut self) {
         if self.tx.hold.kept().is_empty() {
             return self.host.mailroom.wake_sleepers();
@@ -102,6 +102,10 @@ impl Thread {
         match task.work {
             Work::Run(command) | Work::Restore(command) => {
                 let command = table.get(command);
+                if command.entry.mode == Mode::Heavy {
+                    // It may take long, for those as well who wait for what ran before.
+                    self.host.mailroom.wake_sleepers();
+                }
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client
@@ -170,7 +174,6 @@ impl Thread {
         if let Some(node) = self.tx.hold.enter_or_delegate(id, Delegated::new(task)) {
             self.run_task(id, node);
             self.drain_kept();
-            self.post_all();
         }
     }
 

@@ -426,7 +426,6 @@ fn leave_with_news(thread: &mut Thread) {
     if mutant::is_on(Mutant::CommitsLate) {
         tx.commit_late();
     }
-    mailroom.wake_sleepers();
     // Before anything of this client is delegated: its messages keep their order.
     thread.post_all();
     if !all_left {

@@ -3,10 +3,9 @@
 //! The client waits, without holding anything, until every thread has answered; then its reply is built from the
 //! answers.
 //!
-//! Clients move between threads meanwhile (`connections/moving.rs`), and yet each is asked once. Questions are sent, and
-//! connections leave their threads, one at a time ([`Registry::questions`](clients::Registry::questions)). A connection
-//! leaves when its thread has answered all questions so far. It arrives at its new thread after these and before all
-//! later ones.
+//! Clients move between threads meanwhile (`connections/moving.rs`), but each is asked exactly once. A lock orders
+//! questions and departures ([`Registry::questions`](clients::Registry::questions)). A connection leaves only after its
+//! thread has answered all earlier questions, and arrives before any later one.
 
 use command::Client;
 use session::{Finish, Question, Subject};

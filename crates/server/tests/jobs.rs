@@ -1,7 +1,8 @@
 //! Leases and delays as workers meet them: jobs come back in time, wherever the server that gave them is by then.
 
 use blackbox::replication::{expect_same, follow, redis};
-use blackbox::{Client, Scratch, Server, Signal, check, eventually};
+use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
+use resp::Value;
 
 /// Checks that a worker which waits gets the job of this id, at this attempt.
 #[track_caller]
@@ -33,6 +34,23 @@ fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
             check(&mut client, "DBSIZE", "(integer) 0");
         }
     }
+}
+
+/// A command that waits for a slow one in the same turn of its thread runs after it: its lease is not over before it begins.
+#[test]
+fn leases_begin_when_they_are_given() {
+    let server = Server::start(1, "auto", &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    check(&mut client, "RPUSH mail '{\"id\":\"a\"}'", "(integer) 1");
+    let commands =
+        ["DEBUG SLEEP 0.1", "TIME", "JOB.TAKE w LEASE 1000000 FROM mail", "ZSCORE {mail}:jobs:active a"];
+    client.send_bytes(commands.map(|line| format!("{line}\r\n")).concat().as_bytes());
+    let replies = commands.map(|_| client.receive());
+    let Value::Array(time) = &replies[1] else { panic!("{replies:?}") };
+    let number = |value: &Value| text(value).parse::<i64>().expect("a number");
+    let after_ms = number(&time[0]) * 1000 + number(&time[1]) / 1000;
+    let ends_ms = number(&replies[3]);
+    assert!(ends_ms >= after_ms + 1_000_000 - 1, "it ends at {ends_ms}, and it was {after_ms} before");
 }
 
 #[test]

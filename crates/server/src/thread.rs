@@ -390,6 +390,16 @@ fn read_clock(thread: &mut Thread) {
     (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
 }
 
+/// Completes a command: serves those who waited for its keys, by the time that it is by now.
+#[inline]
+pub(crate) fn finish(thread: &mut Thread) {
+    if thread.tx.has_ready {
+        let ticks = thread.host.driver.clock().ticks();
+        keep_time(thread, ticks);
+    }
+    thread.tx.finish(&mut thread.host);
+}
+
 /// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and times
 /// to live that are set after a slow command would end too early.
 #[inline]

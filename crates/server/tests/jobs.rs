@@ -36,7 +36,7 @@ fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
     }
 }
 
-/// A command that waits for a slow one in the same turn of its thread runs after it: its lease is not over before it begins.
+/// A lease begins when it is given, also behind a slow command of the same turn, and if a slow transaction serves who waits.
 #[test]
 fn leases_begin_when_they_are_given() {
     let server = Server::start(1, "auto", &["--enable-debug-command", "yes"]);
@@ -48,9 +48,26 @@ fn leases_begin_when_they_are_given() {
     let replies = commands.map(|_| client.receive());
     let Value::Array(time) = &replies[1] else { panic!("{replies:?}") };
     let number = |value: &Value| text(value).parse::<i64>().expect("a number");
-    let after_ms = number(&time[0]) * 1000 + number(&time[1]) / 1000;
-    let ends_ms = number(&replies[3]);
+    let ms = |time: &[Value]| number(&time[0]) * 1000 + number(&time[1]) / 1000;
+    let (after_ms, ends_ms) = (ms(time), number(&replies[3]));
     assert!(ends_ms >= after_ms + 1_000_000 - 1, "it ends at {ends_ms}, and it was {after_ms} before");
+
+    let mut waiting = server.client();
+    waiting.send("JOB.TAKE w LEASE 1000000 WAIT 0 FROM mail");
+    eventually("it waits", || client.show("INFO clients").contains("blocked_clients:1"));
+    let Value::Array(time) = client.call("TIME") else { panic!("no time") };
+    for (line, reply) in
+        [("MULTI", "OK"), ("DEBUG SLEEP 0.1", "QUEUED"), ("RPUSH mail '{\"id\":\"b\"}'", "QUEUED")]
+    {
+        check(&mut client, line, reply);
+    }
+    client.call("EXEC");
+    waiting.receive();
+    let (before_ms, ends_ms) = (ms(&time), number(&client.call("ZSCORE {mail}:jobs:active b")));
+    assert!(
+        ends_ms >= before_ms + 100 + 1_000_000 - 1,
+        "it ends at {ends_ms}, and it was {before_ms} 100 ms before"
+    );
 }
 
 #[test]

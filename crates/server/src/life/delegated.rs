@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
-use crate::thread::{Thread, keep_time};
+use crate::thread::{Thread, finish, keep_time};
 
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
@@ -135,7 +135,7 @@ impl Thread {
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
                 task.restore = self.tx.restore.take();
-                self.tx.finish(&mut self.host);
+                finish(self);
                 if is_for_a_client {
                     let client = &task.client;
                     self.host.count_command(

@@ -27,7 +27,7 @@ use crate::life::admit::{Admission, refusal_of_replica};
 use crate::life::executing::note_seen;
 use crate::life::syncing::note_written;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost, keep_time};
+use crate::thread::{Thread, ThreadHost, finish, keep_time};
 use observe::EntryType;
 
 /// Commands of a pipeline that run under one baton before other threads get it.
@@ -353,7 +353,7 @@ impl Thread {
         let mark = out.mark();
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);
-        self.tx.finish(&mut self.host);
+        finish(self);
         self.host.count_command(command, args, &client, started, &mut outcome, mark, out);
         match outcome {
             Outcome::Done | Outcome::Failed => {}

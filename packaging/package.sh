@@ -22,7 +22,15 @@ case $(od -An -t u2 -j 18 -N 2 "$darter" | tr -d ' ') in
     183) machine=aarch64 debian_machine=arm64 ;;
     *) echo "$darter is neither for x86-64 nor for aarch64" >&2; exit 1 ;;
 esac
-if [ "$machine" = "$(uname -m)" ]; then native=$(dirname "$darter"); else native=${NATIVE:-$built}; fi
+# Programs that run here write the pages and completions.
+if [ "$machine" = "$(uname -m)" ]; then
+    native=$(dirname "$darter")
+elif [ -x "${NATIVE:-$built}/darter" ]; then
+    native=${NATIVE:-$built}
+else
+    native=target/release
+    [ -x "$native/darter" ] || { echo "There is no $native/darter, which writes the pages: make programs builds it" >&2; exit 1; }
+fi
 VERSION=${VERSION:-$("$native/darter" --version | sed -n 's/^Darter server v=\([^ ]*\) .*/\1/p')}
 # Of a version before another one (1.0.0-rc.1), packages sort `~` before nothing.
 package_version=${VERSION//-/\~}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{About, Call, Deed, Rules};
+use super::{About, Call, Deed, Rules, Taken};
 use crate::account::Moment;
 
 /// A job that was given to a worker.
@@ -41,7 +41,7 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
         match &call.deed {
             Deed::Put { id, .. } => jobs.entry(id).or_default().put = Some(call),
             Deed::Take { lease, got, .. } => {
-                for (queue, id, attempt) in got {
+                for Taken { queue, id, attempt } in got {
                     let answered = call.answered.expect("a reply was read");
                     let give = Give { queue, attempt: *attempt, sent: call.sent, answered, lease: *lease };
                     jobs.entry(id).or_default().gives.push(give);

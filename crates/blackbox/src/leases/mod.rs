@@ -20,6 +20,7 @@
 //! well: who says that it has ended need not be who has it.
 
 mod job;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -28,6 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::account::Moment;
 use job::Job;
+use resp::Value;
+pub use taken::{Named, Taken, taken};
 pub use work::{Lives, Plan};
 
 /// What somebody said, and was told.
@@ -63,8 +66,8 @@ pub enum Deed {
         lease: Moment,
         /// How many jobs it may have got.
         count: u64,
-        /// The jobs of the reply: queue, id and attempt.
-        got: Vec<(String, String, u64)>,
+        /// The jobs of the reply.
+        got: Vec<Taken>,
     },
     /// Something was said of a job by its id.
     Say {
@@ -77,6 +80,19 @@ pub enum Deed {
         /// The reply says that it was active.
         was_active: bool,
     },
+}
+
+impl Deed {
+    /// Notes what the reply says.
+    pub fn hear(&mut self, reply: &Value) {
+        match self {
+            Deed::Put { .. } => {}
+            Deed::Take { got, .. } => *got = taken(reply),
+            Deed::Say { was_active, .. } => {
+                *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
+            }
+        }
+    }
 }
 
 /// What is said of an active job.
@@ -106,7 +122,7 @@ pub struct Limits {
 pub struct Rules {
     /// By how much the server's clock, which it reads now and then, may be behind.
     pub slack: Moment,
-    /// The server itself makes jobs whose ids begin so.
+    /// A schedule pushes jobs whose ids begin so, and go on with the time in ms: one in a second at most.
     pub made: Option<String>,
     /// The limits of queues, which they have all the time.
     pub limits: BTreeMap<String, Limits>,
@@ -133,6 +149,7 @@ pub fn check(history: &[Call], left: &Left, rules: &Rules) -> Vec<String> {
     let is_made = |id: &str| rules.made.as_ref().is_some_and(|made| id.starts_with(made));
     complaints
         .extend(strangers.filter(|id| !is_made(id)).map(|id| format!("nobody put {id}, which is there")));
+    complaints.extend(rules.made.iter().flat_map(|prefix| pushed_twice(history, left, prefix)));
     complaints.extend(missing_attempts(history, &jobs));
     complaints.extend(order(history, &jobs, left, rules));
     for (queue, limits) in &rules.limits {
@@ -155,6 +172,25 @@ fn end(id: &str, job: &Job<'_>, left: &Left, rules: &Rules) -> Option<String> {
         () if job.gives.is_empty() && job.put.is_none_or(|put| put.answered.is_none()) => None,
         () => Some(format!("{id} is lost")),
     }
+}
+
+/// The ids of all jobs that workers got.
+pub fn given(history: &[Call]) -> impl Iterator<Item = &str> {
+    let got = history.iter().flat_map(|call| match &call.deed {
+        Deed::Take { got, .. } => &got[..],
+        _ => &[],
+    });
+    got.map(|job| job.id.as_str())
+}
+
+/// In which seconds a schedule pushed more than once. The ids of its jobs are `prefix` and the time in ms.
+fn pushed_twice(history: &[Call], left: &Left, prefix: &str) -> Vec<String> {
+    let ids: BTreeSet<&str> =
+        given(history).chain(left.waiting.iter().chain(&left.dead).map(String::as_str)).collect();
+    let mut seconds = BTreeSet::new();
+    let ticks = ids.iter().filter_map(|id| id.strip_prefix(prefix)?.parse::<u64>().ok());
+    let twice = ticks.filter(|ms| !seconds.insert(ms / 1000));
+    twice.map(|ms| format!("the schedule pushed twice in the second of {ms}")).collect()
 }
 
 /// Attempts that nobody got: no more than replies that nobody got.
@@ -219,7 +255,7 @@ fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &
     }
     for call in history {
         let (Deed::Take { queues, got, .. }, Some(answered)) = (&call.deed, call.answered) else { continue };
-        let Some((served, id, _)) = got.first() else { continue };
+        let Some(Taken { queue: served, id, .. }) = got.first() else { continue };
         let before = queues.iter().take_while(|queue| *queue != served);
         for queue in before.filter(|queue| !rules.limits.contains_key(*queue)) {
             let waiting = waited(queue, call.sent, answered);

@@ -26,7 +26,8 @@ impl History {
     fn take_of(self, sent: Moment, queues: &[&str], id: &str, attempt: u64) -> History {
         let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
         let from = queues.last().expect("there is one").clone();
-        let got = if id.is_empty() { Vec::new() } else { vec![(from, id.to_owned(), attempt)] };
+        let got =
+            if id.is_empty() { Vec::new() } else { vec![Taken { queue: from, id: id.to_owned(), attempt }] };
         self.call(sent, Deed::Take { queues, lease: LEASE, count: 1, got })
     }
 

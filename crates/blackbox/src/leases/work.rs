@@ -4,7 +4,6 @@
 //! pushes a job each second. Workers do most jobs at once; they also fail, give jobs back, keep them for longer, or are so slow
 //! that their leases end. The seed decides what they want to do and when the server dies, not which thread is when where.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,9 +14,9 @@ use resp::Value;
 use rustix::process::Signal;
 use transcript::{Runner, Socket};
 
-use super::{About, Call, Deed, Left, Limits, Rules, check};
+use super::{About, Call, Deed, Left, Limits, Named, Rules, Taken, check, taken};
 use crate::account::{Moment, Timeline};
-use crate::client::PATIENCE;
+use crate::client::{PATIENCE, text};
 use crate::crash::{End, Failure};
 use crate::server::Server;
 
@@ -90,34 +89,14 @@ fn say(socket: &mut Socket, line: &str) -> Result<Value, End> {
     heard(socket, &line.split(' ').collect::<Vec<_>>())
 }
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Bulk(text) | Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// Queue, id and attempt of each job of a reply to JOB.TAKE.
-fn jobs(reply: &Value) -> Vec<(String, String, u64)> {
-    let Value::Array(jobs) = reply else { return Vec::new() };
-    let job = |job: &Value| match job {
-        Value::Array(fields) => match &fields[..] {
-            [queue, id, Value::Int(attempt), _] => (text(queue), text(id), attempt.cast_unsigned()),
-            _ => panic!("{job:?} is no job"),
-        },
-        _ => panic!("{job:?} is no job"),
-    };
-    jobs.iter().map(job).collect()
-}
-
 impl Worker<'_> {
-    /// Says something and records it; `hear` notes what the reply says.
-    fn call(&mut self, line: &str, deed: Deed, hear: impl FnOnce(&mut Deed, &Value)) -> Result<Value, End> {
+    /// Says something and records it.
+    fn call(&mut self, line: &str, deed: Deed) -> Result<Value, End> {
         self.calls.push(Call { sent: self.timeline.moment(), answered: None, deed });
         let reply = say(&mut self.socket, line)?;
         let call = self.calls.last_mut().expect("it was just noted");
         call.answered = Some(self.timeline.moment());
-        hear(&mut call.deed, &reply);
+        call.deed.hear(&reply);
         Ok(reply)
     }
 
@@ -139,7 +118,7 @@ impl Worker<'_> {
             line += &format!(" IN {}", 1 + self.random.below(300));
         }
         let deed = Deed::Put { queue: queue.to_owned(), id, tries, is_delayed };
-        self.call(&line, deed, |_, _| ()).map(drop)
+        self.call(&line, deed).map(drop)
     }
 
     fn take(&mut self) -> Result<(), End> {
@@ -157,51 +136,39 @@ impl Worker<'_> {
         );
         let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
         let deed = Deed::Take { queues, lease: lease_ms * MS, count, got: Vec::new() };
-        let hear = |deed: &mut Deed, reply: &Value| {
-            if let Deed::Take { got, .. } = deed {
-                *got = jobs(reply);
-            }
-        };
-        for job in jobs(&self.call(&line, deed, hear)?) {
-            self.serve(job, lease_ms)?;
+        for job in taken(&self.call(&line, deed)?) {
+            self.serve(&job, lease_ms)?;
         }
         Ok(())
     }
 
     /// Does a job, or not. Half of the time it says which attempt it means.
-    fn serve(&mut self, (queue, id, attempt): (String, String, u64), lease_ms: u64) -> Result<(), End> {
-        let attempt = (self.random.below(2) == 0).then_some(attempt);
-        let named = attempt.map_or(id.clone(), |attempt| format!("ATTEMPT {id} {attempt}"));
+    fn serve(&mut self, job: &Taken, lease_ms: u64) -> Result<(), End> {
+        let Taken { queue, id, .. } = job;
+        let Named { attempt, ended, failed, kept } = job.named(self.random.below(2) == 0);
         match self.random.below(20) {
             0 => thread::sleep(Duration::from_millis(lease_ms + self.random.below(50))),
             // It forgets it.
             1 => return Ok(()),
             2 => {
-                let named = attempt.map_or(format!("ID {id}"), |_| named.clone());
-                let line = format!("JOB.KEEP {queue} {} {named}", LEASE_MS.1);
-                self.tell(About::Keep(LEASE_MS.1 * MS), &line, &id, attempt)?;
+                let line = format!("JOB.KEEP {queue} {} {kept}", LEASE_MS.1);
+                self.tell(About::Keep(LEASE_MS.1 * MS), &line, id, attempt)?;
             }
             3..=6 => thread::sleep(Duration::from_millis(self.random.below(20))),
             _ => {}
         }
-        let failed = attempt.map_or(id.clone(), |attempt| format!("{id} ATTEMPT {attempt}"));
         let (what, line) = match self.random.below(12) {
             0 => (About::Fail, format!("JOB.FAIL {queue} {failed}")),
             1 => (About::Fail, format!("JOB.FAIL {queue} {failed} IN 30 WHY chance")),
-            2 => (About::Release, format!("JOB.RELEASE {queue} {named}")),
-            _ => (About::Done, format!("JOB.DONE {queue} {named}")),
+            2 => (About::Release, format!("JOB.RELEASE {queue} {ended}")),
+            _ => (About::Done, format!("JOB.DONE {queue} {ended}")),
         };
-        self.tell(what, &line, &id, attempt)
+        self.tell(what, &line, id, attempt)
     }
 
     fn tell(&mut self, what: About, line: &str, id: &str, attempt: Option<u64>) -> Result<(), End> {
         let deed = Deed::Say { what, id: id.to_owned(), attempt, was_active: false };
-        let hear = |deed: &mut Deed, reply: &Value| {
-            if let Deed::Say { was_active, .. } = deed {
-                *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
-            }
-        };
-        self.call(line, deed, hear).map(drop)
+        self.call(line, deed).map(drop)
     }
 
     fn work(&mut self, stop: &AtomicBool) -> Result<(), End> {
@@ -305,8 +272,7 @@ impl Lives {
             made: Some(TICK.to_owned()),
             limits: [("limited".to_owned(), limits)].into(),
         };
-        let mut complaints = check(&self.history, &left, &rules);
-        complaints.extend(self.ticks(&left));
+        let complaints = check(&self.history, &left, &rules);
         if complaints.is_empty() { Ok(()) } else { Err(Failure::Broken(complaints)) }
     }
 
@@ -330,12 +296,12 @@ impl Lives {
             };
             left.dead.extend(dead.iter().map(text));
             loop {
-                let taken =
-                    jobs(&say(socket, &format!("JOB.TAKE last LEASE 600000 COUNT 100 FROM {queue}"))?);
-                if taken.is_empty() {
+                let line = format!("JOB.TAKE last LEASE 600000 COUNT 100 FROM {queue}");
+                let jobs = taken(&say(socket, &line)?);
+                if jobs.is_empty() {
                     break;
                 }
-                for (_, id, _) in taken {
+                for Taken { id, .. } in jobs {
                     if !left.waiting.insert(id.clone()) {
                         return Err(End::Strange(format!("{id} waits twice")));
                     }
@@ -343,19 +309,5 @@ impl Lives {
             }
         }
         Ok(left)
-    }
-
-    /// The schedule has pushed at most once in each second.
-    fn ticks(&self, left: &Left) -> Vec<String> {
-        let given = self.history.iter().flat_map(|call| match &call.deed {
-            Deed::Take { got, .. } => &got[..],
-            _ => &[],
-        });
-        let ids: BTreeSet<&String> =
-            given.map(|(_, id, _)| id).chain(&left.waiting).chain(&left.dead).collect();
-        let mut seconds = BTreeSet::new();
-        let ticks = ids.iter().filter_map(|id| id.strip_prefix(TICK)?.parse::<u64>().ok());
-        let twice = ticks.filter(|ms| !seconds.insert(ms / 1000));
-        twice.map(|ms| format!("the schedule pushed twice in the second of {ms}")).collect()
     }
 }

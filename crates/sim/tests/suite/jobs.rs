@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use blackbox::leases::{Taken, taken};
+use blackbox::text;
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
@@ -26,13 +28,6 @@ enum Meaning {
     Neutral,
 }
 
-#[derive(Clone, Debug)]
-struct Taken {
-    queue: String,
-    id: String,
-    attempt: u64,
-}
-
 struct Actor {
     name: usize,
     client: Client,
@@ -52,28 +47,6 @@ struct Load {
 
 fn queue(number: usize) -> String {
     format!("q{number}")
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        other => panic!("{other:?} is no text"),
-    }
-}
-
-/// The jobs in a reply to JOB.TAKE.
-fn taken(reply: &Value) -> Vec<Taken> {
-    let Value::Array(jobs) = reply else { return Vec::new() };
-    let job = |job: &Value| match job {
-        Value::Array(fields) => match &fields[..] {
-            [queue, id, Value::Int(attempt), _] => {
-                Taken { queue: text(queue), id: text(id), attempt: attempt.cast_unsigned() }
-            }
-            other => panic!("{other:?} is no job"),
-        },
-        other => panic!("{other:?} is no job"),
-    };
-    jobs.iter().map(job).collect()
 }
 
 impl Load {

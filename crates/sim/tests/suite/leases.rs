@@ -6,12 +6,13 @@
 //!   its lease, apart from [`SLACK_NS`]; attempts count right; every job that was put is done, dead, dropped, expired or there.
 //! - **What the server has** fits together at any time ([`Shop::inspect`]): a job is in one state only, its record says the same, and
 //!   active jobs are no more than the limits allow, nor than are counted.
-//! - **The schedule** pushes once in each second, whichever server is the primary; at most once if there is none meanwhile.
+//! - **The schedule** pushes at most once in each second, whichever server is the primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use blackbox::account::Moment;
-use blackbox::leases::{About, Call, Deed, Left, Limits, Rules, check};
+use blackbox::leases::{About, Call, Deed, Left, Limits, Named, Rules, Taken, check, given, taken};
+use blackbox::text;
 use proactor::Entropy;
 use resp::Value;
 use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
@@ -42,20 +43,12 @@ const REUNION_MS: u64 = 60_000;
 const EXPIRING: &str = "e";
 const TICK: &str = "tick-";
 
-/// What a job's worker knows of it.
-#[derive(Clone)]
-struct Held {
-    queue: String,
-    id: String,
-    attempt: u64,
-}
-
 #[derive(Default)]
 struct Worker {
     client: Option<Client>,
     /// The call that it waits for, by its index in the history; `None` within if that is not recorded.
     pending: Option<Option<usize>>,
-    held: Vec<Held>,
+    held: Vec<Taken>,
     /// When it acts next, on the world's clock.
     acts_ns: u64,
 }
@@ -73,34 +66,12 @@ struct Shop {
     handovers: usize,
 }
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Bulk(text) | Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
-        other => other.to_string(),
-    }
-}
-
 fn words(line: &str) -> Request {
     resp::split_args(line.as_bytes()).expect("words")
 }
 
 fn texts(reply: &Value) -> Vec<String> {
     if let Value::Array(items) = reply { items.iter().map(text).collect() } else { Vec::new() }
-}
-
-/// The jobs in a reply to JOB.TAKE.
-fn taken(reply: &Value) -> Vec<Held> {
-    let Value::Array(jobs) = reply else { return Vec::new() };
-    let job = |job: &Value| match job {
-        Value::Array(fields) => match &fields[..] {
-            [queue, id, Value::Int(attempt), _] => {
-                Held { queue: text(queue), id: text(id), attempt: attempt.cast_unsigned() }
-            }
-            _ => panic!("{job:?} is no job"),
-        },
-        _ => panic!("{job:?} is no job"),
-    };
-    jobs.iter().map(job).collect()
 }
 
 /// Servers of which `count - 1` may be lost, one after the other.
@@ -259,15 +230,7 @@ impl Shop {
         let answered = self.moment();
         let call = &mut self.history[index];
         call.answered = Some(answered);
-        match &mut call.deed {
-            Deed::Put { .. } => {}
-            Deed::Take { got, .. } => {
-                *got = taken(reply).into_iter().map(|job| (job.queue, job.id, job.attempt)).collect();
-            }
-            Deed::Say { was_active, .. } => {
-                *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
-            }
-        }
+        call.deed.hear(reply);
     }
 
     fn request(&mut self, number: usize, worker: &mut Worker) -> (Request, Option<Deed>) {
@@ -321,15 +284,12 @@ impl Shop {
     fn tell(&mut self, number: usize, worker: &mut Worker) -> (Request, Option<Deed>) {
         let index = self.world.below(worker.held.len());
         let job = worker.held[index].clone();
-        let Held { queue, id, attempt } = job.clone();
+        let Taken { queue, id, .. } = job.clone();
         let lease_ms = 5 + self.world.below(LEASE_MS_MAX);
         if self.world.one_in(10) {
             return (words(&format!("JOB.KEEP {queue} {lease_ms} WORKER w{number}")), None);
         }
-        let attempt = self.world.one_in(2).then_some(attempt);
-        let named = attempt.map_or(id.clone(), |attempt| format!("ATTEMPT {id} {attempt}"));
-        let failed = attempt.map_or(id.clone(), |attempt| format!("{id} ATTEMPT {attempt}"));
-        let kept = if attempt.is_some() { named.clone() } else { format!("ID {id}") };
+        let Named { attempt, ended, failed, kept } = job.named(self.world.one_in(2));
         // Now and then it says something of the same job again.
         if !self.world.one_in(6) {
             worker.held.swap_remove(index);
@@ -337,14 +297,14 @@ impl Shop {
         let (what, line) = match self.world.below(12) {
             0 => (About::Fail, format!("JOB.FAIL {queue} {failed}")),
             1 => (About::Fail, format!("JOB.FAIL {queue} {failed} IN {}", self.world.below(LEASE_MS_MAX))),
-            2 => (About::Release, format!("JOB.RELEASE {queue} {named}")),
+            2 => (About::Release, format!("JOB.RELEASE {queue} {ended}")),
             3 | 4 => {
                 worker.held.push(job);
                 (About::Keep(lease_ms as u64 * MS), format!("JOB.KEEP {queue} {lease_ms} {kept}"))
             }
             // To drop an active job ends it as well, whoever has it.
             5 if attempt.is_none() => (About::Done, format!("JOB.DROP {queue} {id}")),
-            _ => (About::Done, format!("JOB.DONE {queue} {named}")),
+            _ => (About::Done, format!("JOB.DONE {queue} {ended}")),
         };
         (words(&line), Some(Deed::Say { what, id, attempt, was_active: false }))
     }
@@ -517,7 +477,7 @@ impl Shop {
                 assert!(ids.is_empty(), "{ids:?} of {queue} stay {state}");
             }
             left.dead.extend(texts(&self.of_primary(&format!("ZRANGE {{{queue}}}:jobs:dead 0 -1"))));
-            for Held { id, .. } in
+            for Taken { id, .. } in
                 taken(&self.of_primary(&format!("JOB.TAKE last LEASE 600000 COUNT 1000 FROM {queue}")))
             {
                 assert!(left.waiting.insert(id.clone()), "{id} waits twice");
@@ -537,7 +497,7 @@ impl Shop {
             made: Some(TICK.to_owned()),
             limits: ACTIVE_MAX.iter().map(limit).collect(),
         };
-        let given: BTreeSet<&str> = self.given().collect();
+        let given: BTreeSet<&str> = given(&self.history).collect();
         let has_expired = |complaint: &String| {
             let id = complaint.strip_suffix(" is lost").filter(|id| id.starts_with(EXPIRING));
             id.is_some_and(|id| !given.contains(id))
@@ -545,21 +505,6 @@ impl Shop {
         let mut complaints = check(&self.history, left, &rules);
         complaints.retain(|complaint| !has_expired(complaint));
         assert!(complaints.is_empty(), "{complaints:#?}");
-        let ids: BTreeSet<&str> =
-            given.into_iter().chain(left.waiting.iter().chain(&left.dead).map(String::as_str)).collect();
-        let mut seconds = BTreeSet::new();
-        for ms in ids.iter().filter_map(|id| id.strip_prefix(TICK)?.parse::<u64>().ok()) {
-            assert!(seconds.insert(ms / 1000), "the schedule pushed twice in the second of {ms}");
-        }
-    }
-
-    /// The ids of all jobs that workers got.
-    fn given(&self) -> impl Iterator<Item = &str> {
-        let got = self.history.iter().flat_map(|call| match &call.deed {
-            Deed::Take { got, .. } => &got[..],
-            _ => &[],
-        });
-        got.map(|(_, id, _)| id.as_str())
     }
 }
 

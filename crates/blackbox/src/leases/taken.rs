@@ -1,0 +1,62 @@
+//! Jobs as JOB.TAKE gives them, and as their workers name them later.
+
+use resp::Value;
+
+use crate::client::text;
+
+/// A job that a worker has got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Where it was.
+    pub queue: String,
+    /// Its id.
+    pub id: String,
+    /// Which attempt this is.
+    pub attempt: u64,
+}
+
+/// How commands name a job, after the queue.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The attempt that is meant, if that is said.
+    pub attempt: Option<u64>,
+    /// For `JOB.DONE` and `JOB.RELEASE`.
+    pub ended: String,
+    /// For `JOB.FAIL`.
+    pub failed: String,
+    /// For `JOB.KEEP`, after the time.
+    pub kept: String,
+}
+
+/// The jobs in a reply to `JOB.TAKE`.
+pub fn taken(reply: &Value) -> Vec<Taken> {
+    let Value::Array(jobs) = reply else { return Vec::new() };
+    let job = |job: &Value| match job {
+        Value::Array(fields) => match &fields[..] {
+            [queue, id, Value::Int(attempt), _] => {
+                Taken { queue: text(queue), id: text(id), attempt: attempt.cast_unsigned() }
+            }
+            _ => panic!("{job:?} is no job"),
+        },
+        _ => panic!("{job:?} is no job"),
+    };
+    jobs.iter().map(job).collect()
+}
+
+impl Taken {
+    /// Names it, with its attempt or without.
+    pub fn named(&self, with_attempt: bool) -> Named {
+        let Taken { id, attempt, .. } = self;
+        if with_attempt {
+            let ended = format!("ATTEMPT {id} {attempt}");
+            Named {
+                attempt: Some(*attempt),
+                kept: ended.clone(),
+                ended,
+                failed: format!("{id} ATTEMPT {attempt}"),
+            }
+        } else {
+            Named { attempt: None, ended: id.clone(), failed: id.clone(), kept: format!("ID {id}") }
+        }
+    }
+}

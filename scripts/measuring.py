@@ -71,7 +71,7 @@ def need(*tools):
     """Ends the script if one of these programs is missing."""
     for tool in tools:
         if not shutil.which(tool):
-            sys.exit(f"{tool} is missing: run make setup release")
+            sys.exit(f"{tool} is missing: run make setup programs")
 
 
 def free_port():

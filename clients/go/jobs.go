@@ -126,7 +126,7 @@ func (w *Worker) work(ctx context.Context) {
 	}
 }
 
-// do has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job.
+// do has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job.
 func (w *Worker) do(ctx context.Context, job Job) {
 	if err := w.Handle(ctx, job); err != nil {
 		delay := w.backoff(job.Attempt).Milliseconds()

@@ -90,7 +90,7 @@ class Worker {
     waiting.disconnect();
   }
 
-  /** Has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job. */
+  /** Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job. */
   async #do(job) {
     const { queue, id, attempt } = job;
     try {

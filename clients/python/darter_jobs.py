@@ -101,7 +101,7 @@ class Worker:
             yield Job(_text(queue), _text(id), attempt, payload)
 
     def _do(self, job):
-        """Has a job done, and says how it ended; of this attempt, in case that its lease has ended and another worker has the job."""
+        """Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job."""
         try:
             self.handle(job)
         except Exception as error:

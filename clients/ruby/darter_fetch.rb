@@ -18,8 +18,8 @@ module Darter
     # So many times in a lease the process says that it lives.
     BEATS_PER_LEASE = 4
 
-    # A job with a lease, as Sidekiq's processor wants it. It names its attempt: if its lease has ended meanwhile, it leaves the attempt
-    # of the process that has the job now alone.
+    # A job with a lease, as Sidekiq's processor wants it. It names its attempt: if the lease has ended, another process may
+    # have the job.
     Work = Struct.new(:queue, :id, :attempt, :job, :fetch) do
       def queue_name = queue.delete_prefix("queue:")
 

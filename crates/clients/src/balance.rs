@@ -54,7 +54,7 @@ pub struct Load {
     pub connections: u64,
 }
 
-/// How many threads are used, and what the last rounds were like.
+/// How many threads are used, how many may be, and what the last rounds were like.
 #[derive(Debug)]
 pub struct Balance {
     in_use: usize,
@@ -63,11 +63,17 @@ pub struct Balance {
     cautious_rounds: u32,
     /// The last number that was not contended, if more are on trial.
     good: Option<usize>,
-    contended_rounds: u32,
-    busy_rounds: u32,
-    quiet_rounds: u32,
-    uneven_rounds: u32,
-    stray_rounds: u32,
+    rounds: Rounds,
+}
+
+/// For how many rounds in a row something has been so.
+#[derive(Debug, Default)]
+struct Rounds {
+    contended: u32,
+    busy: u32,
+    quiet: u32,
+    uneven: u32,
+    stray: u32,
 }
 
 /// One thread is to give connections to others.
@@ -95,11 +101,7 @@ impl Default for Balance {
             in_use_max: usize::MAX,
             cautious_rounds: 0,
             good: None,
-            contended_rounds: 0,
-            busy_rounds: 0,
-            quiet_rounds: 0,
-            uneven_rounds: 0,
-            stray_rounds: 0,
+            rounds: Rounds::default(),
         }
     }
 }
@@ -123,24 +125,24 @@ impl Balance {
         let is_busy = most >= BUSY_MOST && sum >= BUSY_MEAN * count && self.in_use < room;
         let is_quiet = count > 1 && sum <= QUIET_MEAN * (count - 1);
         let is_stray = |load: &Load| load.connections > 0 && load.busy >= IDLE_THREAD;
-        count_round(&mut self.busy_rounds, is_busy && idle.is_some_and(|idle| idle >= IDLE_MIN));
-        count_round(&mut self.quiet_rounds, is_quiet);
-        count_round(&mut self.contended_rounds, count > 1 && contended >= CONTENDED_MEAN * count);
-        count_round(&mut self.uneven_rounds, most - least >= UNEVEN_MIN);
-        count_round(&mut self.stray_rounds, rest.iter().any(is_stray));
-        if self.contended_rounds >= CONTENDED_ROUNDS {
+        count_round(&mut self.rounds.busy, is_busy && idle.is_some_and(|idle| idle >= IDLE_MIN));
+        count_round(&mut self.rounds.quiet, is_quiet);
+        count_round(&mut self.rounds.contended, count > 1 && contended >= CONTENDED_MEAN * count);
+        count_round(&mut self.rounds.uneven, most - least >= UNEVEN_MIN);
+        count_round(&mut self.rounds.stray, rest.iter().any(is_stray));
+        if self.rounds.contended >= CONTENDED_ROUNDS {
             self.back_off(loads)
-        } else if self.busy_rounds >= BUSY_ROUNDS {
+        } else if self.rounds.busy >= BUSY_ROUNDS {
             let idle = idle.unwrap_or(0);
             self.widen(room.min(self.in_use * 2).min(self.in_use + (idle / WHOLE).max(1) as usize))
-        } else if self.quiet_rounds >= QUIET_ROUNDS {
+        } else if self.rounds.quiet >= QUIET_ROUNDS {
             self.become_of(self.in_use - 1);
             self.gather(loads)
-        } else if self.uneven_rounds >= UNEVEN_ROUNDS {
-            self.uneven_rounds = 0;
+        } else if self.rounds.uneven >= UNEVEN_ROUNDS {
+            self.rounds.uneven = 0;
             even_out(used)
-        } else if self.stray_rounds >= QUIET_ROUNDS {
-            self.stray_rounds = 0;
+        } else if self.rounds.stray >= QUIET_ROUNDS {
+            self.rounds.stray = 0;
             self.gather(loads)
         } else {
             Vec::new()
@@ -163,8 +165,7 @@ impl Balance {
 
     /// Uses `count` threads, and starts counting rounds again.
     fn become_of(&mut self, count: usize) {
-        let Balance { in_use_max, cautious_rounds, good, .. } = *self;
-        *self = Balance { in_use: count, in_use_max, cautious_rounds, good, ..Balance::default() };
+        (self.in_use, self.rounds) = (count, Rounds::default());
     }
 
     /// Uses fewer threads, because they hinder each other: as many as before a trial, otherwise a quarter fewer. The others

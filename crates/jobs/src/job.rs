@@ -201,9 +201,7 @@ impl<'q> Jobs<'q> {
         time_ms: i64,
     ) -> Result<(), CommandError> {
         let limits = &store.config().zset;
-        let mut set = upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?;
-        set.insert(id, time_ms as f64, limits);
-        drop(set);
+        upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?.insert(id, time_ms as f64, limits);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
             store.effect(&[b"ZADD", key, itoa::Buffer::new().format(time_ms).as_bytes(), id]);
         });

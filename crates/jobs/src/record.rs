@@ -139,14 +139,14 @@ impl Record {
     /// From text; `None` if it is none of a job.
     pub(crate) fn decode(text: &[u8]) -> Option<Record> {
         let (line, payload) = Record::split(text)?;
-        let mut record = Record::decode_words(line, true)?;
+        let mut record = Record::decode_words(line, |_| true)?;
         record.payload = payload.map(<[u8]>::to_vec);
         Some(record)
     }
 
     /// The same without payload, worker and reason: what has to be known to end a lease.
     pub(crate) fn decode_line(text: &[u8]) -> Option<Record> {
-        Record::decode_words(Record::split(text)?.0, false)
+        Record::decode_words(Record::split(text)?.0, |name| !matches!(name, b'w' | b'e'))
     }
 
     /// The line and the payload.
@@ -157,7 +157,8 @@ impl Record {
         }
     }
 
-    fn decode_words(line: &[u8], is_whole: bool) -> Option<Record> {
+    /// From the words of a line, as far as they are wanted.
+    fn decode_words(line: &[u8], is_wanted: impl Fn(u8) -> bool) -> Option<Record> {
         let mut words = line.split(|byte| *byte == b' ');
         let state = match words.next()? {
             [b's', b'=', letter] => State::ALL.iter().find(|(_, other, _)| other == letter)?.0,
@@ -169,7 +170,7 @@ impl Record {
             match name {
                 b'n' => record.attempts = number(value)?,
                 b'm' => record.attempts_max = Some(number(value)?),
-                b'w' | b'e' if !is_whole => {}
+                name if !is_wanted(*name) => {}
                 b'w' => record.worker = unescape(value)?,
                 b'g' => record.group = Some(unescape(value)?),
                 b'u' => record.lock = Some(unescape(value)?),

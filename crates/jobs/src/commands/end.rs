@@ -1,11 +1,13 @@
 //! What becomes of a job that a worker has: JOB.DONE, JOB.FAIL, JOB.RELEASE; and JOB.KEEP, by which it keeps it for longer.
 //!
-//! A worker names a job by its id alone, or, *fenced*, with the number of its attempt. Its lease may have ended without its knowledge:
-//! a fenced command then leaves the attempt of another worker alone.
+//! A worker names a job by its id, or by its id and attempt (*fenced*). A fenced command does nothing if another attempt has
+//! begun meanwhile.
 
 use command::{
     Arg, CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
 };
+
+use smallvec::SmallVec;
 
 use super::{CHANGING, parse_attempt, parse_lease, parse_ms};
 use crate::job::{Claim, Jobs};
@@ -63,22 +65,15 @@ fn each(
 }
 
 /// The jobs that a command names by ids or, fenced, by pairs of id and attempt.
-fn claims<'a>(
-    words: &'a [&'a [u8]],
-    is_fenced: bool,
-) -> Result<impl Iterator<Item = Claim<'a>>, CommandError> {
-    let (ids, pairs) = if is_fenced { (&[][..], words) } else { (words, &[][..]) };
-    let (pairs, []) = pairs.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
-    if ids.is_empty() && pairs.is_empty() {
+fn claims<'a>(words: &[&'a [u8]], is_fenced: bool) -> Result<SmallVec<[Claim<'a>; 4]>, CommandError> {
+    if words.is_empty() {
         return Err(CommandError::SYNTAX);
     }
-    // Before anything is changed.
-    for [_, attempt] in pairs {
-        parse_attempt(attempt)?;
+    if !is_fenced {
+        return Ok(words.iter().map(|id| Claim::on_any(id)).collect());
     }
-    let attempt = |word: &[u8]| Some(parse_attempt(word).expect("all have been parsed"));
-    let fenced = pairs.iter().map(move |[id, word]| Claim { id, attempt: attempt(word) });
-    Ok(ids.iter().map(|id| Claim::on_any(id)).chain(fenced))
+    let (pairs, []) = words.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    pairs.iter().map(|[id, attempt]| Ok(Claim { id, attempt: Some(parse_attempt(attempt)?) })).collect()
 }
 
 pub(super) const FAIL: Entry = Entry {

@@ -88,7 +88,7 @@ bench-growth: ## How long one operation takes while tables and collections grow 
 bench-evictions: programs ## Hit rates of a cache under each maxmemory-policy, beside redis-server's
 	scripts/eviction-table
 
-bench-jobs: programs ## Server CPU for each job with leases and without, beside redis-server
+bench-jobs: programs ## Server CPU for each job with leases, without, of BullMQ's worker and delayed, beside redis-server
 	scripts/bench-jobs
 
 bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS

@@ -8,16 +8,22 @@ address() {
   host=${BASH_REMATCH[1]} port=${BASH_REMATCH[2]}
 }
 
-# once FOLDER COMMAND…: runs the command in the new folder .cache/gates/FOLDER, unless it has been done in these words.
+# once FOLDER COMMAND…: runs the command in the new folder .cache/gates/FOLDER, unless it has been done in these words. Who comes while it
+# runs waits for it.
 once() {
-  local folder=.cache/gates/$1 words
+  local folder=.cache/gates/$1 words lock
   shift
   words=$(echo "$*"; declare -f "$1")
-  [[ -e $folder/ready && $(<"$folder/ready") == "$words" ]] && return
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  (set -e; cd "$folder"; "$@") >"$folder.log" 2>&1 || { tail -n 20 "$folder.log" >&2; echo "see $folder.log" >&2; exit 1; }
-  echo "$words" >"$folder/ready"
+  mkdir -p .cache/gates
+  exec {lock}>"$folder.lock"
+  flock "$lock"
+  if [[ ! -e $folder/ready || $(<"$folder/ready") != "$words" ]]; then
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    (set -e; cd "$folder"; "$@") >"$folder.log" 2>&1 || { tail -n 20 "$folder.log" >&2; echo "see $folder.log" >&2; exit 1; }
+    echo "$words" >"$folder/ready"
+  fi
+  exec {lock}>&-
 }
 
 # python_packages WHAT…: a virtual environment in ./venv with these packages.
@@ -37,6 +43,11 @@ python_source() {
 node_packages() {
   npm init -y
   npm install --no-progress "$@"
+}
+
+# node_clients: node_modules with what the gates use of Node, in .cache/gates/node.
+node_clients() {
+  once node node_packages bullmq@6.7.0 ioredis@6.0.0 redis@6.3.1
 }
 
 # go_source MODULE VERSION: the module, with its tests, in ./source.

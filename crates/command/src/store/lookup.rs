@@ -13,8 +13,8 @@ use crate::error::CommandError;
 use crate::tx::{Due, Located, Tx};
 use keyspace::Class;
 
-/// Room for the text of [`Noted`], mostly.
-const NOTED_BYTES: usize = 48;
+/// Room for the text of [`BesideQueue`], mostly.
+const NAME_BYTES: usize = 48;
 
 impl Store<'_, '_> {
     /// The shard and the hash of `key`.
@@ -24,7 +24,7 @@ impl Store<'_, '_> {
         if known.address == key.as_ptr().addr() && known.length == key.len() {
             return (known.shard(), known.hash());
         }
-        if let Some(place) = self.noted.find(key) {
+        if let Some(place) = self.beside_queue.find(key) {
             return place;
         }
         self.tx.hold.shards().placement().locate(key)
@@ -167,20 +167,20 @@ pub fn note_place(store: &mut Store, key: &[u8]) {
 pub fn note_beside(store: &mut Store, queue: &[u8], text: &[u8], lens: [usize; 2]) {
     let (shard, _) = store.locate(queue);
     let placement = store.tx.hold.shards().placement();
-    store.noted.keys = lens.map(|len| (len, placement.locate_beside(shard, &text[..len])));
-    store.noted.text.clear();
-    store.noted.text.extend_from_slice(text);
+    store.beside_queue.keys = lens.map(|len| (len, placement.locate_beside(shard, &text[..len])));
+    store.beside_queue.text.clear();
+    store.beside_queue.text.extend_from_slice(text);
 }
 
-/// Keys of which [`note_beside`] computed where they are.
+/// Where the keys are that [`note_beside`] named. They are known by their names; [`Located`] knows an argument by its address.
 #[derive(Default)]
-pub(crate) struct Noted {
-    text: SmallVec<[u8; NOTED_BYTES]>,
+pub(crate) struct BesideQueue {
+    text: SmallVec<[u8; NAME_BYTES]>,
     /// How many bytes of the text each has, 0 for none, and where it is.
     keys: [(usize, (ShardId, u64)); 2],
 }
 
-impl Noted {
+impl BesideQueue {
     #[inline]
     fn find(&self, key: &[u8]) -> Option<(ShardId, u64)> {
         let (len, place) = self.keys.into_iter().find(|(len, _)| *len == key.len())?;

@@ -36,13 +36,13 @@ pub struct Store<'a, 't> {
     /// The client, which says what database is selected.
     pub client: Client,
     pub(crate) located: Located,
-    pub(crate) noted: lookup::Noted,
+    pub(crate) beside_queue: lookup::BesideQueue,
 }
 
 impl<'a, 't> Store<'a, 't> {
     /// The store as `client` sees it.
     pub fn new(tx: &'a mut Tx<'t>, client: Client) -> Self {
-        Store { tx, client, located: Located::default(), noted: lookup::Noted::default() }
+        Store { tx, client, located: Located::default(), beside_queue: lookup::BesideQueue::default() }
     }
 
     /// The time of the transaction.

@@ -68,7 +68,7 @@ impl Jobs<'_> {
     }
 
     /// Forgets workers that have not said for long that they live.
-    fn forget_workers(&self, store: &mut Store) -> Result<(), CommandError> {
+    pub(crate) fn forget_workers(&self, store: &mut Store) -> Result<(), CommandError> {
         let workers = self.names.workers();
         for _ in 0..FIRED_MAX {
             let Some(worker) = first_due(store, &workers, store.now())? else { break };

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use command::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, peek_into, push_command,
-    push_event, took, upsert_in_place,
+    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, note_put_back, peek_into,
+    push_command, push_event, took, upsert_in_place,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -14,14 +14,16 @@ use queues::{opposite, own_id, popping_end};
 
 use crate::groups::Next;
 use crate::names::Names;
-use crate::record::{Record, State};
+use crate::record::{Record, State, hash};
 
 /// The longest id.
 pub(crate) const ID_BYTES_MAX: usize = 512;
 /// Dead jobs that one command, or one visit, drops because they are too many or too old: more than come at once.
 const DROPPED_MAX: usize = 64;
-/// Jobs that came too late and are passed over by one command.
-const PASSED_OVER_MAX: usize = 1000;
+/// Jobs that came too late and are passed over by one command: some tens of milliseconds.
+pub(crate) const PASSED_OVER_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
+/// Jobs that say the same id and get one after it, before ids are made up.
+const LIKE_IDS_MAX: usize = 9;
 
 /// A queue with what lies beside it.
 pub(crate) struct Jobs<'q> {
@@ -291,8 +293,12 @@ impl<'q> Jobs<'q> {
         }
         if !says_id {
             record.payload = Some(payload);
+        } else if record.is_needless() {
+            return self.forget(store, id, None);
+        } else {
+            record.payload_hash = Some(hash(&payload));
         }
-        if record.is_needless() { self.forget(store, id, None) } else { self.keep(store, id, &record) }
+        self.keep(store, id, &record)
     }
 
     /// It comes later.
@@ -325,6 +331,7 @@ impl<'q> Jobs<'q> {
             record.state = State::Active;
             // It was taken in time, whatever becomes of this attempt.
             record.begins_until_ms = None;
+            record.payload_hash = None;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
             self.set_due(store, self.names.active(), &id, lease.until_ms)?;
@@ -351,10 +358,12 @@ impl<'q> Jobs<'q> {
         let is_its = |record: &Record| record.state == State::Waiting && record.group.as_deref() == group;
         match self.record(store, &own)? {
             None => Ok((own, Record::new(State::Waiting, Some(element)))),
-            Some(record) if is_its(&record) && record.payload.is_none() => {
+            Some(record) if is_its(&record) && record.is_of(&element) => {
                 Ok((own, Record { payload: Some(element), ..record }))
             }
-            Some(record) if is_its(&record) && element == reference(&own) => Ok((own, record)),
+            Some(record) if is_its(&record) && record.payload.is_some() && element == reference(&own) => {
+                Ok((own, record))
+            }
             // Another job that says that it is this one: pushed twice, say.
             Some(_) => Ok((self.other_id(store, &own)?, Record::new(State::Waiting, Some(element)))),
         }
@@ -373,7 +382,7 @@ impl<'q> Jobs<'q> {
 
     /// An id like `id` that no job has.
     fn other_id(&self, store: &mut Store, id: &[u8]) -> Result<Vec<u8>, CommandError> {
-        for number in 2..1000 {
+        for number in 2..=LIKE_IDS_MAX {
             let other = [id, format!("#{number}").as_bytes()].concat();
             if self.record(store, &other)?.is_none() {
                 return Ok(other);
@@ -425,6 +434,10 @@ impl<'q> Jobs<'q> {
         let was_active = self.end_lease(store, id, line.as_ref())?;
         if was_active {
             self.forget(store, id, line.and_then(|line| line.lock).as_deref())?;
+            if store.config().recovers {
+                // Of whoever reports it as running, it must not go back.
+                note_put_back(store, self.queue, &[&reference(id)]);
+            }
         }
         Ok(was_active)
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Further words: `m` attempts that it has, `g` its group, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
-//! failed, `p` the payload stands in the list. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
+//! failed, `p` the payload stands in the list, `h` a hash of that payload. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
 
 use std::str::from_utf8;
 
@@ -59,6 +59,8 @@ pub(crate) struct Record {
     pub(crate) lock: Option<Vec<u8>>,
     pub(crate) begins_until_ms: Option<i64>,
     pub(crate) why: Vec<u8>,
+    /// What [`hash`] says of a payload that stands in the list.
+    pub(crate) payload_hash: Option<u32>,
     /// `None`: it stands in the list.
     pub(crate) payload: Option<Vec<u8>>,
 }
@@ -75,6 +77,7 @@ impl Record {
             lock: None,
             begins_until_ms: None,
             why: Vec::new(),
+            payload_hash: None,
             payload,
         }
     }
@@ -88,9 +91,16 @@ impl Record {
         self.begins_until_ms == Some(DROPPED_MS)
     }
 
-    /// Whether it waits, and is no longer to begin.
+    /// Whether it has not begun, and is no longer to begin.
     pub(crate) fn comes_too_late(&self, now_ms: i64) -> bool {
-        self.state == State::Waiting && self.begins_until_ms.is_some_and(|until_ms| until_ms < now_ms)
+        matches!(self.state, State::Waiting | State::Delayed)
+            && self.begins_until_ms.is_some_and(|until_ms| until_ms < now_ms)
+    }
+
+    /// Whether it is kept of the job that this element of a list is, which says its id. Another one of that id may have come since somebody
+    /// popped the element without a lease.
+    pub(crate) fn is_of(&self, element: &[u8]) -> bool {
+        self.payload.is_none() && self.payload_hash.is_none_or(|of_payload| of_payload == hash(element))
     }
 
     /// Whether there is nothing in it that a waiting job whose payload stands in the list would not have without.
@@ -125,6 +135,9 @@ impl Record {
         }
         if !self.why.is_empty() {
             push_word(&mut text, b'e', &self.why);
+        }
+        if let Some(of_payload) = self.payload_hash {
+            push_word(&mut text, b'h', number.format(of_payload).as_bytes());
         }
         match &self.payload {
             Some(payload) => {
@@ -176,12 +189,18 @@ impl Record {
                 b'u' => record.lock = Some(unescape(value)?),
                 b'x' => record.begins_until_ms = Some(number(value)?),
                 b'e' => record.why = unescape(value)?,
+                b'h' => record.payload_hash = Some(number(value)?),
                 // Of a later version.
                 _ => {}
             }
         }
         Some(record)
     }
+}
+
+/// FNV-1a. It is stored, so it has to stay the same.
+pub(crate) fn hash(payload: &[u8]) -> u32 {
+    payload.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
@@ -241,10 +260,22 @@ mod tests {
             proptest::option::of(bytes()),
             any::<Option<i64>>(),
             bytes(),
+            any::<Option<u32>>(),
             proptest::option::of(bytes()),
         )
             .prop_map(
-                |(state, attempts, attempts_max, worker, group, lock, begins_until_ms, why, payload)| {
+                |(
+                    state,
+                    attempts,
+                    attempts_max,
+                    worker,
+                    group,
+                    lock,
+                    begins_until_ms,
+                    why,
+                    payload_hash,
+                    payload,
+                )| {
                     Record {
                         state,
                         attempts,
@@ -254,6 +285,7 @@ mod tests {
                         lock,
                         begins_until_ms,
                         why,
+                        payload_hash,
                         payload,
                     }
                 },

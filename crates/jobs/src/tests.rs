@@ -6,6 +6,7 @@ mod limits;
 mod model;
 mod payload;
 mod schedule;
+mod shared;
 
 use command::{
     Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
@@ -221,7 +222,7 @@ fn leases_end_unless_the_worker_says_that_it_lives() {
     assert_eq!(world.fire(), -1);
     world.check("LRANGE q 0 -1", r#"*2 $10 {"id":"b"} $10 {"id":"a"}"#);
     world.check("EXISTS {q}:jobs:workers", ":0");
-    world.check("HGET {q}:jobs a", "$31 s=w n=1 e=the%20lease%20ended p");
+    world.check("HGET {q}:jobs a", "$44 s=w n=1 e=the%20lease%20ended h=2893124221 p");
 }
 
 /// The first worker was too slow for its lease, and the second one has the job.

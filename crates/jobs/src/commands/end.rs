@@ -9,7 +9,7 @@ use command::{
 
 use smallvec::SmallVec;
 
-use super::{CHANGING, parse_attempt, parse_lease, parse_ms};
+use super::{CHANGING, check_worker, parse_attempt, parse_lease, parse_ms};
 use crate::job::{Claim, Jobs};
 
 /// Bytes of a reason that are kept.
@@ -141,7 +141,10 @@ fn keep(ctx: &mut Ctx) -> CommandResult {
     if let [worker] = *names
         && keyword_is(whose, "worker")
     {
+        check_worker(worker)?;
         let jobs = Jobs::of(&ctx.store, queue)?;
+        // Where nothing comes due, nobody else does.
+        jobs.forget_workers(&mut ctx.store)?;
         Jobs::set_time(&mut ctx.store, &jobs.names.workers(), worker, until_ms)?;
         ctx.reply.ok();
         return Ok(());

@@ -38,6 +38,9 @@ pub const ENTRIES: &[Entry] = &[
 /// The longest lease and delay, in ms: some ten thousand years, and as a time an integer that a double holds.
 const MS_MAX: i64 = 1 << 48;
 
+/// The longest name of a worker.
+const WORKER_BYTES_MAX: usize = 512;
+
 const BAD_LEASE: &str = "ERR a lease is a number of milliseconds greater than 0";
 const BAD_MS: &str = "ERR a time is a number of milliseconds that is not negative";
 
@@ -59,6 +62,13 @@ fn parse_lease(arg: &[u8]) -> Result<i64, CommandError> {
 fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
     let ms = parse_i64(arg).ok().filter(|ms| (0..=MS_MAX).contains(ms));
     ms.ok_or(CommandError::new(BAD_MS))
+}
+
+fn check_worker(worker: &[u8]) -> Result<(), CommandError> {
+    match worker.len() {
+        ..=WORKER_BYTES_MAX => Ok(()),
+        _ => Err(CommandError::new("ERR the name of a worker has at most 512 bytes")),
+    }
 }
 
 /// The number of an attempt, as JOB.TAKE returns it.

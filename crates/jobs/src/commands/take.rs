@@ -4,10 +4,10 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
-    When, beside, integer, key, keyword_is, note_place, oneof, string, token,
+    When, beside, got_room, integer, key, keyword_is, note_place, oneof, string, token,
 };
 
-use super::{CHANGING, parse_lease, parse_ms, parse_positive};
+use super::{CHANGING, check_worker, parse_lease, parse_ms, parse_positive};
 use crate::job::{Jobs, Lease, Taken};
 use crate::limit::has_some;
 use crate::order::Order;
@@ -20,7 +20,8 @@ pub(super) const TAKE: Entry = Entry {
     summary: "Takes jobs from the first of several queues that has some, with a lease: they come back unless they are done in time.",
     complexity: "O(Q+M*log(N)) where Q is the number of queues, M that of the jobs taken and N that of active ones.",
     arity: -6,
-    flags: &[Write, DenyOom, Blocking],
+    // Not DenyOom: a full server can be drained.
+    flags: &[Write, Blocking],
     keys: &[KeySpec {
         flags: &[RW, Access, Delete],
         begin: Begin::Option(
@@ -72,6 +73,7 @@ impl<'k, 'a> Request<'k, 'a> {
         if !keyword_is(lease, "lease") {
             return Err(CommandError::SYNTAX);
         }
+        check_worker(worker)?;
         let (lease_ms, mut rest) = (parse_lease(lease_ms)?, rest);
         let mut request =
             Request { worker, lease_ms, wait_ms: None, count: 1, order: Order::Strict, queues: &[] };
@@ -167,6 +169,12 @@ fn take(ctx: &mut Ctx) -> CommandResult {
         serve,
         null_array: true,
     });
+    for queue in request.queues {
+        // So many were passed over that it did not come to the end.
+        if has_some(&ctx.store, queue) {
+            got_room(&mut ctx.store, queue);
+        }
+    }
     Ok(())
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Some jobs are one transaction: each is pushed, and taken out of the report that showed it. So a server that crashes in between goes on with
 //! the others after its restart. The last transaction deletes what the processes left. Each checks that they are still dead.
+//!
+//! A process may take jobs with a lease. Its reports show these jobs, too, but they come back by themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
 use command::{Change, Class, Store, Tx, note_put_back};
-use ds::list::End;
+use ds::list::{End, List};
 use ds::set::Set;
+use queues::own_id;
 use shard::ShardId;
 use upkeep::Visits;
 
@@ -16,13 +19,26 @@ use super::search::{Found, Job};
 use super::watch::{Around, store_of};
 use super::{Group, Process};
 use crate::job::Jobs;
+use crate::record::State;
 
 /// Jobs that go back in one transaction.
 const RETURNED_MAX: usize = 64;
 /// Transactions of one round.
 const TRIES_MAX: usize = 16;
+/// Elements of a queue, from the next one on, among which a job is looked for whose lease may have ended.
+const NEXT_MAX: usize = 100;
 /// Queues that the log names.
 const NAMED_MAX: usize = 10;
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Returned,
+    /// The key of its queue is no list.
+    Left,
+    /// It had a lease.
+    Leased,
+}
 
 /// A group, some of whose jobs have yet to go back.
 #[derive(Debug)]
@@ -84,15 +100,19 @@ impl Return {
         let shards: Vec<ShardId> = shards.into_iter().collect();
         let group = &self.group;
         let done = thread.visit_all(&shards, true, |tx| return_some(tx, group, some, from == 0))?;
-        let Some(are_back) = done else { return Some(Step::Alive) };
+        let Some(outcomes) = done else { return Some(Step::Alive) };
         let figures = around.figures;
-        for (job, is_back) in self.jobs.drain(from..).zip(are_back) {
-            if is_back {
-                figures.returned_jobs.fetch_add(1, Ordering::Relaxed);
-                *self.returned.entry(job.queue).or_default() += 1;
-            } else {
-                figures.left_jobs.fetch_add(1, Ordering::Relaxed);
-                self.left_count += 1;
+        for (job, outcome) in self.jobs.drain(from..).zip(outcomes) {
+            match outcome {
+                Outcome::Returned => {
+                    figures.returned_jobs.fetch_add(1, Ordering::Relaxed);
+                    *self.returned.entry(job.queue).or_default() += 1;
+                }
+                Outcome::Left => {
+                    figures.left_jobs.fetch_add(1, Ordering::Relaxed);
+                    self.left_count += 1;
+                }
+                Outcome::Leased => {}
             }
         }
         if from > 0 {
@@ -137,36 +157,55 @@ impl Return {
     }
 }
 
-/// Returns jobs, the last one first, and, if these are the last, deletes what the processes left. Which of the jobs are back; `None` if a process
+/// Returns jobs, the last one first, and, if these are the last, deletes what the processes left. What became of each job; `None` if a process
 /// lives.
-fn return_some(tx: &mut Tx, group: &Group, jobs: &[Job], is_last: bool) -> Option<Vec<bool>> {
+fn return_some(tx: &mut Tx, group: &Group, jobs: &[Job], is_last: bool) -> Option<Vec<Outcome>> {
     let db = group.processes.keys().next()?.db;
     let mut store = store_of(tx, db);
     if group.processes.keys().any(|process| store.exists(&process.key())) {
         return None;
     }
-    let mut are_back: Vec<bool> = jobs.iter().rev().map(|job| put_back(&mut store, job)).collect();
-    are_back.reverse();
+    let mut outcomes: Vec<Outcome> = jobs.iter().rev().map(|job| put_back(&mut store, job)).collect();
+    outcomes.reverse();
     if is_last {
         for process in group.processes.keys() {
             process.work_keys().iter().for_each(|key| _ = store.delete(key));
             unlist(&mut store, process);
         }
     }
-    Some(are_back)
+    Some(outcomes)
 }
 
-/// Puts a job where workers take it next; false if that is no list.
-fn put_back(store: &mut Store, job: &Job) -> bool {
-    let is_back = Jobs::push(store, &job.queue, End::Tail, &job.payload).is_ok();
-    if is_back {
+/// Puts a job where workers take it next, unless it had a lease.
+fn put_back(store: &mut Store, job: &Job) -> Outcome {
+    let outcome = if has_lease(store, job) {
+        Outcome::Leased
+    } else if Jobs::push(store, &job.queue, End::Tail, &job.payload).is_ok() {
         note_put_back(store, &job.queue, &[&job.payload]);
-    }
+        Outcome::Returned
+    } else {
+        Outcome::Left
+    };
     if let Some((key, field)) = &job.reported {
         // It was a hash when the job was found there; what it is now does not matter.
         _ = Jobs::remove_field(store, key, field);
     }
-    is_back
+    outcome
+}
+
+/// Whether the queue still has a job that a process took with a lease. If that is not certain, it may be lost, so it is returned.
+fn has_lease(store: &Store, job: &Job) -> bool {
+    let Some(id) = own_id(&job.payload).filter(|_| !job.is_popped()) else { return false };
+    let record = Jobs::to_change(store, &job.queue, State::Active).and_then(|jobs| jobs.record(store, &id));
+    let Ok(Some(record)) = record else { return false };
+    record.state != State::Waiting || record.group.is_some() || is_next(store, &job.queue, &id)
+}
+
+/// Whether the job is among the next ones of its queue, as it is after its lease has ended.
+fn is_next(store: &Store, queue: &[u8], id: &[u8]) -> bool {
+    let Ok(Some(list)) = store.peek_as::<List>(queue) else { return false };
+    let mut next = list.iter(-1, true).take(NEXT_MAX);
+    next.any(|element| own_id(&element).as_deref() == Some(id))
 }
 
 /// Takes a process out of the set of processes, as Sidekiq does with those that are dead.

@@ -37,6 +37,13 @@ pub(super) struct Job {
     pub(super) reported: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+impl Job {
+    /// Whether it was popped, without a lease.
+    pub(super) fn is_popped(&self) -> bool {
+        self.popped.is_some()
+    }
+}
+
 /// How far it has come.
 #[derive(Debug)]
 pub(super) struct Search {

@@ -34,7 +34,7 @@ fn ids(reply: &str) -> Vec<String> {
 
 impl Stage {
     fn new() -> Stage {
-        let mut local = Local::new(commands::FAMILIES);
+        let mut local = Local::new(&[commands::FAMILIES, &[crate::ENTRIES]].concat());
         (local.now, local.config.recovers) = (START_MS, true);
         let client = Client::internal(0, Proto::Resp2);
         let shards = local.with_store(client, |store| store.tx.hold.shards().ids().collect());
@@ -385,5 +385,47 @@ fn queues_that_are_none_are_counted_and_shards_that_are_taken_are_waited_for() {
     stage.check("EXISTS h:1:a:work processes", ":2");
     stage.taken.is_taken = false;
     stage.pass(2);
+    assert_eq!(stage.waiting(), ["a"]);
+}
+
+#[test]
+fn what_was_taken_with_a_lease_comes_back_by_its_lease_only() {
+    let mut stage = Stage::new();
+    let take = "JOB.TAKE w LEASE 20000 FROM queue:q";
+    for jid in ["popped", "done", "failed", "waits", "active"] {
+        stage.say_as(99, &format!("LPUSH queue:q {}", job(jid)));
+    }
+    assert!(stage.say_as(6, "RPOP queue:q").contains("popped"));
+    (0..4).for_each(|_| assert!(stage.say_as(6, take).contains("jid")));
+    let all = ["popped", "done", "failed", "waits", "active"];
+    stage.pass(1);
+    stage.beat(5, "h:1:a", &all);
+    stage.depart(&[5, 6]);
+    stage.pass(10);
+    // The leases end one after the other.
+    stage.check("JOB.RELEASE queue:q active", ":1");
+    assert!(stage.say_as(7, &take.replace("20000", "900000")).contains("active"));
+    stage.check("JOB.FAIL queue:q failed IN 900000", "+delayed");
+    stage.check("JOB.FAIL queue:q waits", "+waiting");
+    stage.check("JOB.DONE queue:q done", ":1");
+    stage.pass(60);
+    assert_eq!(stage.waiting(), ["popped", "waits"]);
+    assert_eq!(stage.counted(), [1, 1, 0]);
+}
+
+#[test]
+fn a_job_that_was_leased_once_and_popped_later_is_returned() {
+    let mut stage = Stage::new();
+    stage.say_as(99, &format!("LPUSH queue:q {}", job("a")));
+    stage.say_as(7, "JOB.TAKE w LEASE 20000 FROM queue:q");
+    stage.check("JOB.FAIL queue:q a", "+waiting");
+    assert!(stage.say_as(6, "RPOP queue:q").contains("\"a\""));
+    // So long that the pop is forgotten.
+    for _ in 0..10 {
+        stage.beat(5, "h:1:a", &["a"]);
+        stage.pass(10);
+    }
+    stage.depart(&[5, 6]);
+    stage.pass(70);
     assert_eq!(stage.waiting(), ["a"]);
 }

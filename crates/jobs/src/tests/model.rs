@@ -215,6 +215,15 @@ impl Job {
         has_options || self.expires_ms.is_some() || self.attempt > 0 || self.has_failed || !says_id
     }
 
+    /// Whether an element of the list is this job.
+    fn is_in_list_as(&self, entry: &[u8], id: &[u8]) -> bool {
+        if says_id(&self.payload).as_deref() == Some(id) {
+            entry == self.payload
+        } else {
+            entry == reference(id)
+        }
+    }
+
     pub(super) fn has_expired(&self, now: i64) -> bool {
         let is_late = self.expires_ms.is_some_and(|expires_ms| expires_ms < now);
         self.state == State::Waiting && (is_late || self.is_dropped)
@@ -309,8 +318,10 @@ impl Queue {
             Some(group) => self.groups.entry(group.clone()).or_default(),
             None => &mut self.list,
         };
-        let is_it =
-            |entry: &Bytes| entry == id || job.group.is_none() && says_id(entry).as_deref() == Some(id);
+        let is_it = |entry: &Bytes| match job.group {
+            Some(_) => entry == id,
+            None => job.is_in_list_as(entry, id),
+        };
         if let Some(at) = row.iter().position(is_it) {
             row.remove(at);
         }
@@ -374,10 +385,6 @@ impl Queue {
             }
             let id = known.unwrap_or_else(|| self.new_id(&entry, seen));
             let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(&entry));
-            // What stands in the list is the payload, unless it is kept elsewhere.
-            if group.is_none() && says_id(&job.payload).as_ref() == Some(&id) {
-                job.payload = entry;
-            }
             job.attempt += 1;
             job.expires_ms = None;
             return Some(Taken { id, attempt: job.attempt, payload: job.payload.clone() });
@@ -386,10 +393,8 @@ impl Queue {
 
     /// Whether an element of the list is this waiting job.
     fn stands_for(&self, entry: &[u8], id: &[u8]) -> bool {
-        let stands = |job: &Job| {
-            let is_listed = job.state == State::Waiting && job.group.is_none();
-            is_listed && (entry == reference(id) || says_id(&job.payload).as_deref() == Some(id))
-        };
+        let stands =
+            |job: &Job| job.state == State::Waiting && job.group.is_none() && job.is_in_list_as(entry, id);
         self.jobs.get(id).is_some_and(stands)
     }
 

@@ -304,8 +304,13 @@ impl Queues {
     #[inline]
     pub(crate) fn keep(&mut self, hash: u64, mut record: Record) -> Option<Record> {
         self.unrule(record.lend().key());
-        if !record.list_mut().is_some_and(|list| is_queue(list)) {
-            return Some(record);
+        match record.list_mut() {
+            Some(list) if is_queue(list) => {}
+            Some(_) => return Some(record),
+            None => {
+                self.clear(hash, record.lend().key());
+                return Some(record);
+            }
         }
         let kept =
             record.emptied().or_else(|mut record| record.list_mut().and_then(idle_record).ok_or(record));
@@ -321,12 +326,16 @@ impl Queues {
         self.unrule(record.lend().key());
         match record.list_mut() {
             Some(list) => self.leave(hash, list),
-            None => {
-                if let Some(figures) = self.figures(hash, record.lend().key()) {
-                    figures.depth.set(0);
-                    figures.oldest_ms.set(0);
-                }
-            }
+            None => self.clear(hash, record.lend().key()),
+        }
+    }
+
+    /// Updates the figures of a sorted set or stream that is gone: no refresh finds it any more.
+    fn clear(&self, hash: u64, key: &[u8]) {
+        if let Some(figures) = self.figures(hash, key) {
+            figures.popped.add(figures.depth.get());
+            figures.depth.set(0);
+            figures.oldest_ms.set(0);
         }
     }
 

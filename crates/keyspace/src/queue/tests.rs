@@ -43,6 +43,18 @@ impl World {
         self.db.remove_emptied(hash, key.as_bytes()).is_none()
     }
 
+    /// Creates `schedule` with one job; returns the hash of that key.
+    fn schedule(&mut self, due_ms: u64) -> u64 {
+        let hash = hash(&self.seed, b"schedule");
+        let limits = ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
+        self.db.find_or_insert(hash, b"schedule", |key, _| {
+            let mut zset = ZSet::new();
+            zset.insert(b"job", due_ms as f64 / 1000.0, &limits);
+            Record::new(key, Value::ZSet(Box::new(zset)))
+        });
+        hash
+    }
+
     fn figures(&self, key: &str) -> Option<&Figures> {
         self.db.queues().figures(hash(&self.seed, key.as_bytes()), key.as_bytes())
     }
@@ -195,17 +207,7 @@ fn what_is_due_is_late_by_the_clock_that_it_was_set_by() {
     let steady_ms = 10 * HOUR_MS;
     let check = |wall_ms: u64, due_ms: u64, expected: (Option<u64>, Option<u64>)| {
         let mut world = World::new();
-        let hash = hash(&world.seed, b"schedule");
-        let make = |key: &[u8], _| {
-            let mut zset = ZSet::new();
-            zset.insert(
-                b"job",
-                due_ms as f64 / 1000.0,
-                &ZSetLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 },
-            );
-            Record::new(key, Value::ZSet(Box::new(zset)))
-        };
-        world.db.find_or_insert(hash, b"schedule", make);
+        world.schedule(due_ms);
         world.db.refresh_queues(100, Now { steady_ms, wall_ms }, 0);
         let row = Row::new(world.figures("schedule").expect("it is known"), steady_ms);
         assert_eq!((row.oldest_ms, row.due_in_ms), expected, "{wall_ms} {due_ms}");
@@ -218,6 +220,24 @@ fn what_is_due_is_late_by_the_clock_that_it_was_set_by() {
     // The monotonic clock began after that.
     check(20 * HOUR_MS, HOUR_MS, (Some(steady_ms - 1), None));
     check(HOUR_MS, 0, (None, None));
+}
+
+#[test]
+fn a_sorted_set_that_is_gone_has_nothing() {
+    for is_emptied in [true, false] {
+        let mut world = World::new();
+        let hash = world.schedule(1000);
+        world.db.refresh_queues(100, Now { steady_ms: 5000, wall_ms: 5000 }, 0);
+        assert_eq!(world.figures("schedule").expect("it is known").depth.get(), 1);
+        let gone = match is_emptied {
+            true => world.db.remove_emptied(hash, b"schedule"),
+            false => world.db.remove(hash, b"schedule"),
+        };
+        assert!(gone.is_some());
+        let figures = world.figures("schedule").expect("it is known");
+        let figures = [&figures.depth, &figures.oldest_ms, &figures.pushed, &figures.popped];
+        assert_eq!(figures.map(|figure| figure.get()), [0, 0, 1, 1]);
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ test: setup ## Everything that runs in minutes: what CI runs
 	scripts/test
 
 quick-test: ## Unit tests and the rules of the house only
-	$(CARGO) test --workspace --lib --bins -q
+	$(CARGO) test --workspace --lib -q
 
 differential: build ## Random commands against redis-server, for DARTER_SECONDS (600), from a fresh seed
 	DARTER=$(CURDIR)/target/debug/darter DARTER_SECONDS=$${DARTER_SECONDS:-600} $(CARGO) test -p blackbox --test suite differential:: -- --nocapture

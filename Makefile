@@ -32,17 +32,18 @@ test: setup ## Everything that runs in minutes: what CI runs
 	scripts/test
 
 quick-test: ## Unit tests and the rules of the house only
-	$(CARGO) test --workspace --lib --bins -q
+	$(CARGO) test --workspace --lib -q
 
 differential: build ## Random commands against redis-server, for DARTER_SECONDS (600), from a fresh seed
-	DARTER=$(CURDIR)/target/debug/darter DARTER_SECONDS=$${DARTER_SECONDS:-600} $(CARGO) test -p blackbox --test differential -- --nocapture
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SECONDS=$${DARTER_SECONDS:-600} $(CARGO) test -p blackbox --test suite differential:: -- --nocapture
 
 simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120), from DARTER_SEED on (fresh)
 	DARTER_SEED=$${DARTER_SEED:-$$(date +%s)} DARTER_SECONDS=$${DARTER_SECONDS:-120} \
 		$(CARGO) test -p sim -- --nocapture
 
 hostile: build ## The tests of bad input at twenty times their size: 20,000 connections, thousands of random requests
-	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test requests --test resets --test crowd --test console -- --nocapture
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test crowd --test console -- --nocapture
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test suite -- requests:: resets:: --nocapture
 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
@@ -117,7 +118,7 @@ bench-replication: programs ## What replicas cost their primary, also stopped an
 	scripts/bench-replication $(if $(ONLY),--only $(ONLY))
 
 sentinel: programs ## Three real Sentinels and two Darters: killed, stopped and handed over, SOAK (1) times, with an account of what was acknowledged
-	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test sentinel -- --ignored --nocapture
+	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test suite sentinel:: -- --ignored --nocapture
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox

@@ -1,6 +1,6 @@
 //! Checks of replication: servers that follow each other while clients write.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{Group, Table};
 
@@ -29,9 +29,7 @@ impl std::ops::Deref for Redis {
 
 /// Starts a redis-server; `None` if it is not installed.
 pub fn redis(more: &[&str]) -> Option<Redis> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let scratch =
-        Scratch::new(&format!("redis-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    let scratch = Scratch::new("redis");
     let folder = scratch.path("");
     match Server::redis_with(&[&["--dir", &folder], more].concat()) {
         Ok(server) => Some(Redis { server, _scratch: scratch }),

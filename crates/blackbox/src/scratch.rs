@@ -1,15 +1,18 @@
 //! Directories that tests write to.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A directory for one test, removed at its end.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates an empty directory named after the test.
+    /// Creates an empty directory named after the test. No two have the same path: the tests of a program run at the same time.
     pub fn new(test: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("darter-{}-{test}", std::process::id()));
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("darter-{}-{count}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).expect("the temporary directory can be written to");
         Scratch(path)
     }

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,8 +97,9 @@ impl Server {
     }
 
     fn attempt_redis(more: &[&str], may_load: bool) -> Result<Server, StartError> {
-        // A name that no file has. Otherwise it would load a snapshot that something left in its directory.
-        let snapshot = format!("oracle-{}.rdb", std::process::id());
+        // A name that no file has. Otherwise it would load a snapshot that another test left in its directory.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let snapshot = format!("oracle-{}-{}.rdb", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let has_file = more.first().is_some_and(|option| !option.starts_with('-'));
         let (file, more) = more.split_at(usize::from(has_file));
         let options = [file, &["--dbfilename", &snapshot], more].concat();

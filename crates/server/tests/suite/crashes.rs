@@ -1,15 +1,12 @@
 //! What a crash leaves in the log, and how the process ends then.
 
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blackbox::{Scratch, Server, Signal};
 
 /// Crashes a server by what `crash` does; what its log says, and which signal ended it.
 fn crashed(more: &[&str], crash: impl FnOnce(&Server)) -> (String, Option<i32>) {
-    // A folder for each: the tests run at the same time.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("crash-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let scratch = Scratch::new("crash");
     let path = scratch.path("log");
     let options = [&["--logfile", &path, "--enable-debug-command", "yes"], more].concat();
     let mut server = Server::start(2, "auto", &options);

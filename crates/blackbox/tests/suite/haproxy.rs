@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use blackbox::replication::{expect_same, follow};
 use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually, free_port};
 
-const PAGE: &str = include_str!("../../../docs/high-availability.md");
+const PAGE: &str = include_str!("../../../../docs/high-availability.md");
 /// Connections that must all reach the same server. If haproxy distributed them, two would be enough to show it.
 const CONNECTIONS: usize = 10;
 

@@ -16,7 +16,7 @@ use resp::Value;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::fixture::{Authority, Identity, read_to_end, secured, secured_on};
+use self::fixture::{Authority, Identity, read_to_end, secured, secured_on};
 
 /// Files that are not valid for TLS.
 fn rubbish() -> Identity {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use blackbox::{Client, check, eventually};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::fixture::{Authority, Secured, dial_plain, read_to_end, secured, secured_on};
+use super::fixture::{Authority, Secured, dial_plain, read_to_end, secured, secured_on};
 
 /// Half a hello: the first bytes of a record of 512 bytes.
 const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1];

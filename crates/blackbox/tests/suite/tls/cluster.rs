@@ -2,7 +2,7 @@
 
 use blackbox::{Client, Server, check, free_port};
 
-use crate::fixture::{Authority, secured};
+use super::fixture::{Authority, secured};
 
 /// Servers with TLS that accept each other's certificates.
 fn start(authority: &Authority, is_redis: bool, more: &[&str]) -> Option<(Server, u16)> {

@@ -114,15 +114,15 @@ fn run_all(page: &str) {
 
 #[test]
 fn the_ways_from_redis_and_back_work() {
-    run_all(include_str!("../../../docs/moving-from-redis.md"));
+    run_all(include_str!("../../../../docs/moving-from-redis.md"));
 }
 
 #[test]
 fn what_operators_do_works() {
-    run_all(include_str!("../../../docs/running.md"));
+    run_all(include_str!("../../../../docs/running.md"));
 }
 
 #[test]
 fn what_users_of_job_systems_look_at_is_there() {
-    run_all(include_str!("../../../docs/for-your-job-system.md"));
+    run_all(include_str!("../../../../docs/for-your-job-system.md"));
 }

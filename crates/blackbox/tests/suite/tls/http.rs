@@ -8,8 +8,8 @@ use std::sync::Arc;
 use blackbox::{Signal, check, eventually, free_port};
 use rustls::ClientConfig;
 
-use crate::fixture::{Identity, Secure, Secured, dial, dial_plain, read_to_end, secured};
-use crate::{der, rubbish};
+use super::fixture::{Identity, Secure, Secured, dial, dial_plain, read_to_end, secured};
+use super::{der, rubbish};
 
 /// The default limit of HTTP connections.
 const CONNECTIONS_MAX: usize = 64;

@@ -1,8 +1,6 @@
 //! Compares what a replica answers its clients with a redis-server that is also a replica: of nobody, so that the link is down, and of a
 //! redis-server that does not delete expired keys.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use blackbox::{Scratch, Server, StartError, check, eventually};
 
 /// Calls that are refused or allowed while the link is down.
@@ -102,8 +100,7 @@ const READS: &[&str] = &[
 
 /// A redis-server with a folder of its own; `None` if it is not installed.
 fn redis(more: &[&str]) -> Option<(Server, Scratch)> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("replica-clients-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let scratch = Scratch::new("replica-clients");
     let folder = scratch.path("");
     match Server::redis_with(&[&["--dir", &folder], more].concat()) {
         Ok(server) => Some((server, scratch)),

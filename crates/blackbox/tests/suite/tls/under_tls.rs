@@ -3,7 +3,7 @@
 use blackbox::{check, eventually};
 use resp::Value;
 
-use crate::fixture::{Authority, Identity, Secured, secured_on};
+use super::fixture::{Authority, Identity, Secured, secured_on};
 
 /// Runs a test on a server with each driver.
 fn on_either_driver(name: &'static str, test: impl Fn(&Secured, &Identity)) {

@@ -4,16 +4,14 @@
 //! appeared. Times to live are compared in hundreds of seconds, and no item is near its end. The seed is printed;
 //! `DARTER_SEED` replays it.
 
-mod memcached_requests;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::memcached_requests::{self, Generator};
 use blackbox::{PATIENCE, Server, free_port, scale};
-use memcached_requests::Generator;
 
 const ROUNDS: usize = 1500;
 /// The end of the replies to one round. No reply of the test contains it.

@@ -1,0 +1,46 @@
+//! The running server from outside, in one program: files of tests wait for their servers at the same time, and one program is
+//! linked rather than one for each file. What looks at its own process, or changes the limits of it, has a program of its own.
+
+mod append_only;
+mod background_saves;
+mod cluster;
+mod compressed_hashes;
+mod configuration;
+mod confinement;
+mod crashes;
+mod defragmentation;
+mod elastic;
+mod figures;
+mod files;
+mod functions;
+mod hash_fields;
+mod http;
+mod job_recovery;
+mod jobs;
+mod journal;
+mod limits;
+mod loading;
+mod memcached;
+mod memory_limit;
+mod migrate;
+mod moving;
+mod no_uring;
+mod operation;
+mod parts;
+mod promote;
+mod pubsub;
+mod queue_search;
+mod queues;
+mod requests;
+mod resets;
+mod resident_memory;
+mod scripts;
+mod sessions;
+mod shutdowns;
+mod slow_scripts;
+mod snapshots;
+mod terminal;
+mod tracking;
+mod transactions;
+mod unread;
+mod users;

@@ -21,7 +21,7 @@ use crate::job::Jobs;
 const RETURNED_MAX: usize = 64;
 /// Transactions of one round.
 const TRIES_MAX: usize = 16;
-/// Queues that the log names.
+/// Queues that one line of the log names; it counts the others. No limit that a user meets.
 const NAMED_MAX: usize = 10;
 
 /// A group, some of whose jobs have yet to go back.

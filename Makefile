@@ -125,11 +125,11 @@ crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with
 	target/release/crash --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
 
-recover-sidekiq: programs ## kill -9 of real Sidekiq workers (SIDEKIQ=6 or 7) for MINUTES (10), with job-recovery; SEED; WAIT=yes lets their keys expire by themselves
+recover-sidekiq: programs ## kill -9 of real Sidekiq workers (SIDEKIQ=6, 7 or 8) for MINUTES (10), with job-recovery; SEED; WAIT=yes lets their keys expire by themselves
 	gates/sidekiq/setup $(SIDEKIQ)
 	gates/sidekiq/recover --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(WAIT),--wait) $(SERVER)
 
-crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
+crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6, 7 or 8); SEED, TOLERANCE_MS as for crash
 	gates/sidekiq/setup $(SIDEKIQ)
 	gates/sidekiq/crash --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) $(SERVER)
 
@@ -145,7 +145,7 @@ power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, 
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
 
 demo: programs ## Real Sidekiq workers drain Darter; PEER=redis compares
-	gates/sidekiq/setup
+	gates/sidekiq/setup $(SIDEKIQ)
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/demo
 
 migrate-demo: programs ## Real Sidekiq moves from redis-server to Darter and back while it works: JOBS (20000), SIDEKIQ (7), with an account of every job

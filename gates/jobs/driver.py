@@ -29,9 +29,7 @@ CLIENTS = {
     "Node with ioredis": ["node", str(HERE / "worker.js"), "ioredis"],
     "Node with node-redis": ["node", str(HERE / "worker.js"), "redis"],
     "Go": [str(ROOT / ".cache/gates/jobs/go-worker")],
-    "Sidekiq 6": ["ruby", str(HERE / "sidekiq.rb"), "6"],
-    "Sidekiq 7": ["ruby", str(HERE / "sidekiq.rb"), "7"],
-}
+} | {f"Sidekiq {version}": ["ruby", str(HERE / "sidekiq.rb"), version] for version in os.environ.get("SIDEKIQ", "6 7").split()}
 
 
 def payload(number, queue):

@@ -1,4 +1,4 @@
-# A real Sidekiq process with clients/ruby: `ruby sidekiq.rb 6|7` becomes Sidekiq's own command line, which loads this file again.
+# A real Sidekiq process with clients/ruby: `ruby sidekiq.rb 6|7|8` becomes Sidekiq's own command line, which loads this file again.
 
 require_relative "../sidekiq/stack"
 

@@ -1,5 +1,5 @@
-# Sidekiq's connection through Sentinel, as `failover` starts it: client.rb 6|7 LIST PASSWORD SENTINEL_PORT…
-# 6 brings redis-rb, 7 brings redis-client.
+# Sidekiq's connection through Sentinel, as `failover` starts it: client.rb 6|7|8 LIST PASSWORD SENTINEL_PORT…
+# 6 brings redis-rb, 7 and 8 bring redis-client.
 
 require_relative "../sidekiq/stack"
 Stack.enter(ARGV[0])

@@ -1,5 +1,6 @@
 # As much of a browser as Sidekiq's Web UI needs: it keeps the session cookie, and submits the forms of a page with the
-# hidden authenticity token and the values that the page shows. Redirects are reported, not followed.
+# values that the page shows. Sidekiq 6 and 7 want the hidden authenticity token back, 8 goes by the header that says where
+# a request comes from. Redirects are reported, not followed.
 
 require "cgi"
 require "net/http"
@@ -27,7 +28,7 @@ class Browser
     page = get(from)
     fields = fields.to_h { |name, value| [name.to_s, (value == :shown) ? values(page, name.to_s).first : value] }
     post = Net::HTTP::Post.new(to)
-    post.set_form_data("authenticity_token" => values(page, "authenticity_token").first, **fields)
+    post.set_form_data({"authenticity_token" => values(page, "authenticity_token").first, **fields}.compact)
     send_request(post)
   end
 
@@ -43,6 +44,7 @@ class Browser
 
   def send_request(request)
     request["Cookie"] = @cookie if @cookie
+    request["Sec-Fetch-Site"] = "same-origin"
     began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     reply = @http.request(request)
     milliseconds = (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began) * 1000

@@ -16,7 +16,7 @@ require "sidekiq"
 module Gate
   FOLDER = ENV.fetch("GATE_FOLDER")
   WAIT_SECONDS_MAX = 120
-  SIX = Sidekiq::VERSION.start_with?("6.")
+  SIX, EIGHT = %w[6. 8.].map { |version| Sidekiq::VERSION.start_with?(version) }
 
   # Of the client of a store.
   def self.settings(url)

@@ -1,11 +1,14 @@
-# Chooses the Sidekiq of a run: 6 is Debian 12's, in this machine's own Ruby; 7 is Debian 13's, from the folder that
-# `setup` unpacked. That folder is not installed and not entered by chroot: its Ruby is started through its own dynamic
-# loader, with the library, load and gem paths of the folder. A script calls Stack.enter first; where another Ruby is
-# needed, the script starts over in it. Processes started later inherit the paths, so Stack::RUBY is all they need.
+# Chooses the Sidekiq of a run: 6 is Debian 12's, in this machine's own Ruby; 7 and 8 are Debian 13's and 14's, from the
+# folders that `setup` unpacked. Such a folder is not installed and not entered by chroot: its Ruby is started through its
+# own dynamic loader, with the library, load and gem paths of the folder. A script calls Stack.enter first; where another
+# Ruby is needed, the script starts over in it. Processes started later inherit the paths, so Stack::RUBY is all they need.
 
 module Stack
   ROOT = File.expand_path("../..", __dir__)
-  TRIXIE = File.join(ROOT, ".cache/trixie")
+  # Debian's suites that `setup` unpacks, by the Sidekiq that they have.
+  SUITES = {"7" => "trixie", "8" => "forky"}.freeze
+  # How scripts declare their option for it.
+  OPTION = ["--sidekiq 6|7|8", "Debian's 6.4.1 (RESP2), 7.3.2 or 8.1 (RESP3)"].freeze
   MARK = "GATE_SIDEKIQ_STACK"
   # Where `setup jruby` keeps it: outside the repository, as it is large and the same for every checkout.
   JRUBY_JAR = File.join(ENV["XDG_CACHE_HOME"] || File.expand_path("~/.cache"), "darter/jruby-complete-9.4.12.0.jar")
@@ -13,8 +16,8 @@ module Stack
   RUBY = [*ENV["#{MARK}_LOADER"]&.split("\n"), RbConfig.ruby].freeze
 
   def self.enter(version)
-    abort "the Sidekiq to run is 6 or 7, not #{version.inspect}" unless %w[6 7].include?(version)
-    enter_trixie if version == "7" && ENV[MARK] != "7"
+    abort "the Sidekiq to run is 6, 7 or 8, not #{version.inspect}" unless ["6", *SUITES.keys].include?(version)
+    enter_suite(version) if SUITES.key?(version) && ENV[MARK] != version
     require "sidekiq"
     require "sidekiq/api"
     found = Sidekiq::VERSION
@@ -33,28 +36,28 @@ module Stack
     [["java", "-jar", JRUBY_JAR], {"GEM_HOME" => gems, "GEM_PATH" => gems}]
   end
 
-  def self.enter_trixie
-    abort "Sidekiq 7 is not there yet: run gates/sidekiq/setup 7" unless File.exist?("#{TRIXIE}/ready")
-    loader = only("#{TRIXIE}/usr/lib{64,}/ld-linux-*.so.*")
-    libraries = only("#{TRIXIE}/usr/lib/*-linux-gnu*")
-    ruby = only("#{TRIXIE}/usr/bin/ruby3.*")
+  def self.enter_suite(version)
+    folder = File.join(ROOT, ".cache", SUITES[version])
+    abort "Sidekiq #{version} is not there yet: run gates/sidekiq/setup #{version}" unless File.exist?("#{folder}/ready")
+    only = lambda do |pattern|
+      Dir.glob(folder + pattern).min or abort "#{folder}#{pattern} is missing: delete #{folder} and run gates/sidekiq/setup #{version}"
+    end
+    loader = only.call("/usr/lib{64,}/ld-linux-*.so.*")
+    libraries = only.call("/usr/lib/*-linux-gnu*")
+    ruby = only.call("/usr/bin/ruby3.*")
     api = "#{ruby[/3\.\d+\z/]}.0"
-    vendor = ["#{TRIXIE}/usr/lib/ruby/vendor_ruby", "#{libraries}/ruby/vendor_ruby/#{api}"]
-    gems = ["#{TRIXIE}/usr/share/rubygems-integration", "#{libraries}/rubygems-integration"]
+    vendor = ["#{folder}/usr/lib/ruby/vendor_ruby", "#{libraries}/ruby/vendor_ruby/#{api}"]
+    gems = ["#{folder}/usr/share/rubygems-integration", "#{libraries}/rubygems-integration"]
     start = [loader, "--library-path", libraries]
     environment = {
-      MARK => "7",
+      MARK => version,
       "#{MARK}_LOADER" => start.join("\n"),
-      "RUBYLIB" => [*vendor, "#{TRIXIE}/usr/lib/ruby/#{api}", "#{libraries}/ruby/#{api}"].join(":"),
+      "RUBYLIB" => [*vendor, "#{folder}/usr/lib/ruby/#{api}", "#{libraries}/ruby/#{api}"].join(":"),
       "GEM_PATH" => gems.flat_map { |gem| ["#{gem}/all", "#{gem}/#{api}"] }.join(":"),
       "RUBYOPT" => nil,
       "LC_ALL" => "C.UTF-8"
     }
     exec(environment, *start, ruby, File.expand_path($PROGRAM_NAME), *ARGV)
   end
-
-  def self.only(pattern)
-    Dir.glob(pattern).min or abort "#{pattern} is missing: delete #{TRIXIE} and run gates/sidekiq/setup 7"
-  end
-  private_class_method :enter_trixie, :only
+  private_class_method :enter_suite
 end

@@ -24,7 +24,9 @@
 //! - by commands that run again: what they published the first time is sent; they start in the database where they ended;
 //! - by leases: an attempt that is named is not compared; the clock is read only at the beginning of a turn; leases end early; a
 //!   job waits twice, or gets no record; attempts are not limited, or a released one counts; a limit or the active jobs of a group
-//!   are not counted; a delayed job is lost; nobody looks for what was due before a crash; a replica ends leases, too;
+//!   are not counted; a delayed job is lost; nobody looks for what was due before a crash; a replica ends leases, too; a retried job
+//!   keeps its attempts, or is taken from its worker; a lock is not heeded, is not freed, or outlives its time; replies go out
+//!   before all replicas have what they say, or after another server has become the primary;
 //! - by all: the reply to a delegated command is occasionally not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
 //!
@@ -42,6 +44,7 @@ mod machine;
 mod seeds;
 mod setup;
 mod stack;
+mod stage;
 pub mod transactions;
 mod world;
 
@@ -49,4 +52,5 @@ pub use client::{Client, Departure, Request, request};
 pub use machine::{Death, Machine};
 pub use seeds::for_each_seed;
 pub use setup::{ENTRIES, Entry, Journal, OFF_CORE_EVENTS_MAX, Setup, Sync};
+pub use stage::{Facts, Stage, facts, follows, may_lead};
 pub use world::World;

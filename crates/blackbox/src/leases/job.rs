@@ -39,7 +39,8 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
     let mut jobs: BTreeMap<&str, Job<'_>> = BTreeMap::new();
     for call in history {
         match &call.deed {
-            Deed::Put { id, .. } => jobs.entry(id).or_default().put = Some(call),
+            Deed::Put { id, holder: None, .. } => jobs.entry(id).or_default().put = Some(call),
+            Deed::Put { .. } => {}
             Deed::Take { lease, got, .. } => {
                 for Taken { queue, id, attempt } in got {
                     let answered = call.answered.expect("a reply was read");
@@ -72,7 +73,7 @@ impl Said {
     }
 
     fn ends(&self) -> bool {
-        !matches!(self.what, About::Keep(_))
+        !matches!(self.what, About::Keep(_) | About::Retry)
     }
 
     /// Whether it may have taken effect between these moments.
@@ -91,9 +92,19 @@ impl Job<'_> {
     }
 
     /// When it was done, as the server said.
-    fn dones(&self) -> impl Iterator<Item = Moment> {
+    pub(super) fn dones(&self) -> impl Iterator<Item = Moment> {
         let dones = self.said.iter().filter(|said| said.what == About::Done && said.was_active);
         dones.filter_map(|said| said.answered)
+    }
+
+    /// When somebody said that it is done, and may have been heeded.
+    pub(super) fn ends_at_the_earliest(&self) -> Option<Moment> {
+        let dones = self.said.iter().filter(|said| said.what == About::Done && said.may_count());
+        dones.map(|said| said.sent).min()
+    }
+
+    fn may_be_retried(&self) -> bool {
+        self.said.iter().any(|said| said.what == About::Retry && said.may_count())
     }
 
     /// Its first attempt, as somebody got it first.
@@ -153,28 +164,63 @@ impl Job<'_> {
         if let Some(give) = self.gives.last().filter(|give| give.attempt > tries) {
             complaints.push(format!("{id} was tried {} times, not {tries}", give.attempt));
         }
-        for pair in self.gives.windows(2) {
-            let [one, other] = pair else { unreachable!("there are two") };
-            let ends = |said: &&Said| said.may_count() && said.ends() && said.is_about(one);
-            let mut said = self.said.iter().filter(ends);
-            let between = |said: &Said| said.may_fall(one.sent, other.answered);
-            if one.attempt == other.attempt {
-                let was_released = said.clone().any(|said| said.what == About::Release && between(said));
-                if !was_released {
-                    complaints.push(format!("attempt {} of {id} was given twice", one.attempt));
-                }
-            }
-            let was_ended = said.any(between);
-            if !was_ended && other.answered + rules.slack < self.over(one) {
-                complaints.push(format!(
-                    "attempts {} and {} of {id} were held at once",
-                    one.attempt, other.attempt
-                ));
-            }
-        }
+        complaints.extend(self.repetitions(id));
+        complaints.extend(if self.may_be_retried() {
+            self.overlaps(id, rules)
+        } else {
+            self.too_early(id, rules)
+        });
         complaints.extend(self.done_complaints(id));
         complaints.extend(self.refusals(id, rules));
         complaints.extend(self.confusions(id, rules));
+        complaints
+    }
+
+    /// Attempts that were given twice though nobody had given them back, nor began anew.
+    fn repetitions(&self, id: &str) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for pair in self.gives.windows(2) {
+            let [one, other] = pair else { unreachable!("there are two") };
+            let repeats = |said: &Said| match said.what {
+                About::Release => said.is_about(one),
+                About::Retry => true,
+                About::Done | About::Fail | About::Keep(_) => false,
+            };
+            let mut said = self.said.iter().filter(|said| said.may_count() && repeats(said));
+            let may_repeat = said.any(|said| said.may_fall(one.sent, other.answered));
+            if one.attempt == other.attempt && !may_repeat {
+                complaints.push(format!("attempt {} of {id} was given twice", one.attempt));
+            }
+        }
+        complaints
+    }
+
+    /// Attempts that came before the one before them can have ended.
+    fn too_early(&self, id: &str, rules: &Rules) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for pair in self.gives.windows(2) {
+            let [one, other] = pair else { unreachable!("there are two") };
+            let ends = |said: &Said| said.may_count() && said.ends() && said.is_about(one);
+            let was_ended =
+                self.said.iter().any(|said| ends(said) && said.may_fall(one.sent, other.answered));
+            if !was_ended && other.answered + rules.slack < self.over(one) {
+                complaints.push(held_at_once(id, one, other));
+            }
+        }
+        complaints
+    }
+
+    /// The same where numbers do not say which attempt was first.
+    fn overlaps(&self, id: &str, rules: &Rules) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (index, one) in self.gives.iter().enumerate() {
+            for other in &self.gives[index + 1..] {
+                let both_from = one.answered.max(other.answered);
+                if both_from + rules.slack < self.held_until(one).min(self.held_until(other)) {
+                    complaints.push(held_at_once(id, one, other));
+                }
+            }
+        }
         complaints
     }
 
@@ -192,7 +238,8 @@ impl Job<'_> {
 
     /// Answers that somebody did not have it who did.
     fn refusals(&self, id: &str, rules: &Rules) -> Option<String> {
-        self.said.iter().filter(|said| !said.was_active).find_map(|said| {
+        let refused = |said: &&Said| !said.was_active && said.what != About::Retry;
+        self.said.iter().filter(refused).find_map(|said| {
             let answered = said.answered?;
             let holds = |give: &&Give<'_>| {
                 said.is_about(give)
@@ -218,4 +265,8 @@ impl Job<'_> {
             Some(format!("{what:?} of attempt {meant} of {id} was heeded while attempt {attempt} held it"))
         })
     }
+}
+
+fn held_at_once(id: &str, one: &Give<'_>, other: &Give<'_>) -> String {
+    format!("attempts {} and {} of {id} were held at once", one.attempt, other.attempt)
 }

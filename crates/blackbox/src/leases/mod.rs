@@ -13,6 +13,7 @@
 //! * a job is done twice, comes again after it was done, or is no longer the worker's though its lease goes on;
 //! * something that was said of one attempt is heeded while another one goes on;
 //! * a job that was acknowledged is nowhere, or is there after it was done, or in two states, or nobody put it;
+//! * two jobs have a lock at once, or a job is refused for a lock that nobody can have;
 //! * a later job of a queue is first taken before an earlier one, or a queue is served while one that stands before it has jobs;
 //! * more jobs are active, or taken in a time, than the limit of the queue allows.
 //!
@@ -20,6 +21,7 @@
 //! well: who says that it has ended need not be who has it.
 
 mod job;
+mod lock;
 mod taken;
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,9 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::account::Moment;
+use crate::client::text;
 use job::Job;
+pub use lock::Lock;
 use resp::Value;
 pub use taken::{Named, Taken, taken};
 pub use work::{Lives, Plan};
@@ -57,6 +61,10 @@ pub enum Deed {
         tries: u64,
         /// It comes later.
         is_delayed: bool,
+        /// The lock that it is to have.
+        lock: Option<Lock>,
+        /// The reply says that this job, and not the new one, has the lock.
+        holder: Option<String>,
     },
     /// Jobs were asked for.
     Take {
@@ -77,7 +85,7 @@ pub enum Deed {
         id: String,
         /// The attempt that was meant, if that was said.
         attempt: Option<u64>,
-        /// The reply says that it was active.
+        /// The reply says that it was active, or else that it was there.
         was_active: bool,
     },
 }
@@ -86,7 +94,7 @@ impl Deed {
     /// Notes what the reply says.
     pub fn hear(&mut self, reply: &Value) {
         match self {
-            Deed::Put { .. } => {}
+            Deed::Put { id, holder, .. } => *holder = Some(text(reply)).filter(|other| other != id),
             Deed::Take { got, .. } => *got = taken(reply),
             Deed::Say { was_active, .. } => {
                 *was_active = !matches!(reply, Value::Int(0) | Value::Null | Value::NullArray);
@@ -95,7 +103,7 @@ impl Deed {
     }
 }
 
-/// What is said of an active job.
+/// What is said of a job that is active, or was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum About {
     /// `JOB.DONE`
@@ -106,6 +114,8 @@ pub enum About {
     Release,
     /// `JOB.KEEP … ID`, for so many nanoseconds.
     Keep(Moment),
+    /// `JOB.RETRY`, of one that is dead or delayed. Its attempts begin from 1 again.
+    Retry,
 }
 
 /// What may be taken of a queue.
@@ -151,6 +161,7 @@ pub fn check(history: &[Call], left: &Left, rules: &Rules) -> Vec<String> {
         .extend(strangers.filter(|id| !is_made(id)).map(|id| format!("nobody put {id}, which is there")));
     complaints.extend(rules.made.iter().flat_map(|prefix| pushed_twice(history, left, prefix)));
     complaints.extend(missing_attempts(history, &jobs));
+    complaints.extend(lock::complaints(history, &jobs, rules));
     complaints.extend(order(history, &jobs, left, rules));
     for (queue, limits) in &rules.limits {
         complaints.extend(limit(queue, *limits, &jobs, rules));

@@ -20,7 +20,13 @@ impl History {
 
     fn put(self, sent: Moment, id: &str) -> History {
         let (queue, id) = ("q".to_owned(), id.to_owned());
-        self.call(sent, Deed::Put { queue, id, tries: 3, is_delayed: false })
+        self.call(sent, Deed::Put { queue, id, tries: 3, is_delayed: false, lock: None, holder: None })
+    }
+
+    fn put_locked(self, sent: Moment, id: &str, time: Option<Moment>, holder: Option<&str>) -> History {
+        let lock = Some(Lock { name: "l".to_owned(), time });
+        let (queue, id, holder) = ("q".to_owned(), id.to_owned(), holder.map(str::to_owned));
+        self.call(sent, Deed::Put { queue, id, tries: 3, is_delayed: false, lock, holder })
     }
 
     fn take_of(self, sent: Moment, queues: &[&str], id: &str, attempt: u64) -> History {
@@ -210,7 +216,8 @@ fn an_order_that_was_not_promised_is_noticed() {
     both().take(10, "a", 1).done(11, "a").take(20, "b", 1).done(21, "b").is_fine();
     // Somebody got it, and it came back.
     both().take(6, "", 0).unheard().take(10, "b", 1).done(11, "b").take(20, "a", 1).done(21, "a").is_fine();
-    let second = Deed::Put { queue: "low".to_owned(), id: "l".to_owned(), tries: 3, is_delayed: false };
+    let (queue, id) = ("low".to_owned(), "l".to_owned());
+    let second = Deed::Put { queue, id, tries: 3, is_delayed: false, lock: None, holder: None };
     let low = |first: Moment| {
         let put = history().put(first, "a").call(1, second.clone());
         put.take_of(10, &["q", "low"], "l", 1).done(20, "l").take(30, "a", 1).done(40, "a")
@@ -230,4 +237,46 @@ fn limits_that_are_exceeded_are_noticed() {
     three().limit(Some(2), None).is_wrong("3 jobs of q were active at once, not 2");
     three().limit(None, Some((2, 20))).is_fine();
     three().limit(None, Some((2, 30))).is_wrong("3 jobs of q were taken within its window, not 2");
+}
+
+#[test]
+fn attempts_begin_anew_after_a_retry_only() {
+    let dead = || history().put(0, "a").take(10, "a", 1).say(20, About::Fail, "a", true);
+    dead().say(30, About::Retry, "a", true).take(40, "a", 1).done(50, "a").is_fine();
+    dead()
+        .say(30, About::Retry, "a", false)
+        .take(40, "a", 1)
+        .done(50, "a")
+        .is_wrong("attempt 1 of a was given twice");
+    // While somebody has it, it is not there to be retried.
+    let active = history().put(0, "a").take(10, "a", 1).say(30, About::Retry, "a", true);
+    active.take(40, "a", 1).done(120, "a").is_wrong("attempts 1 and 1 of a were held at once");
+}
+
+#[test]
+fn locks_that_two_have_or_nobody_are_noticed() {
+    let first = || history().put_locked(0, "a", None, None);
+    first().waits("a").put_locked(10, "b", None, Some("a")).is_fine();
+    first().waits("a").put_locked(10, "b", None, None).waits("b").is_wrong("b got the lock l, which a had");
+    let done = || first().take(10, "a", 1).done(20, "a");
+    done().put_locked(30, "b", None, None).waits("b").is_fine();
+    done()
+        .put_locked(30, "b", None, Some("a"))
+        .is_wrong("b was refused for the lock l of q, which a had not");
+    first()
+        .waits("a")
+        .put_locked(10, "b", None, Some("c"))
+        .is_wrong("b was refused for the lock l of q, which c had not");
+    let timed = || history().put_locked(0, "a", Some(50), None).waits("a");
+    timed().put_locked(60, "b", None, None).waits("b").is_fine();
+    timed().put_locked(40, "b", None, None).waits("b").is_wrong("b got the lock l, which a had");
+    timed()
+        .put_locked(60, "b", None, Some("a"))
+        .is_wrong("b was refused for the lock l of q, which a had not");
+    // A job that was refused is not there.
+    first()
+        .waits("a")
+        .put_locked(10, "b", None, Some("a"))
+        .waits("b")
+        .is_wrong("nobody put b, which is there");
 }

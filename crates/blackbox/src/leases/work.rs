@@ -117,7 +117,7 @@ impl Worker<'_> {
         if is_delayed {
             line += &format!(" IN {}", 1 + self.random.below(300));
         }
-        let deed = Deed::Put { queue: queue.to_owned(), id, tries, is_delayed };
+        let deed = Deed::Put { queue: queue.to_owned(), id, tries, is_delayed, lock: None, holder: None };
         self.call(&line, deed).map(drop)
     }
 

@@ -205,6 +205,8 @@ impl Recovery {
             let since_ms = beats.before_ms.map_or(0, |before_ms| before_ms.saturating_sub(SLACK_MS));
             group.since_ms = group.since_ms.min(since_ms);
         }
+        // Of one that has beaten only once, it is not known which of its jobs are done. What the others popped longer ago is.
+        group.since_ms = group.since_ms.max(deaths[0].at_ms.saturating_sub(LOGGED_MS));
         let is_together = |departed: &&Departed| {
             deaths.iter().any(|death| departed.at_ms.abs_diff(death.at_ms) <= TOGETHER_MS)
         };

@@ -27,7 +27,7 @@ const RETURNED_MAX: usize = 64;
 const TRIES_MAX: usize = 16;
 /// Elements of a queue, from the next one on, among which a job is looked for whose lease may have ended.
 const NEXT_MAX: usize = 100;
-/// Queues that the log names.
+/// Queues that one line of the log names; it counts the others. No limit that a user meets.
 const NAMED_MAX: usize = 10;
 
 /// What became of a job.

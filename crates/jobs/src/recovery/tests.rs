@@ -204,6 +204,30 @@ fn processes_that_die_together_are_searched_together() {
 }
 
 #[test]
+fn what_was_popped_long_ago_is_not_returned_with_one_that_has_beaten_once() {
+    let mut stage = Stage::new();
+    // As it is not known what becomes of c, all pops are remembered.
+    stage.beat(9, "h:3:c", &[]);
+    stage.depart(&[9]);
+    stage.beat(5, "h:1:a", &[]);
+    stage.pop(6, "done");
+    for _ in 0..3 {
+        stage.pass(10);
+        stage.beat(5, "h:1:a", &[]);
+    }
+    stage.pop(6, "of-a");
+    stage.beat(7, "h:2:b", &[]);
+    stage.pop(8, "of-b");
+    stage.depart(&[5, 6, 7, 8]);
+    stage.check("PEXPIRE h:1:a 1", ":1");
+    stage.check("PEXPIRE h:2:b 1", ":1");
+    stage.pass(2);
+    let mut waiting = stage.waiting();
+    waiting.sort();
+    assert_eq!(waiting, ["of-a", "of-b"]);
+}
+
+#[test]
 fn one_that_died_with_others_does_not_wait_for_those_that_live() {
     let mut stage = Stage::new();
     stage.beat(5, "h:1:a", &["x"]);

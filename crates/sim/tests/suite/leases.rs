@@ -1,21 +1,25 @@
 //! Leases over crashes and failovers. Workers do their jobs, fail, hang, answer after their leases ended, or die; queues have limits,
-//! groups and a schedule. Meanwhile a lone server with `appendfsync always` dies and starts again, or a primary with
-//! `repl-sync-replicas` dies or hands over, and a replica takes its place.
+//! groups and a schedule, some jobs have locks, and dead and delayed jobs are retried. Meanwhile a lone server with `appendfsync
+//! always` dies and starts again, or a primary with `repl-sync-replicas` dies, hands over, or lives on, cut off or not, beside a
+//! replica that takes its place.
 //!
 //! - **What clients heard** is what `docs/jobs.md` says ([`blackbox::leases`]): no attempt is held by two workers, or ends before
 //!   its lease, apart from [`SLACK_NS`]; attempts count right; every job that was put is done, dead, dropped, expired or there.
 //! - **What the server has** fits together at any time ([`Shop::inspect`]): a job is in one state only, its record says the same, and
 //!   active jobs are no more than the limits allow, nor than are counted.
-//! - **The schedule** pushes at most once in each second, whichever server is the primary.
+//! - **The schedule** pushes at most once in each second, whichever server is the primary; and in each second, unless servers were
+//!   replaced then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use blackbox::account::Moment;
-use blackbox::leases::{About, Call, Deed, Left, Limits, Named, Rules, Taken, check, given, taken};
+use blackbox::leases::{About, Call, Deed, Left, Limits, Lock, Named, Rules, Taken, check, given, taken};
 use blackbox::text;
 use proactor::Entropy;
 use resp::Value;
-use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
+use sim::{
+    Client, Death, Journal, Machine, Request, Setup, Stage, Sync, World, follows, for_each_seed, request,
+};
 
 /// The jobs of `grouped` are in groups, onto `ticks` a schedule pushes.
 const QUEUES: [&str; 5] = ["urgent", "plain", "limited", "grouped", "ticks"];
@@ -25,6 +29,7 @@ const ACTIVE_MAX: [(&str, usize); 2] = [("limited", 2), ("grouped", 3)];
 const RATE: (usize, Moment) = (20, 300 * MS);
 const PER_GROUP_MAX: usize = 1;
 const GROUPS: usize = 3;
+const LOCKS: usize = 3;
 const WORKERS: usize = 5;
 const TRIES_MAX: usize = 4;
 const MS: Moment = 1_000_000;
@@ -36,9 +41,10 @@ const SLACK_NS: Moment = 2 * MS;
 /// The longest pause of a worker; of one that hangs, longer than its leases.
 const THINKS_MS: usize = 20;
 const HANGS_MS: usize = 2 * LEASE_MS_MAX;
-/// How long an administrator waits for a reply, and for replicas.
-const PATIENCE_MS: u64 = 3_000;
+/// How long an administrator waits for replicas.
 const REUNION_MS: u64 = 60_000;
+/// How long two servers do not reach each other: a moment, or longer than `repl-timeout`.
+const PARTED_MS: [usize; 2] = [500, 15_000];
 /// Ids of jobs that expire unless they begin, and of those that the schedule makes.
 const EXPIRING: &str = "e";
 const TICK: &str = "tick-";
@@ -64,6 +70,12 @@ struct Shop {
     is_quiet: bool,
     deaths: usize,
     handovers: usize,
+    splits: usize,
+    retries: usize,
+    /// When servers were replaced, on the world's clock.
+    troubles: Vec<(Moment, Moment)>,
+    /// When that clock began, in ms since 1970.
+    epoch_ms: u64,
 }
 
 fn words(line: &str) -> Request {
@@ -99,6 +111,21 @@ fn setups(entropy: &mut Entropy) -> Vec<Setup> {
     (0..count).map(setup).collect()
 }
 
+impl Stage for Shop {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    fn step(&mut self) {
+        self.world.step();
+        for number in 0..self.workers.len() {
+            let mut worker = std::mem::take(&mut self.workers[number]);
+            self.act(number, &mut worker);
+            self.workers[number] = worker;
+        }
+    }
+}
+
 impl Shop {
     fn open(mut entropy: Entropy) -> Shop {
         let setups = setups(&mut entropy);
@@ -117,16 +144,23 @@ impl Shop {
             is_quiet: true,
             deaths: 0,
             handovers: 0,
+            splits: 0,
+            retries: 0,
+            troubles: Vec::new(),
+            epoch_ms: 0,
         };
         shop.world.let_stalls_take_time(false);
         shop.unite();
         for (queue, limit) in LIMITS {
-            assert_eq!(shop.of_primary(&format!("QUEUE LIMIT {queue} {limit}")).to_string(), "OK");
+            shop.insist(0, &format!("QUEUE LIMIT {queue} {limit}"));
         }
         let payload = format!("{{\"id\":\"{TICK}%{{time_ms}}\"}}");
         let words = ["SET", "ticks", "tick", "* * * * * *", &payload];
-        let reply = shop.ask_all(0, &[request("CRON", words)]);
+        let reply = shop.ask(0, &[request("CRON", words)]);
         assert!(matches!(reply, Some(Value::Int(_))), "{reply:?}");
+        let Value::Array(time) = shop.of_primary("TIME") else { panic!("no time") };
+        let [seconds, micros] = [0, 1].map(|index| text(&time[index]).parse::<u64>().expect("a number"));
+        shop.epoch_ms = seconds * 1000 + micros / 1000 - shop.world.now_ns() / MS;
         shop.is_quiet = false;
         shop
     }
@@ -137,45 +171,12 @@ impl Shop {
         self.last_moment
     }
 
-    fn step(&mut self) {
-        self.world.step();
-        for number in 0..self.workers.len() {
-            let mut worker = std::mem::take(&mut self.workers[number]);
-            self.act(number, &mut worker);
-            self.workers[number] = worker;
-        }
-    }
-
-    fn run_for(&mut self, ms: u64) {
-        let end_ns = self.world.now_ns() + ms * MS;
-        while self.world.now_ns() < end_ns {
-            self.step();
-        }
-    }
-
-    /// Sends requests to a server. Returns the reply to the last one, if it arrives.
-    fn ask_all(&mut self, number: usize, requests: &[Request]) -> Option<Value> {
-        let mut client = self.world.connect_to(number)?;
-        requests.iter().for_each(|request| client.send(request));
-        let (end_ns, mut left) = (self.world.now_ns() + PATIENCE_MS * MS, requests.len());
-        while self.world.now_ns() < end_ns && !client.has_ended {
-            for reply in self.world.pump(&mut client) {
-                left -= 1;
-                if left == 0 {
-                    return Some(reply);
-                }
-            }
-            self.step();
-        }
-        None
-    }
-
-    fn ask(&mut self, number: usize, line: &str) -> Option<Value> {
-        self.ask_all(number, &[words(line)])
+    fn tell_server(&mut self, number: usize, line: &str) -> Option<Value> {
+        self.ask(number, &[words(line)])
     }
 
     fn of_primary(&mut self, line: &str) -> Value {
-        self.ask(self.primary, line).unwrap_or_else(|| panic!("no reply to {line}"))
+        self.tell_server(self.primary, line).unwrap_or_else(|| panic!("no reply to {line}"))
     }
 }
 
@@ -244,6 +245,7 @@ impl Shop {
         let number = self.world.below(4);
         let (queue, is_grouped) = (QUEUES[number], QUEUES[number] == "grouped");
         let expires = self.world.one_in(8);
+        let is_locked = !expires && self.world.one_in(4);
         let id = format!("{}{}", if expires { EXPIRING } else { "j" }, self.next_job);
         self.next_job += 1;
         let tries = 1 + self.world.below(TRIES_MAX);
@@ -258,9 +260,17 @@ impl Shop {
         if expires {
             line += &format!(" EXPIRE {}", 1 + self.world.below(LEASE_MS_MAX));
         }
+        let lock = is_locked.then(|| {
+            let name = format!("l{}", self.world.below(LOCKS));
+            let ms = self.world.one_in(2).then(|| 1 + self.world.below(LEASE_MS_MAX) as u64);
+            line += &format!(" UNIQUE {name}");
+            line += &ms.map(|ms| format!(" FOR {ms}")).unwrap_or_default();
+            Lock { name, time: ms.map(|ms| ms * MS) }
+        });
         // Groups take turns, so the order of putting says nothing.
         let is_delayed = is_delayed || is_grouped;
-        let deed = Deed::Put { queue: queue.to_owned(), id, tries: tries as u64, is_delayed };
+        let (queue, tries) = (queue.to_owned(), tries as u64);
+        let deed = Deed::Put { queue, id, tries, is_delayed, lock, holder: None };
         (words(&line), Some(deed))
     }
 
@@ -312,11 +322,6 @@ impl Shop {
 
 /// What happens to servers.
 impl Shop {
-    fn says(&mut self, number: usize, name: &str) -> Option<String> {
-        let info = text(&self.ask(number, "INFO replication")?);
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
-    }
-
     fn replicas(&self) -> Vec<usize> {
         (0..self.count).filter(|number| *number != self.primary).collect()
     }
@@ -325,36 +330,41 @@ impl Shop {
     fn unite(&mut self) {
         let end_ns = self.world.now_ns() + REUNION_MS * MS;
         for number in self.replicas() {
-            loop {
-                let is_up = self.says(number, "master_link_status").is_some_and(|status| status == "up");
-                if is_up && self.says(number, "slave_priority").is_some_and(|priority| priority != "0") {
-                    break;
-                }
+            while !follows(&self.facts(number), self.primary) {
                 assert!(self.world.now_ns() < end_ns, "{number} does not follow {}", self.primary);
-                self.follow(number);
+                self.follow(number, self.primary);
                 self.run_for(100);
             }
         }
+        // The primary has noticed as well.
+        self.insist(self.primary, "SET united yes");
     }
 
-    /// Has a server follow the primary, now and when it starts.
-    fn follow(&mut self, number: usize) {
-        let host = Machine::host_of(self.primary);
-        self.world.change_setup_of(number, |setup| {
-            setup.more.retain(|arg| !arg.starts_with("--replicaof"));
-            setup.more.push(format!("--replicaof={host} 6379"));
-        });
-        self.ask(number, &format!("REPLICAOF {host} 6379"));
-    }
-
-    /// Another server has become the primary.
-    fn replace_primary(&mut self, number: usize) {
-        self.primary = number;
-        self.world.change_setup_of(number, |setup| setup.more.retain(|arg| !arg.starts_with("--replicaof")));
-        for worker in &mut self.workers {
-            // Sentinel tells clients; here they notice.
-            worker.client.iter_mut().for_each(|client| client.has_ended = true);
+    /// Has a server do something, until it says that it did.
+    fn insist(&mut self, number: usize, line: &str) {
+        let end_ns = self.world.now_ns() + REUNION_MS * MS;
+        loop {
+            let reply = self.tell_server(number, line).map(|reply| reply.to_string());
+            if reply.as_deref() == Some("OK") {
+                break;
+            }
+            assert!(self.world.now_ns() < end_ns, "{line} fails at {number}: {reply:?}");
+            self.run_for(100);
         }
+    }
+
+    /// Another server has become the primary. Sentinel tells clients, which leave the old one, except for those that `stay`.
+    fn replace_primary(&mut self, number: usize, stay: &[bool]) {
+        self.primary = number;
+        self.start_under(number, number);
+        for (worker, stays) in self.workers.iter_mut().zip(stay) {
+            worker.client.iter_mut().for_each(|client| client.has_ended |= !stays);
+        }
+    }
+
+    fn any_replica(&mut self) -> usize {
+        let replicas = self.replicas();
+        replicas[self.world.below(replicas.len())]
     }
 
     fn die(&mut self) {
@@ -365,13 +375,10 @@ impl Shop {
         }
         let old = self.primary;
         self.world.kill(old, death);
-        let replicas = self.replicas();
-        let next = replicas[self.world.below(replicas.len())];
-        let told = self.ask(next, "REPLICAOF NO ONE");
-        assert_eq!(told.map(|reply| reply.to_string()).as_deref(), Some("OK"));
-        self.replace_primary(next);
-        let host = Machine::host_of(next);
-        self.world.change_setup_of(old, |setup| setup.more.push(format!("--replicaof={host} 6379")));
+        let next = self.any_replica();
+        self.insist(next, "REPLICAOF NO ONE");
+        self.replace_primary(next, &[false; WORKERS]);
+        self.start_under(old, next);
         let ms = self.world.below(300) as u64;
         self.run_for(ms);
         self.world.start(old);
@@ -379,24 +386,86 @@ impl Shop {
     }
 
     fn hand_over(&mut self) {
-        let (old, replicas) = (self.primary, self.replicas());
-        let next = replicas[self.world.below(replicas.len())];
-        let told = self.ask(old, &format!("FAILOVER TO {} 6379 TIMEOUT 2000", Machine::host_of(next)));
+        let (old, next) = (self.primary, self.any_replica());
+        let told =
+            self.tell_server(old, &format!("FAILOVER TO {} 6379 TIMEOUT 2000", Machine::host_of(next)));
         assert_eq!(told.map(|reply| reply.to_string()).as_deref(), Some("OK"));
-        while self.says(old, "master_failover_state").is_none_or(|state| state != "no-failover") {
+        let role = loop {
+            let mut facts = self.facts(old);
+            if facts.get("master_failover_state").is_some_and(|state| state == "no-failover") {
+                break facts.remove("role");
+            }
             self.run_for(5);
-        }
-        if self.says(old, "role").is_some_and(|role| role == "slave") {
+        };
+        if role.as_deref() == Some("slave") {
             self.handovers += 1;
-            self.replace_primary(next);
+            self.replace_primary(next, &[false; WORKERS]);
         }
         self.unite();
     }
 
+    /// A replica takes the place of a primary that lives on; it may be cut off, and some workers may stay with it for a while.
+    fn split(&mut self) {
+        self.splits += 1;
+        let (old, next) = (self.primary, self.any_replica());
+        let is_parted = self.world.one_in(2);
+        self.world.part(old, next, is_parted);
+        let ms = self.world.below(300) as u64;
+        self.run_for(ms);
+        self.insist(next, "REPLICAOF NO ONE");
+        let stay: Vec<bool> = self.workers.iter().map(|_| self.world.one_in(2)).collect();
+        self.replace_primary(next, &stay);
+        let ms = self.world.below(600) as u64;
+        self.run_for(ms);
+        self.world.part(old, next, false);
+        self.unite();
+    }
+
+    /// Nothing gets through between two servers for a while.
+    fn part(&mut self) {
+        let (one, other) = (self.primary, self.any_replica());
+        self.world.part(one, other, true);
+        let ms = PARTED_MS[usize::from(self.world.one_in(4))];
+        let ms = self.world.below(ms) as u64;
+        self.run_for(ms);
+        self.world.part(one, other, false);
+        self.unite();
+    }
+
+    /// An operator has a dead or delayed job run, or mistakes an active one for such a job.
+    fn retry(&mut self) {
+        let state = ["dead", "delayed", "active"][self.world.below(3)];
+        let first = self.world.below(QUEUES.len());
+        let found = (0..QUEUES.len()).find_map(|index| {
+            let queue = QUEUES[(first + index) % QUEUES.len()];
+            let ids = self.tell_server(self.primary, &format!("ZRANGE {{{queue}}}:jobs:{state} 0 -1"))?;
+            Some((queue, texts(&ids))).filter(|(_, ids)| !ids.is_empty())
+        });
+        let Some((queue, mut ids)) = found else { return };
+        let id = ids.swap_remove(self.world.below(ids.len()));
+        let (sent, line) = (self.moment(), format!("JOB.RETRY {queue} {id}"));
+        let reply = self.tell_server(self.primary, &line).filter(|reply| !matches!(reply, Value::Error(_)));
+        let mut deed = Deed::Say { what: About::Retry, id, attempt: None, was_active: false };
+        reply.iter().for_each(|reply| deed.hear(reply));
+        self.retries += usize::from(matches!(deed, Deed::Say { was_active: true, .. }));
+        let answered = reply.map(|_| self.moment());
+        self.history.push(Call { sent, answered, deed });
+    }
+
+    /// Runs something during which the schedule may stand still.
+    fn trouble(&mut self, happen: impl FnOnce(&mut Shop)) {
+        let from = self.world.now_ns();
+        happen(self);
+        self.troubles.push((from, self.world.now_ns()));
+    }
+
     fn happen(&mut self) {
-        match self.world.below(4) {
-            0 => self.die(),
-            1 if self.count > 1 => self.hand_over(),
+        match self.world.below(9) {
+            0 => self.trouble(Shop::die),
+            1 if self.count > 1 => self.trouble(Shop::hand_over),
+            2 if self.count > 1 => self.trouble(Shop::split),
+            3 if self.count > 1 => self.trouble(Shop::part),
+            4..=6 => self.retry(),
             _ => {
                 for queue in QUEUES {
                     self.inspect(queue);
@@ -417,7 +486,7 @@ impl Shop {
         lines.extend((0..GROUPS).map(|group| format!("LRANGE {} 0 -1", key(&format!(":group:g{group}")))));
         lines.push("EXEC".to_owned());
         let requests: Vec<Request> = lines.iter().map(|line| words(line)).collect();
-        let Some(Value::Array(all)) = self.ask_all(self.primary, &requests) else { return };
+        let Some(Value::Array(all)) = self.ask(self.primary, &requests) else { return };
         let all: Vec<Vec<String>> = all.iter().map(texts).collect();
         let [list, active, delayed, dead, records, counts, groups @ ..] = &all[..] else { panic!("{all:?}") };
         let mut places: BTreeMap<String, &str> = BTreeMap::new();
@@ -466,9 +535,9 @@ impl Shop {
 
     /// What is there when no lease and no delay goes on.
     fn left(&mut self) -> Left {
-        self.of_primary("CRON DEL ticks tick");
+        assert_eq!(self.of_primary("CRON DEL ticks tick"), Value::Int(1));
         for (queue, _) in LIMITS {
-            self.of_primary(&format!("QUEUE LIMIT {queue} OFF"));
+            self.insist(self.primary, &format!("QUEUE LIMIT {queue} OFF"));
         }
         let mut left = Left::default();
         for queue in QUEUES {
@@ -506,9 +575,25 @@ impl Shop {
         complaints.retain(|complaint| !has_expired(complaint));
         assert!(complaints.is_empty(), "{complaints:#?}");
     }
+
+    /// The schedule pushed in each second from the first one until this moment, unless servers were replaced.
+    fn check_schedule(&self, left: &Left, ended: Moment) {
+        let ids = given(&self.history).chain(left.waiting.iter().chain(&left.dead).map(String::as_str));
+        let ms = ids.filter_map(|id| id.strip_prefix(TICK)?.parse::<u64>().ok());
+        let mut seconds: BTreeSet<u64> = ms.map(|ms| ms / 1000).collect();
+        // The first one in which it may not have pushed yet.
+        seconds.insert((self.epoch_ms + ended / MS) / 1000);
+        let pairs = seconds.iter().zip(seconds.iter().skip(1));
+        for (one, other) in pairs.filter(|(one, other)| *other - *one > 1) {
+            let at = |second: u64| (second * 1000 - self.epoch_ms) * MS;
+            let was_troubled =
+                self.troubles.iter().any(|(from, to)| *from < at(*other + 1) && *to > at(*one));
+            assert!(was_troubled, "the schedule did not push between {one} and {other}");
+        }
+    }
 }
 
-fn simulate(entropy: Entropy) -> [usize; 4] {
+fn simulate(entropy: Entropy) -> [usize; 6] {
     let mut shop = Shop::open(entropy);
     let stalls_take_time = shop.world.one_in(2);
     shop.world.let_stalls_take_time(stalls_take_time);
@@ -520,26 +605,33 @@ fn simulate(entropy: Entropy) -> [usize; 4] {
     }
     shop.world.let_stalls_take_time(false);
     shop.is_quiet = true;
+    shop.unite();
     // All leases and delays end.
     shop.run_for(ALL_DUE_MS);
     for queue in QUEUES {
         shop.inspect(queue);
     }
+    let ended = shop.world.now_ns();
     let left = shop.left();
     shop.check(&left);
+    if !stalls_take_time {
+        shop.check_schedule(&left, ended);
+    }
     let late = |call: &&Call| {
         matches!(call.deed, Deed::Say { attempt: Some(_), was_active: false, .. }) && call.answered.is_some()
     };
     let late = shop.history.iter().filter(late).count();
-    [shop.history.len(), shop.deaths, shop.handovers, late]
+    [shop.history.len(), shop.deaths, shop.handovers, shop.splits, shop.retries, late]
 }
 
 #[test]
 fn leases_hold_over_crashes_and_failovers() {
-    let mut sums = [0; 4];
+    let mut sums = [0; 6];
     for_each_seed("leases", 30, |entropy| {
         sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
     });
-    let [calls, deaths, handovers, late] = sums;
-    println!("{calls} calls, {deaths} deaths, {handovers} handovers, {late} words too late");
+    let [calls, deaths, handovers, splits, retries, late] = sums;
+    println!(
+        "{calls} calls, {deaths} deaths, {handovers} handovers, {splits} splits, {retries} retries, {late} words too late"
+    );
 }

@@ -13,15 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proactor::Entropy;
 use resp::Value;
-use sim::{Client, Death, Journal, Machine, Request, Setup, Sync, World, for_each_seed, request};
+use sim::{
+    Client, Death, Facts, Journal, Machine, Request, Setup, Stage, Sync, World, facts, follows,
+    for_each_seed, may_lead, request,
+};
 
 const LISTS: usize = 3;
 /// The longest pause of a client.
 const THINKS_NS_MAX: usize = 30_000_000;
 /// How long it may take until all follow, once nothing is in the way.
 const REUNION_MS: u64 = 120_000;
-/// How long an administrator waits for a reply.
-const PATIENCE_MS: u64 = 3_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
@@ -111,16 +112,6 @@ fn elements(reply: &Value) -> Vec<u64> {
     }
 }
 
-/// The fields of INFO.
-type Facts = BTreeMap<String, String>;
-
-fn facts(reply: &Value) -> Facts {
-    let Value::Bulk(text) = reply else { return Facts::new() };
-    let text = String::from_utf8_lossy(text);
-    let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-}
-
 impl Account {
     fn note(&mut self, meaning: &Meaning, reply: &Value) -> bool {
         match (meaning, reply) {
@@ -142,6 +133,21 @@ impl Account {
             _ => {}
         }
         true
+    }
+}
+
+impl Stage for Fleet {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    fn step(&mut self) {
+        self.world.step();
+        for index in 0..self.actors.len() {
+            let mut actor = std::mem::replace(&mut self.actors[index], Actor::new(Role::Reader));
+            self.act(&mut actor);
+            self.actors[index] = actor;
+        }
     }
 }
 
@@ -191,16 +197,6 @@ impl Fleet {
             handovers: 0,
             chosen: 0,
             is_quiet: false,
-        }
-    }
-
-    /// Runs one event, and lets clients react.
-    fn step(&mut self) {
-        self.world.step();
-        for index in 0..self.actors.len() {
-            let mut actor = std::mem::replace(&mut self.actors[index], Actor::new(Role::Reader));
-            self.act(&mut actor);
-            self.actors[index] = actor;
         }
     }
 
@@ -305,35 +301,6 @@ impl Fleet {
         actor.pending = Some((meaning, requests.len()));
     }
 
-    fn run_for(&mut self, ms: u64) {
-        let end_ns = self.world.now_ns() + ms * 1_000_000;
-        while self.world.now_ns() < end_ns {
-            self.step();
-        }
-    }
-
-    /// Sends requests to a server. Returns the reply to the last one, if it arrives.
-    fn ask(&mut self, number: usize, requests: &[Request]) -> Option<Value> {
-        let mut client = self.world.connect_to(number)?;
-        requests.iter().for_each(|request| client.send(request));
-        let (end_ns, mut left) = (self.world.now_ns() + PATIENCE_MS * 1_000_000, requests.len());
-        while self.world.now_ns() < end_ns && !client.has_ended {
-            for reply in self.world.pump(&mut client) {
-                left -= 1;
-                if left == 0 {
-                    return Some(reply);
-                }
-            }
-            self.step();
-        }
-        None
-    }
-
-    fn facts(&mut self, number: usize) -> Facts {
-        let reply = self.ask(number, &[words("INFO", ["replication"])]);
-        reply.map_or_else(Facts::new, |reply| facts(&reply))
-    }
-
     /// Reads the state of a server, and compares it with what others had at the same offset.
     fn observe(&mut self, number: usize) {
         let look = [
@@ -355,25 +322,6 @@ impl Fleet {
         assert_eq!(*before, digest, "server {number} has something else at {place:?}");
     }
 
-    /// Makes a server follow the primary, if it gets the command.
-    fn demote(&mut self, number: usize) {
-        let host = Machine::host_of(self.primary);
-        self.set_replicaof(number);
-        self.ask(number, &[words("REPLICAOF", [&host, "6379"])]);
-    }
-
-    /// Makes a server follow the primary when it starts next.
-    fn set_replicaof(&mut self, number: usize) {
-        let host = Machine::host_of(self.primary);
-        let is_primary = number == self.primary;
-        self.world.change_setup_of(number, |setup| {
-            setup.more.retain(|arg| !arg.starts_with("--replicaof"));
-            if !is_primary {
-                setup.more.push(format!("--replicaof={host} 6379"));
-            }
-        });
-    }
-
     /// Makes another server the primary, if one is fit and gets the command.
     fn promote(&mut self) {
         let candidates: Vec<usize> = (0..self.count).filter(|number| *number != self.primary).collect();
@@ -382,9 +330,9 @@ impl Fleet {
             let facts = self.facts(number);
             let is = |role: &str| facts.get("role").is_some_and(|it| it == role);
             if number == self.chosen && is("master") {
-                return self.follow(number);
+                return self.lead(number);
             }
-            if is("slave") && facts["slave_priority"] != "0" {
+            if is("slave") && may_lead(&facts) {
                 fit.push(number);
             }
         }
@@ -394,7 +342,7 @@ impl Fleet {
         self.chosen = fit[self.world.below(fit.len())];
         let told = self.ask(self.chosen, &[words("REPLICAOF", ["NO", "ONE"])]);
         if told.is_some_and(|reply| reply.to_string() == "OK") {
-            self.follow(self.chosen);
+            self.lead(self.chosen);
         }
     }
 
@@ -420,7 +368,7 @@ impl Fleet {
         if role == "slave" {
             self.chosen = chosen;
             self.handovers += 1;
-            self.follow(chosen);
+            self.lead(chosen);
         }
     }
 
@@ -430,17 +378,17 @@ impl Fleet {
     }
 
     /// A server has become the primary: makes all others follow it.
-    fn follow(&mut self, chosen: usize) {
+    fn lead(&mut self, chosen: usize) {
         self.promotions += 1;
         self.primary = chosen;
         for number in 0..self.count {
-            self.set_replicaof(number);
+            self.start_under(number, self.primary);
         }
         for number in (0..self.count).filter(|number| *number != chosen) {
             if self.world.one_in(2) {
                 self.run_for(10);
             }
-            self.demote(number);
+            self.follow(number, self.primary);
         }
     }
 }
@@ -467,15 +415,12 @@ impl Fleet {
         if self.is_up.contains(&false) {
             return false;
         }
-        let at = self.facts(self.primary).get("master_replid").cloned();
-        (0..self.count).filter(|number| *number != self.primary).collect::<Vec<_>>().into_iter().all(
-            |number| {
-                let facts = self.facts(number);
-                let is_up = facts.get("master_link_status").is_some_and(|status| status == "up");
-                let may_lead = facts.get("slave_priority").is_some_and(|priority| priority != "0");
-                is_up && may_lead && facts.get("master_replid") == at.as_ref()
-            },
-        )
+        let primary = self.primary;
+        let at = self.facts(primary).get("master_replid").cloned();
+        (0..self.count).filter(|number| *number != primary).all(|number| {
+            let facts = self.facts(number);
+            follows(&facts, primary) && facts.get("master_replid") == at.as_ref()
+        })
     }
 
     fn die(&mut self, number: usize) {
@@ -557,7 +502,7 @@ impl Fleet {
         let end_ns = self.world.now_ns() + REUNION_MS * 1_000_000;
         loop {
             for number in (0..self.count).filter(|number| *number != self.primary).collect::<Vec<_>>() {
-                self.demote(number);
+                self.follow(number, self.primary);
             }
             self.run_for(1_000);
             if self.is_whole() {

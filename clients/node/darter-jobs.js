@@ -3,10 +3,16 @@
 //   const Redis = require("ioredis");
 //   const { put, Worker } = require("darter-jobs");
 //
-//   await put(redis, "mail", { to: "ada@example.com" }, { delayMs: 60_000 });
-//   const worker = new Worker(redis, ["mail"], async (job) => send(JSON.parse(job.payload).to));
-//   process.once("SIGTERM", () => worker.stop());
-//   await worker.run();
+//   async function main() {
+//     const redis = new Redis();
+//     await put(redis, "mail", { to: "ada@example.com" });
+//     const worker = new Worker(redis, ["mail"], async (job) => send(JSON.parse(job.payload).to));
+//     process.once("SIGTERM", () => worker.stop());
+//     await worker.run();
+//     redis.disconnect();
+//   }
+//
+//   main();
 //
 // A job whose worker dies runs again elsewhere when its lease ends, so it runs at least once. A job whose handler throws
 // comes again later; after its last attempt it is dead (JOB.LIST queue DEAD).
@@ -18,8 +24,12 @@ const { setTimeout: sleep } = require("node:timers/promises");
 
 /** How long a call waits for a job: an idle worker looks that often whether it is to stop. */
 const WAIT_MS = 1000;
-/** So many times in a lease a worker says that it lives. */
+/** So many times in a lease a worker says which jobs it still has. */
 const BEATS_PER_LEASE = 4;
+/** How long a worker waits before it tries again. */
+const PAUSE_MS = 1000;
+/** Errors that no new attempt changes. Others pass: the server cannot be reached, or cannot serve workers for now. */
+const LASTING = /^(ERR (?!max number of clients)|(WRONGTYPE|NOPERM|NOAUTH|WRONGPASS) )/;
 
 /** Sends a command by whichever of the two clients this is. */
 const send = (redis, ...words) =>
@@ -27,33 +37,40 @@ const send = (redis, ...words) =>
 
 /**
  * Adds a job and returns its id; with `unique`, the id of the job that holds this lock, if there is one.
- * The payload is a string, or what JSON can express.
+ * The payload is a string, or what JSON can express. `at` is a Date, or milliseconds since 1970.
  */
-async function put(redis, queue, payload, { id, delayMs, unique, uniqueForMs, tries, expireMs } = {}) {
+async function put(redis, queue, payload, { id, delayMs, at, unique, uniqueForMs, tries, group, expireMs } = {}) {
   const words = ["JOB.PUT", queue, typeof payload === "string" ? payload : JSON.stringify(payload)];
-  const options = { ID: id, IN: delayMs, UNIQUE: unique, FOR: uniqueForMs, TRIES: tries, EXPIRE: expireMs };
+  const options = {
+    ID: id, IN: delayMs, AT: at === undefined ? at : Number(at), UNIQUE: unique, FOR: uniqueForMs, TRIES: tries, GROUP: group,
+    EXPIRE: expireMs,
+  };
   for (const [word, value] of Object.entries(options)) if (value !== undefined) words.push(word, value);
   return send(redis, ...words);
 }
 
-/** Takes jobs from queues, the first one first, and has `handle({ queue, id, attempt, payload })` do them. */
+/** Takes jobs from queues and has `handle({ queue, id, attempt, payload })` do them. */
 class Worker {
   #redis;
   #queues;
   #handle;
   #options;
+  #order;
+  #jobs = new Set();
   #stopping = false;
   #hasEnded = false;
   #name = `${hostname()}:${process.pid}:${randomBytes(6).toString("hex")}`;
 
   /**
    * `leaseMs` is after how long the jobs of a worker that died come back, `concurrency` how many jobs it does at once,
-   * `backoffMs(attempt)` after how long a job comes again whose handler threw.
+   * `backoffMs(attempt)` after how long a job comes again whose handler threw. `order` is "strict", which serves a queue
+   * only while those before it are empty, or "fair"; `weights` are numbers, one for each queue, and replace it.
    */
-  constructor(redis, queues, handle, { leaseMs = 30_000, concurrency = 1, backoffMs } = {}) {
+  constructor(redis, queues, handle, { leaseMs = 30_000, concurrency = 1, order = "strict", weights, backoffMs } = {}) {
     this.#redis = redis;
     this.#queues = queues;
     this.#handle = handle;
+    this.#order = weights ? ["WEIGHTS", ...weights] : [order.toUpperCase()];
     this.#options = { leaseMs, concurrency, backoffMs: backoffMs ?? ((n) => Math.min(3_600_000, 5000 * 2 ** Math.min(n, 10))) };
   }
 
@@ -62,15 +79,14 @@ class Worker {
     this.#stopping = true;
   }
 
-  /** Works until it is stopped. */
+  /** Works until it is stopped. Rejects if the server refuses what it asks for. */
   async run() {
     const keeping = this.#keep();
-    try {
-      await Promise.all(Array.from({ length: this.#options.concurrency }, () => this.#work()));
-    } finally {
-      this.#hasEnded = true;
-      await keeping;
-    }
+    const ends = Array.from({ length: this.#options.concurrency }, () => this.#work().finally(() => this.stop()));
+    const failed = (await Promise.allSettled(ends)).find(({ status }) => status === "rejected");
+    this.#hasEnded = true;
+    await keeping;
+    if (failed) throw failed.reason;
   }
 
   // Each has a connection of its own, because a command that waits holds up those behind it.
@@ -79,43 +95,59 @@ class Worker {
     waiting.on("error", () => {});
     if (typeof waiting.call !== "function") await waiting.connect();
     const { leaseMs } = this.#options;
-    while (!this.#stopping) {
-      try {
-        const taken = await send(waiting, "JOB.TAKE", this.#name, "LEASE", leaseMs, "WAIT", WAIT_MS, "FROM", ...this.#queues);
-        for (const [queue, id, attempt, payload] of taken ?? []) await this.#do({ queue, id, attempt: Number(attempt), payload });
-      } catch {
-        await sleep(1000);
+    const take = ["JOB.TAKE", this.#name, "LEASE", leaseMs, "WAIT", WAIT_MS, ...this.#order, "FROM", ...this.#queues];
+    try {
+      while (!this.#stopping) {
+        try {
+          const taken = (await send(waiting, ...take)) ?? [];
+          for (const [queue, id, attempt, payload] of taken) await this.#do({ queue, id, attempt: Number(attempt), payload });
+        } catch (error) {
+          if (LASTING.test(error.message)) throw error;
+          await sleep(PAUSE_MS);
+        }
       }
+    } finally {
+      waiting.disconnect();
     }
-    waiting.disconnect();
   }
 
   /** Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job. */
   async #do(job) {
     const { queue, id, attempt } = job;
+    this.#jobs.add(job);
     try {
-      await this.#handle(job);
-    } catch (error) {
-      await this.#say("JOB.FAIL", queue, id, "ATTEMPT", attempt, "IN", this.#options.backoffMs(attempt), "WHY", String(error));
-      return;
+      const error = await this.#failure(job);
+      if (error === undefined) await this.#say("JOB.DONE", queue, "ATTEMPT", id, attempt);
+      else await this.#say("JOB.FAIL", queue, id, "ATTEMPT", attempt, "IN", this.#options.backoffMs(attempt), "WHY", error);
+    } finally {
+      this.#jobs.delete(job);
     }
-    await this.#say("JOB.DONE", queue, "ATTEMPT", id, attempt);
   }
 
-  /** Says how a job ended, again if the server cannot be reached, until its lease has ended. */
+  /** Why the handler failed, if it did. */
+  async #failure(job) {
+    try {
+      await this.#handle(job);
+      return undefined;
+    } catch (error) {
+      return String(error);
+    }
+  }
+
+  /** Says how a job ended, again while the server cannot hear it, until its lease has ended. */
   async #say(...words) {
     const until = Date.now() + this.#options.leaseMs;
     for (;;) {
       try {
         return await send(this.#redis, ...words);
       } catch (error) {
-        if (Date.now() >= until) throw error;
-        await sleep(1000);
+        if (Date.now() >= until || LASTING.test(error.message)) throw error;
+        await sleep(PAUSE_MS);
       }
     }
   }
 
-  /** Says that this worker lives: none of its leases ends meanwhile. */
+  /** Keeps the leases of its jobs. It names them: a job whose reply was lost is not kept, and comes back. */
   async #keep() {
     const { leaseMs } = this.#options;
     let next = Date.now() + leaseMs / BEATS_PER_LEASE;
@@ -123,7 +155,9 @@ class Worker {
       await sleep(Math.min(250, Math.max(1, next - Date.now())));
       if (Date.now() < next) continue;
       next = Date.now() + leaseMs / BEATS_PER_LEASE;
-      for (const queue of this.#queues) await send(this.#redis, "JOB.KEEP", queue, leaseMs, "WORKER", this.#name).catch(() => {});
+      for (const { queue, id, attempt } of this.#jobs) {
+        await send(this.#redis, "JOB.KEEP", queue, leaseMs, "ATTEMPT", id, attempt).catch(() => {});
+      }
     }
   }
 }

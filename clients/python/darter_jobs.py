@@ -1,14 +1,14 @@
 """Jobs with leases on Darter, over redis-py:
 
-    import redis, darter_jobs
+    import json, redis, darter_jobs
 
     client = redis.Redis()
-    darter_jobs.put(client, "mail", {"to": "ada@example.com"}, delay=60)
+    darter_jobs.put(client, "mail", {"to": "ada@example.com"})
 
     def handle(job):
         send_mail(json.loads(job.payload)["to"])
 
-    darter_jobs.Worker(client, ["mail"], handle).run()
+    darter_jobs.Worker(client, ["mail"], handle).run()  # until SIGTERM
 
 A job whose worker dies runs again elsewhere when its lease ends, so it runs at least once. A job whose handler raises comes again
 later; after its last attempt it is dead (JOB.LIST queue DEAD).
@@ -26,11 +26,18 @@ import uuid
 from dataclasses import dataclass
 
 import redis
+from redis.exceptions import ClusterError
 
 #: How long a call waits for a job, in ms: an idle worker looks that often whether it is to stop.
 WAIT_MS = 1000
-#: So many times in a lease a worker says that it lives.
+#: So many times in a lease a worker says that it still has its job.
 BEATS_PER_LEASE = 4
+#: How long a worker waits before it tries again, in seconds.
+PAUSE = 1.0
+#: What passes: the server cannot be reached, does not answer, or cannot serve workers for now.
+PASSING = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, ClusterError)
+#: The first words of such errors that redis-py has no class for.
+PASSING_WORDS = {"UNBLOCKED", "NOREPLICAS", "MISCONF", "BUSY"}
 
 
 @dataclass(frozen=True)
@@ -44,30 +51,41 @@ class Job:
     payload: bytes
 
 
-def put(client, queue, payload, *, id=None, delay=None, unique=None, unique_for=None, tries=None, expire=None):
+def put(
+    client, queue, payload, *, id=None, delay=None, at=None, unique=None, unique_for=None, tries=None, group=None, expire=None
+):
     """Adds a job and returns its id; with `unique`, the id of the job that holds this lock, if there is one.
 
-    The payload is bytes, text, or what JSON can express. `delay`, `unique_for` and `expire` are seconds.
+    The payload is bytes, text, or what JSON can express. `delay`, `unique_for` and `expire` are seconds; `at` is seconds since 1970
+    or a datetime.
     """
     if not isinstance(payload, (bytes, str)):
         payload = json.dumps(payload)
-    words = ["JOB.PUT", queue, payload]
-    for word, value in [("ID", id), ("IN", _ms(delay)), ("UNIQUE", unique), ("FOR", _ms(unique_for)), ("TRIES", tries), ("EXPIRE", _ms(expire))]:
-        if value is not None:
-            words += [word, value]
-    return _text(client.execute_command(*words))
+    at = at.timestamp() if hasattr(at, "timestamp") else at
+    options = {
+        "ID": id, "IN": _ms(delay), "AT": _ms(at), "UNIQUE": unique, "FOR": _ms(unique_for), "TRIES": tries, "GROUP": group,
+        "EXPIRE": _ms(expire),
+    }
+    words = [word for option in options.items() if option[1] is not None for word in option]
+    return _text(client.execute_command("JOB.PUT", queue, payload, *words))
 
 
 class Worker:
-    """Takes jobs from queues, the first one first, and has `handle` do them, in this thread."""
+    """Takes jobs from queues and has `handle` do them, one after the other, in this thread."""
 
-    def __init__(self, client, queues, handle, *, lease=30.0, backoff=None):
-        """`lease` is after how many seconds the jobs of a worker that died come back; `backoff(attempt)`, after how many seconds a job
-        comes again whose handler raised."""
+    def __init__(self, client, queues, handle, *, lease=30.0, order="strict", weights=None, backoff=None):
+        """`lease` is after how many seconds the jobs of a worker that died come back.
+
+        `order` is "strict", which serves a queue only while those before it are empty, or "fair"; `weights` are numbers, one for each
+        queue, and replace it. `backoff(attempt)` is after how many seconds a job comes again whose handler raised.
+        """
         self.client, self.queues, self.handle = client, list(queues), handle
         self.lease_ms = int(lease * 1000)
+        self.order = [order.upper()] if weights is None else ["WEIGHTS", *weights]
         self.backoff = backoff or (lambda attempt: min(3600, 5 * 2 ** min(attempt, 10)))
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+        self._wait_ms = _wait_ms(client)
+        self._job = None
         self._stopping = threading.Event()
         self._has_ended = threading.Event()
 
@@ -84,24 +102,28 @@ class Worker:
         keeper.start()
         try:
             while not self._stopping.is_set():
-                try:
-                    for job in self._take():
-                        self._do(job)
-                except redis.ConnectionError:
-                    self._stopping.wait(1.0)
+                for job in self._take():
+                    self._do(job)
         finally:
             self._has_ended.set()
             keeper.join()
 
     def _take(self):
-        taken = self.client.execute_command(
-            "JOB.TAKE", self.name, "LEASE", self.lease_ms, "WAIT", WAIT_MS, "FROM", *self.queues
-        )
-        for queue, id, attempt, payload in taken or []:
-            yield Job(_text(queue), _text(id), attempt, payload)
+        """The job that is next, if one comes soon."""
+        try:
+            taken = self.client.execute_command(
+                "JOB.TAKE", self.name, "LEASE", self.lease_ms, "WAIT", self._wait_ms, *self.order, "FROM", *self.queues
+            )
+        except redis.RedisError as error:
+            if not _passes(error):
+                raise
+            self._stopping.wait(PAUSE)
+            taken = None
+        return [Job(_text(queue), _text(id), attempt, payload) for queue, id, attempt, payload in taken or []]
 
     def _do(self, job):
         """Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job."""
+        self._job = job
         try:
             self.handle(job)
         except Exception as error:
@@ -110,23 +132,47 @@ class Worker:
             self._say("JOB.FAIL", job.queue, job.id, "ATTEMPT", job.attempt, "IN", delay_ms, "WHY", why)
         else:
             self._say("JOB.DONE", job.queue, "ATTEMPT", job.id, job.attempt)
+        finally:
+            self._job = None
 
     def _say(self, *command):
-        """Says how a job ended, again if the server cannot be reached, until its lease has ended."""
-        for _ in range(max(1, self.lease_ms // 1000)):
+        """Says how a job ended, again while the server cannot hear it, until its lease has ended."""
+        until = time.monotonic() + self.lease_ms / 1000
+        while True:
             try:
                 return self.client.execute_command(*command)
-            except redis.ConnectionError:
-                time.sleep(1.0)
+            except redis.RedisError as error:
+                if not _passes(error):
+                    raise
+                if time.monotonic() >= until:
+                    return None
+                time.sleep(PAUSE)
 
     def _keep(self):
-        """Says that this worker lives: none of its leases ends meanwhile."""
+        """Keeps the lease of the job that this worker does. It names the job: one whose reply was lost is not kept, and comes back."""
         while not self._has_ended.wait(self.lease_ms / 1000 / BEATS_PER_LEASE):
+            job = self._job
+            if job is None:
+                continue
             try:
-                for queue in self.queues:
-                    self.client.execute_command("JOB.KEEP", queue, self.lease_ms, "WORKER", self.name)
-            except redis.ConnectionError:
+                self.client.execute_command("JOB.KEEP", job.queue, self.lease_ms, "ATTEMPT", job.id, job.attempt)
+            except redis.RedisError:
+                # The next one may succeed.
                 pass
+
+
+def _passes(error):
+    """Whether it is worth trying again."""
+    if isinstance(error, redis.AuthenticationError):
+        return False
+    return isinstance(error, PASSING) or str(error).split(" ", 1)[0] in PASSING_WORDS
+
+
+def _wait_ms(client):
+    """How long a call of this client may wait for a job: less than it waits for a reply."""
+    pool = getattr(client, "connection_pool", None)
+    timeout = pool.connection_kwargs.get("socket_timeout") if pool else None
+    return WAIT_MS if timeout is None else max(1, min(WAIT_MS, int(timeout * 500)))
 
 
 def _ms(seconds):

@@ -1,5 +1,5 @@
-"""Pushes jobs for workers of each client, kills workers by SIGKILL while they work, and accounts for every job. Then a worker is
-stopped for longer than its lease and goes on: it must not end the attempt of the worker that has its job by then.
+"""Tests the workers of each client. `account` kills workers by SIGKILL while they work, and accounts for every job. Each other test is
+about one thing that a worker meets: it outlives its lease, the server is away, its queues have an order, it has to stop.
 
 A worker appends a line `start ID` and, when it has done the job, `done ID` to the file RUNS. A killed worker's job has to
 run again elsewhere; no other may.
@@ -43,16 +43,16 @@ class Shop:
 
     QUEUE = "queue:mail"
 
-    def __init__(self, url, command, folder, work_seconds):
+    def __init__(self, url, command, folder, work_seconds, queue=QUEUE, **more):
         self.client = redis.Redis.from_url(url)
         self.client.flushall()
         self.command, self.folder, self.runs, self.workers = command, folder, folder / "runs", []
         self.runs.write_text("")
         self.environment = os.environ | {
-            "REDIS_URL": url, "RUNS": str(self.runs), "QUEUE": self.QUEUE, "LEASE_SECONDS": str(LEASE_SECONDS),
+            "REDIS_URL": url, "RUNS": str(self.runs), "QUEUE": queue, "LEASE_SECONDS": str(LEASE_SECONDS),
             "WORK_SECONDS": str(work_seconds),
             "NODE_PATH": str(ROOT / ".cache/gates/node/node_modules"), "PYTHONPATH": str(ROOT / "clients/python"),
-        }
+        } | more
 
     def __enter__(self):
         return self
@@ -68,9 +68,12 @@ class Shop:
         self.workers.append(worker)
         return worker
 
-    def push(self, count):
-        self.client.lpush(self.QUEUE, *[payload(number, "mail") for number in range(count)])
+    def push(self, count, begin=0, queue=QUEUE):
+        self.client.lpush(queue, *[payload(number, "mail") for number in range(begin, begin + count)])
         self.client.sadd("queues", "mail")
+
+    def calls(self, command):
+        return self.client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
     def lines(self):
         return [line.split() for line in self.runs.read_text().splitlines()]
@@ -124,7 +127,7 @@ def account(url, command, folder):
 def outlive(url, command, folder):
     """Stops a worker for longer than its lease."""
     with Shop(url, command, folder, work_seconds=OUTLIVED_SECONDS) as shop:
-        said = lambda: shop.client.info("commandstats").get("cmdstat_job.done", {"calls": 0})["calls"]
+        said = lambda: shop.calls("job.done")
         shop.client.config_resetstat()
         shop.push(1)
         slow = shop.start()
@@ -144,6 +147,99 @@ def outlive(url, command, folder):
         return "a worker outlived its lease, and left the other one's attempt alone"
 
 
+def survive(url, command, folder):
+    """Has the server refuse, hang and close connections."""
+    with Shop(url, command, folder, work_seconds=0) as shop:
+        shop.client.config_resetstat()
+        shop.start()
+        until("the worker waits", lambda: shop.calls("job.take") > 0 or shop.client.info("clients")["blocked_clients"] > 0)
+        shop.client.replicaof("127.0.0.1", 1)
+        try:
+            until("the worker is refused", lambda: "errorstat_READONLY" in shop.client.info("errorstats"))
+        finally:
+            shop.client.replicaof("NO", "ONE")
+        for number, trouble in enumerate(["refuses", "hangs", "closes its connections"]):
+            if trouble == "hangs":
+                shop.client.client_pause(1500, all=True)
+            if trouble == "closes its connections":
+                shop.client.execute_command("CLIENT KILL TYPE normal SKIPME yes")
+            shop.push(1, number)
+            until(f"it works after the server {trouble}", lambda: len(shop.noted("done")) == number + 1)
+        until("no lease is left", shop.is_over)
+        shop.stop()
+        return "a worker went on after the server had refused it, hung, and closed its connections"
+
+
+def lose(url, command, folder):
+    """Takes a job in the name of a worker, as if the reply had been lost on its way to it."""
+    with Shop(url, command, folder, work_seconds=OUTLIVED_SECONDS) as shop:
+        shop.push(2)
+        worker = shop.start()
+        until("it begins", lambda: shop.noted("start", worker))
+        name = shop.client.execute_command("JOB.GET", shop.QUEUE, shop.noted("start")[0])[b"worker"]
+        assert shop.client.execute_command("JOB.TAKE", name, "LEASE", LEASE_SECONDS * 1000, "FROM", shop.QUEUE)
+        until("the lost job comes back", lambda: len(shop.noted("done")) == 2)
+        shop.stop()
+        return "a job whose reply was lost came back"
+
+
+def idle(url, command, folder):
+    """Waits with a client that waits for replies for less long than a worker for jobs."""
+    with Shop(url, command, folder, work_seconds=0) as shop:
+        shop.client.config_resetstat()
+        shop.start()
+        until("the worker looks for jobs", lambda: shop.calls("job.take") > 0)
+        connections = shop.client.info("stats")["total_connections_received"]
+        until("the worker goes on looking", lambda: shop.calls("job.take") > 4)
+        assert shop.client.info("stats")["total_connections_received"] == connections, "its calls time out"
+        shop.stop()
+        return "an idle worker kept its connection"
+
+
+def put(url, command, folder):
+    at = int(time.time()) + 3600
+    with Shop(url, [*command, "put"], folder, work_seconds=0, AT_SECONDS=str(at)) as shop:
+        assert shop.start().wait(timeout=20) == 0
+        job = lambda id: shop.client.execute_command("JOB.GET", shop.QUEUE, id)
+        assert job("of a group")[b"group"] == b"customer:17", job("of a group")
+        assert int(job("later")[b"due_ms"]) == at * 1000, job("later")
+        return "jobs put into a group, and for a time"
+
+
+def choose(url, command, folder):
+    """Two queues in each order."""
+    count, seen = 40, {}
+    for name, more in {"strict": {}, "fair": {"ORDER": "fair"}, "weights": {"WEIGHTS": f"1 {1 << 32}"}}.items():
+        with Shop(url, command, folder, work_seconds=0, queue="first second", **more) as shop:
+            shop.push(count, queue="first")
+            shop.push(count, begin=count, queue="second")
+            shop.start()
+            until("every job is done", lambda: len(shop.noted("done")) == 2 * count)
+            shop.stop()
+            seen[name] = sum(int(id, 16) < count for id in shop.noted("done")[:count])
+    assert seen["strict"] == count and 0 < seen["fair"] < count and seen["weights"] == 0, seen
+    return f"of the first {count} jobs, {seen['fair']} came from the first queue in fair order"
+
+
+def give_back(url, command, folder):
+    """Stops a process of Sidekiq before its job ends, while another thread of it waits for jobs."""
+    with Shop(url, command, folder, work_seconds=20, THREADS="2", STOP_SECONDS="1") as shop:
+        shop.push(1)
+        worker = shop.start()
+        until("it begins", lambda: shop.noted("start", worker))
+        until("its other thread waits", lambda: shop.client.info("clients")["blocked_clients"] > 0)
+        shop.stop()
+        assert not shop.client.exists("{queue:mail}:jobs:active"), "the process has the job still"
+        assert shop.client.llen(shop.QUEUE) == 1, "the job is back"
+        assert "#<struct" not in (folder / "log").read_text(), "its log shows what Sidekiq is configured with"
+        return "a process that stopped gave its job back"
+
+
+def tests(name):
+    own = [give_back] if name.startswith("Sidekiq") else [put, choose]
+    return [account, outlive, survive, lose, *own, *([idle] if name == "Python" else [])]
+
+
 def main():
     url = sys.argv[1]
     only = sys.argv[2:] or list(CLIENTS)
@@ -161,7 +257,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="darter-jobs-") as folder:
             try:
-                for test in (account, outlive):
+                for test in tests(name):
                     print(f"  {test(url, command, Path(folder))}")
                 print(f"ok {name}", flush=True)
             except Exception as error:

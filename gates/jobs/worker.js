@@ -3,7 +3,7 @@
 
 const { openSync, writeSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
-const { Worker } = require("../../clients/node/darter-jobs.js");
+const { put, Worker } = require("../../clients/node/darter-jobs.js");
 
 const runs = openSync(process.env.RUNS, "a");
 
@@ -16,15 +16,28 @@ async function handle(job) {
 }
 
 async function connect(library) {
-  if (library === "ioredis") return new (require("ioredis"))(process.env.REDIS_URL);
+  if (library === "ioredis") return new (require("ioredis"))(process.env.REDIS_URL).on("error", () => {});
   return require("redis").createClient({ url: process.env.REDIS_URL }).on("error", () => {}).connect();
 }
 
-async function main() {
-  const redis = await connect(process.argv[2]);
-  const worker = new Worker(redis, [process.env.QUEUE], handle, { leaseMs: process.env.LEASE_SECONDS * 1000 });
+async function putAll(redis) {
+  const { QUEUE, AT_SECONDS } = process.env;
+  await put(redis, QUEUE, { id: "of a group" }, { group: "customer:17" });
+  await put(redis, QUEUE, { id: "later" }, { at: new Date(AT_SECONDS * 1000) });
+}
+
+async function workOn(redis) {
+  const { QUEUE, LEASE_SECONDS, ORDER, WEIGHTS } = process.env;
+  const options = { leaseMs: LEASE_SECONDS * 1000, order: ORDER, weights: WEIGHTS?.split(" ") };
+  const worker = new Worker(redis, QUEUE.split(" "), handle, options);
   process.once("SIGTERM", () => worker.stop());
   await worker.run();
+}
+
+async function main() {
+  const [library, task] = process.argv.slice(2);
+  const redis = await connect(library);
+  await (task === "put" ? putAll : workOn)(redis);
   redis.disconnect();
 }
 

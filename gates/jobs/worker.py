@@ -2,9 +2,13 @@
 
 import json
 import os
+import sys
 import time
+from datetime import datetime
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 import darter_jobs
 
@@ -19,5 +23,13 @@ def handle(job):
     os.write(RUNS, f"done {id} {os.getpid()}\n".encode())
 
 
-client = redis.Redis.from_url(os.environ["REDIS_URL"])
-darter_jobs.Worker(client, [os.environ["QUEUE"]], handle, lease=float(os.environ["LEASE_SECONDS"])).run()
+# It waits for replies for less than a worker waits for jobs, and tries nothing again by itself.
+client = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=0.5, retry=Retry(NoBackoff(), 0))
+if sys.argv[1:] == ["put"]:
+    darter_jobs.put(client, os.environ["QUEUE"], {"id": "of a group"}, group="customer:17")
+    darter_jobs.put(client, os.environ["QUEUE"], {"id": "later"}, at=datetime.fromtimestamp(int(os.environ["AT_SECONDS"])))
+    sys.exit()
+options = {"order": os.environ["ORDER"]} if "ORDER" in os.environ else {}
+if "WEIGHTS" in os.environ:
+    options["weights"] = os.environ["WEIGHTS"].split()
+darter_jobs.Worker(client, os.environ["QUEUE"].split(), handle, lease=float(os.environ["LEASE_SECONDS"]), **options).run()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,12 +41,22 @@ func work() error {
 	if err != nil {
 		return err
 	}
+	client, queue := redis.NewClient(options), os.Getenv("QUEUE")
+	if len(os.Args) == 2 && os.Args[1] == "put" {
+		return put(client, queue)
+	}
+	weights, err := numbers(os.Getenv("WEIGHTS"))
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	worker := &jobs.Worker{
-		Client: redis.NewClient(options),
-		Queues: []string{os.Getenv("QUEUE")},
-		Lease:  time.Duration(seconds) * time.Second,
+		Client:  client,
+		Queues:  strings.Fields(queue),
+		Lease:   time.Duration(seconds) * time.Second,
+		Order:   jobs.Order(strings.ToUpper(os.Getenv("ORDER"))),
+		Weights: weights,
 		Handle: func(_ context.Context, job jobs.Job) error {
 			var payload struct{ Jid string }
 			if err := json.Unmarshal([]byte(job.Payload), &payload); err != nil || payload.Jid != job.ID {
@@ -58,4 +69,29 @@ func work() error {
 		},
 	}
 	return worker.Run(ctx)
+}
+
+func put(client *redis.Client, queue string) error {
+	seconds, err := strconv.ParseInt(os.Getenv("AT_SECONDS"), 10, 64)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if _, err := jobs.Put(ctx, client, queue, `{"id":"of a group"}`, jobs.Options{Group: "customer:17"}); err != nil {
+		return err
+	}
+	_, err = jobs.Put(ctx, client, queue, `{"id":"later"}`, jobs.Options{At: time.Unix(seconds, 0)})
+	return err
+}
+
+func numbers(text string) ([]int, error) {
+	var found []int
+	for _, word := range strings.Fields(text) {
+		number, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, number)
+	}
+	return found, nil
 }

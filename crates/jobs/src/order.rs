@@ -12,7 +12,7 @@ use crate::commands::parse_positive;
 /// The largest weight.
 const WEIGHT_MAX: u64 = 1 << 32;
 
-const BAD_COUNT: &str = "ERR there are as many weights as queues";
+const BAD_COUNT: &str = "ERR WEIGHTS needs one weight for each queue";
 const BAD_WEIGHT: &str = "ERR weights are greater than 0 and not greater than 4294967296";
 
 /// In which order queues are looked at.

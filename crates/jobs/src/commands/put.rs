@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use command::Flag::*;
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, key, keyword_is, oneof, string, unix_time,
+    CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
+    unix_time,
 };
 use queues::own_id;
 
@@ -26,8 +27,7 @@ pub(super) const PUT: Entry = Entry {
         string("payload"),
         string("id").token("ID").optional(),
         oneof("time", &[integer("ms").token("IN"), unix_time("unix-time-ms").token("AT")]).optional(),
-        string("lock").token("UNIQUE").optional(),
-        integer("lock-ms").token("FOR").optional(),
+        block("unique", &[string("lock").token("UNIQUE"), integer("ms").token("FOR").optional()]).optional(),
         integer("attempts").token("TRIES").optional(),
         string("group").token("GROUP").optional(),
         integer("expire-ms").token("EXPIRE").optional(),

@@ -63,6 +63,8 @@ stage() {
     put 0644 LICENSE usr/share/doc/darter/LICENSE
     put 0644 NOTICE usr/share/doc/darter/NOTICE
     put 0644 CHANGELOG.md usr/share/doc/darter/CHANGELOG.md
+    # Who is in trouble may have no network.
+    for page in docs/*.md; do put 0644 "$page" "usr/share/doc/darter/$(basename "$page")"; done
     put 0644 contrib/alerts/darter.rules.yml usr/share/doc/darter/examples/darter.rules.yml
     put 0644 contrib/grafana/darter.json usr/share/doc/darter/examples/darter-dashboard.json
     packaging/pages "$native/darter" "$native/darter-bench" packaging/darter-adopt-redis --to "$work/pages" --version "$VERSION" \

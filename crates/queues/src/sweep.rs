@@ -9,6 +9,7 @@
 
 use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
 use ds::list::{Bookmark, End, List};
+use ds::queue::take;
 use std::borrow::Cow;
 
 use ds::zset::{ZSet, ZSetRef};
@@ -91,7 +92,7 @@ impl Sweep<'_> {
         let left = progress.left.as_mut().expect("it is said before the first step");
         for _ in 0..STEP_ELEMENTS.min(*left) {
             let Some(list) = store.write_as::<List>(self.from)? else { return Ok(Step::End) };
-            let Some(element) = list.pop(end) else { return Ok(Step::End) };
+            let Some(element) = take(list, end) else { return Ok(Step::End) };
             push(store, to, into, [&element[..]])?;
             store.also_changed(to, Change::new(Class::List, push_event(into)));
             store.changed_with(self.from, Change::new(Class::List, pop_event(end)).times(0), |store| {

@@ -18,11 +18,17 @@ use keyspace::Kind;
 use crate::Ctx;
 use crate::commands::wrong_type;
 use crate::ends::{opposite, popping_end};
+use crate::jobs::has_kept;
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
 
 /// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;
+
+/// What QUEUE MOVE answers if payloads would stay behind.
+const KEPT: CommandError = CommandError::fixed(
+    "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them, or JOB.DROP them",
+);
 
 /// What is to be done.
 pub(crate) struct Sweep<'a> {
@@ -58,6 +64,9 @@ impl Sweep<'_> {
         let kind_of_to = self.to.and_then(|to| Some(ctx.store.peek(to)?.value().kind()));
         if kind_of_to.is_some_and(|of_to| of_to != kind) {
             return Err(CommandError::WRONG_TYPE);
+        }
+        if self.to.is_some() && has_kept(&ctx.store, self.from) {
+            return Err(KEPT);
         }
         if let Place::Behind(mark, true) = progress.place {
             let list = ctx.store.write_as::<List>(self.from)?;

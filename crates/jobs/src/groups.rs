@@ -25,6 +25,7 @@ use command::{
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
+use ds::queue::take;
 use ds::zset::ZSet;
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
 use queues::{GROUPED, popping_end};
@@ -288,7 +289,7 @@ impl Jobs<'_> {
     fn pop_list(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
         let end = popping_end(store, self.queue);
         let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
-        let Some(element) = list.pop(end) else { return Ok(None) };
+        let Some(element) = take(list, end) else { return Ok(None) };
         let is_empty = list.is_empty();
         store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
             store.effect(&[pop_command(end), self.queue]);

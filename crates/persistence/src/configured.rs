@@ -16,6 +16,9 @@ use crate::names::Names;
 use crate::purpose::Purpose;
 use crate::snapshots::Snapshots;
 
+/// What commands that write are answered while snapshots cannot be saved.
+pub const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+
 /// Where snapshots are, and their names.
 pub fn names(settings: &Settings, disk: &Disk) -> Names {
     Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))

@@ -44,7 +44,7 @@ mod superseded;
 mod tuning;
 mod writer;
 
-pub use configured::{choose, names, refuses_writes, save_settings, style};
+pub use configured::{MISCONF, choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
 pub use load::{

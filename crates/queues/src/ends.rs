@@ -3,8 +3,8 @@
 use command::Store;
 use ds::list::End;
 
-/// The end of the list at `key` from which an element was taken last, or else from which workers of its job system
-/// take. The tail if the list is no queue.
+/// The end of the list at `key` from which elements are taken, as the pops show, or else as workers of its job system
+/// do. The tail if the list is no queue.
 pub fn popping_end(store: &Store, key: &[u8]) -> End {
     let (id, hash) = store.locate(key);
     store.db(id).queues().figures(hash, key).map_or(End::Tail, |figures| figures.taken_at())

@@ -8,10 +8,17 @@ use ds::hash::Hash;
 use ds::num::parse_i64;
 use ds::queue::{JobCounts, JobFigure};
 use ds::zset::ZSet;
-use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, TURN};
+use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, TURN};
 
 /// The field of the hash of turns that has the number of jobs that wait in groups.
 pub const GROUPED: &[u8] = b"waiting";
+
+/// Whether something is kept of jobs of `queue` that wait. Then elements of its list may be references, whose payloads are not there.
+pub(crate) fn has_kept(store: &Store, queue: &[u8]) -> bool {
+    let Ok(begin) = beside(store, queue) else { return false };
+    let len = |end: &[u8]| store.peek(&[&begin, end].concat()).map_or(0, |record| record.value().len());
+    len(JOBS) > len(ACTIVE) + len(DELAYED) + len(DEAD)
+}
 
 /// What is counted of the jobs of `queue`.
 ///

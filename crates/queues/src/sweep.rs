@@ -9,6 +9,7 @@
 
 use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
 use ds::list::{Bookmark, End, List};
+use ds::queue::take;
 use std::borrow::Cow;
 
 use ds::zset::{ZSet, ZSetRef};
@@ -17,11 +18,17 @@ use keyspace::Kind;
 use crate::Ctx;
 use crate::commands::wrong_type;
 use crate::ends::{opposite, popping_end};
+use crate::jobs::has_kept;
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
 
 /// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;
+
+/// What QUEUE MOVE answers if payloads would stay behind.
+const KEPT: CommandError = CommandError::fixed(
+    "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them, or JOB.DROP them",
+);
 
 /// What is to be done.
 pub(crate) struct Sweep<'a> {
@@ -58,6 +65,9 @@ impl Sweep<'_> {
         if kind_of_to.is_some_and(|of_to| of_to != kind) {
             return Err(CommandError::WRONG_TYPE);
         }
+        if self.to.is_some() && has_kept(&ctx.store, self.from) {
+            return Err(KEPT);
+        }
         if let Place::Behind(mark, true) = progress.place {
             let list = ctx.store.write_as::<List>(self.from)?;
             progress.place = Place::Behind(list.map_or(mark, |list| list.compress_at(mark)), false);
@@ -91,7 +101,7 @@ impl Sweep<'_> {
         let left = progress.left.as_mut().expect("it is said before the first step");
         for _ in 0..STEP_ELEMENTS.min(*left) {
             let Some(list) = store.write_as::<List>(self.from)? else { return Ok(Step::End) };
-            let Some(element) = list.pop(end) else { return Ok(Step::End) };
+            let Some(element) = take(list, end) else { return Ok(Step::End) };
             push(store, to, into, [&element[..]])?;
             store.also_changed(to, Change::new(Class::List, push_event(into)));
             store.changed_with(self.from, Change::new(Class::List, pop_event(end)).times(0), |store| {

@@ -305,7 +305,7 @@ settings! {
         kind: special::COLOCATION,
         default: "bull:{*}: bq:{*}: {dramatiq}:",
         change: Change::AtStart,
-        doc: "Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces, replace the default, and change speed, not results",
+        doc: "Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces and replace the default. They change speed, not results, but also the names of the keys beside a queue used with JOB commands: change them only while such queues have no active, delayed or dead jobs, limits or schedules",
         ..Setting::of(group::THREADS)
     };
     SINGLEHOP_BLOCKING = Setting {

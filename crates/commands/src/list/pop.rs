@@ -22,6 +22,7 @@ use command::{
     parse_timeout_ms, pop_command, pop_event, push_command, room, take_from_list, token, took,
 };
 use ds::list::{Element, End, List};
+use ds::queue::pop_several_with;
 use keyspace::Kind;
 use smallvec::SmallVec;
 
@@ -91,9 +92,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         Some(count) => {
             let count = room.fit(count.min(list.len()));
             reply.array(count);
-            for _ in 0..count {
-                list.pop_with(end, |value| reply.bulk(value));
-            }
+            pop_several_with(list, end, count, |value| reply.bulk(value));
             count
         }
     };
@@ -156,9 +155,7 @@ impl Pop for ListPop {
         if self.count.is_some() {
             reply.array(count);
         }
-        for _ in 0..count {
-            list.pop_with(self.end, |value| reply.bulk(value));
-        }
+        pop_several_with(list, self.end, count, |value| reply.bulk(value));
         let emptied = list.is_empty();
         popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
         took(&mut ctx.store, key, room, count)?;

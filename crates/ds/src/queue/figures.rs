@@ -1,6 +1,6 @@
 //! Figures of a queue that can be read without holding its shard: the holder writes them, and any thread may read them at any time.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
@@ -16,6 +16,8 @@ pub const WAIT_BOUNDS_MS: [u64; 12] =
 pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
 /// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
+/// So many pops in a row at the other end show that elements are taken there from now on.
+pub const TURNS_AFTER: u8 = 8;
 /// Minimum interval between two updates of the rates.
 pub const FOLD_MS: u64 = 1000;
 
@@ -30,7 +32,8 @@ pub struct Figures {
     is_paused: AtomicBool,
     is_gone: AtomicBool,
     is_counted: AtomicBool,
-    is_taken_at_head: AtomicBool,
+    /// What was observed of the end from which elements are taken, see [`TakenAt`].
+    taken_at: AtomicU8,
     has_jobs: AtomicBool,
     /// Number of clients that wait for elements.
     pub waiters: AtomicU32,
@@ -86,7 +89,7 @@ impl Figures {
             is_paused: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             is_counted: AtomicBool::new(true),
-            is_taken_at_head: AtomicBool::new(false),
+            taken_at: AtomicU8::new(TakenAt::expected(End::Tail).0),
             has_jobs: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
@@ -121,15 +124,31 @@ impl Figures {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// The end from which elements are taken: as last observed, or as the queue's system does.
+    /// The end from which elements are taken: as the pops show, or as the queue's system does.
     pub fn taken_at(&self) -> End {
-        if self.is_taken_at_head.load(Ordering::Relaxed) { End::Head } else { End::Tail }
+        self.get_taken_at().end()
     }
 
-    /// Notes that elements are taken from this end.
+    /// Expects elements to be taken from this end, until the first pop shows from which one they are.
+    pub fn expect_taken_at(&self, end: End) {
+        self.put_taken_at(TakenAt::expected(end));
+    }
+
+    /// Notes a pop from this end. Only the holder of the shard may do so.
     #[inline]
-    pub fn set_taken_at(&self, end: End) {
-        self.is_taken_at_head.store(end == End::Head, Ordering::Relaxed);
+    pub(super) fn note_pop(&self, end: End) {
+        let known = self.get_taken_at();
+        if known != TakenAt::observed(end) {
+            self.put_taken_at(known.after_pop(end));
+        }
+    }
+
+    pub(super) fn get_taken_at(&self) -> TakenAt {
+        TakenAt(self.taken_at.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn put_taken_at(&self, taken_at: TakenAt) {
+        self.taken_at.store(taken_at.0, Ordering::Relaxed);
     }
 
     /// Whether the server has forgotten the queue.
@@ -262,6 +281,47 @@ impl Figures {
     }
 }
 
+/// The end from which elements are taken, and how many pops in a row were at the other one.
+///
+/// ```text
+///   bits 1 to 7   pops in a row at the other end; TURNS_AFTER if no pop is known yet, so that the first one decides
+///   bit  0        the end: 1 is the head
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TakenAt(u8);
+
+impl TakenAt {
+    const ONE_POP: u8 = 2;
+
+    fn expected(end: End) -> TakenAt {
+        TakenAt(TakenAt::observed(end).0 + TURNS_AFTER * TakenAt::ONE_POP)
+    }
+
+    #[inline]
+    fn observed(end: End) -> TakenAt {
+        TakenAt(u8::from(end == End::Head))
+    }
+
+    fn end(self) -> End {
+        if self.0 % TakenAt::ONE_POP == 1 { End::Head } else { End::Tail }
+    }
+
+    /// Whether a pop has shown it.
+    pub(super) fn is_observed(self) -> bool {
+        self.0 / TakenAt::ONE_POP < TURNS_AFTER
+    }
+
+    #[cold]
+    fn after_pop(self, end: End) -> TakenAt {
+        let others = self.0 / TakenAt::ONE_POP + 1;
+        if end == self.end() || others >= TURNS_AFTER {
+            TakenAt::observed(end)
+        } else {
+            TakenAt(self.0 + TakenAt::ONE_POP)
+        }
+    }
+}
+
 impl Activity {
     /// Counts `count` taken elements that had waited `wait_ms` each.
     pub(super) fn count_waits(&self, count: u64, wait_ms: u64) {
@@ -294,6 +354,21 @@ mod tests {
         let [[short, ..], _] = figures.rates(now + 60_000);
         assert!(short < 0.2, "{short} a minute later");
         assert_eq!(figures.last_ms(), [Some(now), None]);
+    }
+
+    #[test]
+    fn pops_at_the_other_end_turn_a_queue_only_if_there_are_several_in_a_row() {
+        let figures = Figures::new(b"queue:a", 1, 0, 0);
+        assert_eq!(figures.taken_at(), End::Tail);
+        figures.note_pop(End::Head);
+        assert_eq!(figures.taken_at(), End::Head, "the first pop decides");
+        for _ in 0..3 {
+            (1..TURNS_AFTER).for_each(|_| figures.note_pop(End::Tail));
+            assert_eq!(figures.taken_at(), End::Head);
+            figures.note_pop(End::Head);
+        }
+        (0..TURNS_AFTER).for_each(|_| figures.note_pop(End::Tail));
+        assert_eq!(figures.taken_at(), End::Tail);
     }
 
     #[test]

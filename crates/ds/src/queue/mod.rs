@@ -12,13 +12,15 @@
 mod arrivals;
 mod figures;
 mod jobs;
+mod takes;
 mod waits;
 
 use std::sync::Arc;
 
 pub use arrivals::{Arrivals, EXACT, PRECISION};
-pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
+pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, TURNS_AFTER, WAIT_BOUNDS_MS};
 pub use jobs::{JobCounts, JobFigure};
+pub use takes::{pop_several_with, take};
 pub use waits::{PERIODS_S, Quantiles, Waits};
 
 use crate::list::End;
@@ -157,7 +159,7 @@ impl Seen {
         let is_again = book.waits.as_mut().is_some_and(|waits| waits.repeat(wait_ms));
         if is_again {
             *run = run.shrunk(1);
-            book.figures.set_taken_at(end);
+            book.figures.note_pop(end);
             book.figures.popped.add(1);
             book.figures.depth.set(len as u64);
         }
@@ -168,7 +170,7 @@ impl Seen {
     fn popped_anew(&mut self, end: End, len: usize) {
         let (came_ms, now_ms) = (self.arrivals.pop(end), self.now_ms);
         if let Some(book) = &mut self.book {
-            book.figures.set_taken_at(end);
+            book.figures.note_pop(end);
             book.count(now_ms, |book| book.taken(now_ms, now_ms.saturating_sub(came_ms)));
         }
         self.tell(len);

@@ -539,7 +539,7 @@ impl Queues {
             return None;
         }
         let figures = Arc::new(Figures::new(key, class.number(), self.db, self.known.now_ms()));
-        figures.set_taken_at(class.system.popping_end());
+        figures.expect_taken_at(class.system.popping_end());
         figures.set_counted(self.is_listed);
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));

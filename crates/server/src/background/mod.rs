@@ -22,7 +22,7 @@ use upkeep::hashes;
 
 use crate::connections::{balancing, moving};
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
@@ -271,6 +271,12 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     thread.host.queues = queues;
 }
 
+/// Whether clients may not write now. Nothing that is due happens then: it would grow what waits for a disk, and be lost with it.
+fn may_not_write(host: &ThreadHost) -> bool {
+    let waits = host.pausing.is_on() || host.shared.journal.progress.is_full();
+    waits || scripting::Door::refuses_writes(host).is_some()
+}
+
 /// Looks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues soon, and
 /// does what is due.
 fn look_after_jobs(thread: &mut Thread, is_second: bool) {
@@ -286,7 +292,7 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
         jobs.look(now_ms, shared.shards.ids().filter(|shard| is_at_home(*shard)), thread);
     }
     // A replica hears from its primary what has ended.
-    if shared.following.is_replica() || thread.host.pausing.is_on() {
+    if shared.following.is_replica() || may_not_write(&thread.host) {
         jobs.clear();
     } else {
         jobs.fire(now_ms, is_at_home, thread);
@@ -317,7 +323,7 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
         recovery.clear();
         return;
     }
-    if !thread.host.pausing.is_on() {
+    if !may_not_write(&thread.host) {
         let (all, placement): (Vec<ShardId>, _) = (shards.ids().collect(), shards.placement());
         let around = Around {
             now_ms,

@@ -25,15 +25,13 @@ pub(crate) enum Admission {
 /// Bytes of arguments that MULTI queues at most.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
-/// What commands that write are answered while snapshots cannot be saved.
-const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
-
 /// The error for commands that write, if they are refused because their changes could not be kept.
 pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
     if !matches!(shared.journal.progress.refusal(), Refusal::None | Refusal::Stalled) {
         return Some(journal_error(shared));
     }
-    persistence::refuses_writes(&shared.snapshots, &shared.settings).then(|| CommandError::fixed(MISCONF))
+    persistence::refuses_writes(&shared.snapshots, &shared.settings)
+        .then(|| CommandError::fixed(persistence::MISCONF))
 }
 
 fn journal_error(shared: &Shared) -> CommandError {
@@ -198,12 +196,9 @@ fn refuses_to_write(host: &mut ThreadHost, command: &Command) -> Option<CommandE
     if tells && shared.journal.progress.refusal() == Refusal::Stalled {
         return Some(journal_error(shared));
     }
-    let (unsaved, unfollowed) = (refuses_writes(shared), shared.quorum.error());
-    if unsaved.is_none() && unfollowed.is_none() {
-        return None;
-    }
+    let error = scripting::Door::refuses_writes(host)?;
     let writes = host.session().runs(&shared.table, command, Command::is_write);
-    unsaved.filter(|_| writes || tells).or_else(|| unfollowed.filter(|_| writes))
+    if writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }
 
 /// The error if a replica refuses the command of the current client.

@@ -3,7 +3,7 @@
 //!
 //! The clock is set in the middle between two ticks, so what must be there then is known exactly. The server dies at any moment.
 
-use proactor::Entropy;
+use proactor::{DiskFaults, Entropy};
 use resp::Value;
 use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
 
@@ -128,4 +128,67 @@ fn each_tick_pushes_once_whatever_the_clock_does() {
         sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
     });
     println!("{} ticks, {} jumps of the clock", sums[0], sums[1]);
+}
+
+/// How many elements some keys have beside a queue with a lease, a delay and a schedule, and in a set of Sidekiq's: all of them are due.
+fn counts(world: &mut World, client: &mut Client) -> [i64; 5] {
+    let mut count = |command: &str, key: &str| match world.call(client, &request(command, [key])) {
+        Value::Int(count) => count,
+        other => panic!("{other:?}"),
+    };
+    [
+        count("LLEN", "q"),
+        count("ZCARD", "{q}:jobs:active"),
+        count("ZCARD", "{q}:jobs:delayed"),
+        count("ZCARD", "schedule"),
+        count("LLEN", "queue:low"),
+    ]
+}
+
+/// Writes are refused for lack of a replica, or because a snapshot could not be saved; or no longer.
+fn refuse(world: &mut World, client: &mut Client, lacks_replica: bool, refuses: bool) {
+    if lacks_replica {
+        let count = if refuses { "1" } else { "0" };
+        world.call(client, &request("CONFIG", ["SET", "min-replicas-to-write", count]));
+        return;
+    }
+    let room_bytes = if refuses { 0 } else { u64::MAX };
+    world.disk().set_faults(DiskFaults { room_bytes, ..DiskFaults::default() });
+    world.call(client, &request("BGSAVE", [""; 0]));
+    world.run_for(2_000, |_| {});
+}
+
+/// Nothing that is due happens while writes are refused. Then it happens once.
+#[test]
+fn what_is_due_waits_until_writes_are_accepted() {
+    for_each_seed("due while writes are refused", 10, |mut entropy| {
+        let mut setup = Setup::any(&mut entropy);
+        setup.more = ["--promote=sidekiq", "--save=3600 1"].map(str::to_owned).to_vec();
+        let mut world = World::new(entropy, &setup);
+        let mut client = world.connect();
+        let now = now_ms(&mut world, &mut client);
+        // To the middle between two ticks.
+        world.run_for((30_000 - now.rem_euclid(20_000)).cast_unsigned(), |_| {});
+        let due_s = (now_ms(&mut world, &mut client) / 1000 + 15).to_string();
+        let job = r#"{"class":"A","args":[],"jid":"a1","queue":"low"}"#;
+        for (command, words) in [
+            ("JOB.PUT", &["q", "leased", "ID", "a"][..]),
+            ("JOB.TAKE", &["w", "LEASE", "15000", "FROM", "q"]),
+            ("JOB.PUT", &["q", "delayed", "ID", "b", "IN", "15000"]),
+            ("CRON", &["SET", "q", "tick", "*/20 * * * * *", "tick"]),
+            ("ZADD", &["schedule", &due_s, job]),
+        ] {
+            let reply = world.call(&mut client, &request(command, words));
+            assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
+        }
+        let lacks_replica = world.one_in(2);
+        refuse(&mut world, &mut client, lacks_replica, true);
+        let reply = world.call(&mut client, &request("SET", ["key", "value"]));
+        assert!(matches!(reply, Value::Error(_)), "{reply:?}");
+        world.run_for(60_000, |_| {});
+        assert_eq!(counts(&mut world, &mut client), [0, 1, 1, 1, 0], "lacks a replica: {lacks_replica}");
+        refuse(&mut world, &mut client, lacks_replica, false);
+        world.run_for(2 * NOTICES_MS, |_| {});
+        assert_eq!(counts(&mut world, &mut client), [3, 0, 0, 0, 1], "lacks a replica: {lacks_replica}");
+    });
 }

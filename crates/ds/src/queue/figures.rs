@@ -17,7 +17,7 @@ pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
 /// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
 /// So many pops in a row at the other end show that elements are taken there from now on.
-pub const TURNS_AFTER: u8 = 8;
+pub(super) const TURNS_AFTER: u8 = 8;
 /// Minimum interval between two updates of the rates.
 pub const FOLD_MS: u64 = 1000;
 

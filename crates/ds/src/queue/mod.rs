@@ -18,7 +18,7 @@ mod waits;
 use std::sync::Arc;
 
 pub use arrivals::{Arrivals, EXACT, PRECISION};
-pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, TURNS_AFTER, WAIT_BOUNDS_MS};
+pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
 pub use jobs::{JobCounts, JobFigure};
 pub use takes::{pop_several_with, take};
 pub use waits::{PERIODS_S, Quantiles, Waits};

@@ -49,7 +49,8 @@ fn book(list: &List) -> Option<&Book> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Figures, Seen, TURNS_AFTER};
+    use super::super::figures::TURNS_AFTER;
+    use super::super::{Figures, Seen};
     use super::*;
 
     /// A queue that was popped at this end.

@@ -31,7 +31,6 @@ const NEXT_MAX: usize = 100;
 const NAMED_MAX: usize = 10;
 
 /// What became of a job.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Returned,
     /// The key of its queue is no list.

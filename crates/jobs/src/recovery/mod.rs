@@ -40,7 +40,7 @@ pub use watch::{Around, Watch, trim};
 
 /// Connections that close within this time of each other may have been one process's.
 const TOGETHER_MS: u64 = 1500;
-/// How long it is known that a connection has closed: longer than it takes to notice that its process is dead.
+/// How long it is known that a connection has closed, if processes are watched: longer than it takes to notice that its process is dead.
 const DEPARTED_MS: u64 = 180_000;
 /// Closed connections that are known; the oldest are forgotten.
 const DEPARTED_MAX: usize = 65_536;
@@ -115,9 +115,7 @@ impl Recovery {
     pub fn depart(&self, client: u64, peer: &str, at_ms: u64) {
         let address = peer.rsplit_once(':').map_or(peer, |(address, _)| address);
         let departed = &mut self.lock().departed;
-        while departed.len() >= DEPARTED_MAX
-            || departed.front().is_some_and(|first| first.at_ms + DEPARTED_MS < at_ms)
-        {
+        if departed.len() >= DEPARTED_MAX {
             departed.pop_front();
         }
         departed.push_back(Departed { client, address: address.into(), at_ms });
@@ -142,12 +140,16 @@ impl Recovery {
         self.kept_since_ms.load(Ordering::Relaxed)
     }
 
-    /// Finds out since when pops are to be remembered: for as long as somebody may have died whose jobs they are.
-    fn decide_kept(&self, now_ms: u64) {
-        let inner = self.lock();
+    /// Forgets what closed long ago, and finds out since when pops are to be remembered: for as long as somebody may have died whose
+    /// jobs they are. Processes have been watched since `began_ms`; before that, nothing could be decided.
+    fn decide_kept(&self, now_ms: u64, began_ms: u64) {
+        let mut inner = self.lock();
+        let is_within = |departed: &Departed, ms: u64| departed.at_ms.max(began_ms) + ms > now_ms;
+        while inner.departed.pop_front_if(|first| !is_within(first, DEPARTED_MS)).is_some() {}
         let of_beats: HashSet<u64> = inner.beats.values().map(|beats| beats.client).collect();
-        let undecided = inner.departed.iter().filter(|departed| of_beats.contains(&departed.client));
-        let first_ms = undecided.map(|departed| departed.at_ms).find(|at_ms| at_ms + UNDECIDED_MS > now_ms);
+        let mut undecided = inner.departed.iter().filter(|departed| of_beats.contains(&departed.client));
+        let first_ms =
+            undecided.find(|departed| is_within(departed, UNDECIDED_MS)).map(|departed| departed.at_ms);
         self.kept_since_ms.store(first_ms.unwrap_or(now_ms).saturating_sub(LOGGED_MS), Ordering::Relaxed);
     }
 
@@ -155,8 +157,8 @@ impl Recovery {
         self.lock().beats.keys().cloned().collect()
     }
 
-    fn has_beaten(&self, process: &Process) -> bool {
-        self.lock().beats.contains_key(process)
+    fn has_beaten(&self, process: &Process, since_ms: u64) -> bool {
+        self.lock().beats.get(process).is_some_and(|beats| beats.last_ms >= since_ms)
     }
 
     fn forget(&self, process: &Process) {

@@ -320,6 +320,27 @@ fn after_a_start_processes_have_time_to_beat() {
 }
 
 #[test]
+fn where_writes_were_refused_processes_have_time_to_beat() {
+    let mut stage = Stage::new();
+    stage.beat(5, "h:1:a", &["of-a"]);
+    stage.beat(7, "h:2:b", &["of-b"]);
+    stage.pop(8, "unseen");
+    stage.pass(10);
+    // b dies at once; nobody looks for as long as nobody may write.
+    stage.depart(&[7, 8]);
+    stage.advance(600_000);
+    stage.depart(&[9]);
+    stage.pass(9);
+    assert!(stage.waiting().is_empty());
+    for _ in 0..2 {
+        stage.beat(5, "h:1:a", &["of-a"]);
+        stage.pass(11);
+    }
+    assert_eq!(stage.waiting(), ["unseen", "of-b"]);
+    assert_eq!(stage.counted(), [1, 2, 0]);
+}
+
+#[test]
 fn connections_that_closed_elsewhere_or_at_another_time_are_not_its_own() {
     let mut stage = Stage::new();
     stage.beat(5, "h:1:a", &[]);

@@ -13,9 +13,9 @@ use super::returning::Return;
 use super::search::Search;
 use super::{PROCESSES_MAX, Process, Recovery, UNDECIDED_MS};
 
-/// After a start, or a time in which this server was no primary, a process of which nothing was heard yet has so long to beat.
+/// After a start, or a time without looks, a process of which nothing has been heard since has so long to beat.
 const GRACE_MS: u64 = 30_000;
-/// Looks come each second: after so long without one, another server may have been the primary.
+/// Looks come each second: after so long without one, another server was the primary, or writes were refused, beats among them.
 const GAP_MS: u64 = 5000;
 /// For how long `:work` is kept; it is kept for longer when less than half of that is left.
 const WORK_MS: i64 = 600_000;
@@ -69,7 +69,7 @@ impl Watch {
             *self = Watch { began_ms: around.now_ms, ..Watch::default() };
         }
         self.looked_ms = around.now_ms;
-        around.recovery.decide_kept(around.now_ms);
+        around.recovery.decide_kept(around.now_ms, self.began_ms);
         let Some(states) = self.states(around, thread) else { return };
         self.listed.clear();
         let mut dead = Vec::new();
@@ -81,7 +81,9 @@ impl Watch {
             }
             if state.is_alive {
                 keep_work(process, around, thread);
-            } else if around.recovery.has_beaten(process) || self.began_ms + GRACE_MS <= around.now_ms {
+            } else if around.recovery.has_beaten(process, self.began_ms)
+                || self.began_ms + GRACE_MS <= around.now_ms
+            {
                 dead.push(process);
             }
             self.listed.insert(process.clone());

@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
+.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -91,6 +91,9 @@ bench-evictions: programs ## Hit rates of a cache under each maxmemory-policy, b
 
 bench-jobs: programs ## Server CPU for each job with leases, without, of BullMQ's worker and delayed, beside redis-server
 	scripts/bench-jobs
+
+bench-due: programs ## How late delayed jobs come with 10 million waiting and up to 100,000 due each second; needs some 6 GiB
+	scripts/bench-due
 
 bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
 	scripts/bench-memory

@@ -223,7 +223,7 @@ def choose(url, command, folder):
 
 def give_back(url, command, folder):
     """Stops a process of Sidekiq before its job ends, while another thread of it waits for jobs."""
-    with Shop(url, command, folder, work_seconds=20, THREADS="2", STOP_SECONDS="1") as shop:
+    with Shop(url, command, folder, work_seconds=20, WORKER_THREADS="2", STOP_SECONDS="1") as shop:
         shop.push(1)
         worker = shop.start()
         until("it begins", lambda: shop.noted("start", worker))

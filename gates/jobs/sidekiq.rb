@@ -4,7 +4,7 @@ require_relative "../sidekiq/stack"
 
 if $PROGRAM_NAME == __FILE__
   Stack.enter(ARGV.first)
-  words = ["-r", __FILE__, "-e", "production", "-c", ENV.fetch("THREADS", "1"), "-t", ENV.fetch("STOP_SECONDS", "4"), "-q", "mail"]
+  words = ["-r", __FILE__, "-e", "production", "-c", ENV.fetch("WORKER_THREADS", "1"), "-t", ENV.fetch("STOP_SECONDS", "4"), "-q", "mail"]
   exec(*Stack::RUBY, Gem.bin_path("sidekiq", "sidekiq"), *words)
 end
 

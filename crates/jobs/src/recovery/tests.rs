@@ -40,7 +40,9 @@ impl Stage {
         let shards = local.with_store(client, |store| store.tx.hold.shards().ids().collect());
         let taken = Taken { world: World(local), is_taken: false };
         let (recovery, watch, figures) = Default::default();
-        Stage { taken, recovery, watch, shards, figures }
+        let mut stage = Stage { taken, recovery, watch, shards, figures };
+        stage.look();
+        stage
     }
 
     fn now_ms(&self) -> u64 {
@@ -336,7 +338,7 @@ fn where_writes_were_refused_processes_have_time_to_beat() {
         stage.beat(5, "h:1:a", &["of-a"]);
         stage.pass(11);
     }
-    assert_eq!(stage.waiting(), ["unseen", "of-b"]);
+    assert_eq!(stage.waiting(), ["of-b", "unseen"]);
     assert_eq!(stage.counted(), [1, 2, 0]);
 }
 

@@ -17,8 +17,9 @@ use super::{PROCESSES_MAX, Process, Recovery, UNDECIDED_MS};
 const GRACE_MS: u64 = 30_000;
 /// Looks come each second: after so long without one, another server was the primary, or writes were refused, beats among them.
 const GAP_MS: u64 = 5000;
-/// For how long `:work` is kept; it is kept for longer when less than half of that is left.
-const WORK_MS: i64 = 600_000;
+/// For how long `:work` is kept; it is kept for longer when less than half of that is left. It is to outlast a restart, or a disk that
+/// is full over night.
+const WORK_MS: i64 = 86_400_000;
 
 /// What the watch needs to know of the server.
 pub struct Around<'a> {

@@ -132,9 +132,12 @@ fn sorted_sets(requests: &mut Vec<Request>) {
     add(requests, "ZADD", scored("", 100));
     add(requests, "ZADD", scored("member ", 1000));
     add(requests, "ZADD", vec![b"1".to_vec(), noise(70)]);
-    // So many that they are packed.
-    let jobs = (0..1500).flat_map(|number| [number.to_string().into_bytes(), values::job(number)]);
-    add(requests, "ZADD", jobs.collect());
+    add(requests, "ZADD", jobs());
+}
+
+/// So many jobs, each behind its number, that they are packed.
+fn jobs() -> Vec<Vec<u8>> {
+    (0..1500).flat_map(|number| [number.to_string().into_bytes(), values::job(number)]).collect()
 }
 
 fn hashes(requests: &mut Vec<Request>) {
@@ -148,6 +151,7 @@ fn hashes(requests: &mut Vec<Request>) {
     add(requests, "HSET", pairs("", 500));
     add(requests, "HSET", pairs("field ", 1000));
     add(requests, "HSET", vec![b"long".to_vec(), noise(70), Vec::new(), Vec::new()]);
+    add(requests, "HSET", jobs());
 }
 
 /// Streams with everything that belongs to them: deleted entries, groups, consumers and pending entries.

@@ -14,7 +14,7 @@ use command::{
 };
 use commands::keys::digest;
 use commands::keys::populate::Population;
-use ds::zset::PackingFigures;
+use ds::dictionary::PackingFigures;
 use keyspace::ValueRef;
 use process::{crash, system};
 use settings::ENABLE_DEBUG_COMMAND;
@@ -143,11 +143,13 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
         let (bytes, dictionary_bytes) = (hash.bytes.len(), hash.dictionary.memory_bytes());
         text.push_str(&format!(" hash_compressed_bytes:{bytes} hash_dictionary_bytes:{dictionary_bytes}"));
     }
-    if let ValueRef::ZSet(zset) = record.value()
-        && let Some(figures) = zset.packing()
-    {
-        let PackingFigures { members, dictionary_bytes } = figures;
-        text.push_str(&format!(" zs_packed:{members} zs_dictionary_bytes:{dictionary_bytes}"));
+    let packing = match record.value() {
+        ValueRef::ZSet(zset) => zset.packing().map(|figures| ("zs", figures)),
+        ValueRef::Hash(hash) => hash.packing().map(|figures| ("hash", figures)),
+        _ => None,
+    };
+    if let Some((name, PackingFigures { packed_count, dictionary_bytes })) = packing {
+        text.push_str(&format!(" {name}_packed:{packed_count} {name}_dictionary_bytes:{dictionary_bytes}"));
     }
     ctx.reply.simple(&text);
     Ok(())

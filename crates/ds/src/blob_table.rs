@@ -39,6 +39,12 @@ impl<K: Keyed> BlobTable<K> {
         Box::new(Self { table, seed, record_bytes: 0, kind: PhantomData })
     }
 
+    /// Bytes that the records take.
+    #[inline]
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }

@@ -1,15 +1,15 @@
 //! The hash type: fields with values.
 //!
 //! A small hash is one [`Listpack`] of alternating fields and values, in the order in which fields were added. When it has
-//! too many entries or too long an item, it becomes a [`BlobTable`] of records, for good. A record is one blob: the field's
-//! length, the field, the value. A value of the same length is overwritten in place, which is what counters mostly need.
+//! too many entries or too long an item, it becomes a table of records (`hash_big.rs`), for good.
 //!
 //! Fields may expire ([`FieldExpiries`]). The hash reads no clock: callers remove due fields before they read it.
 
-use crate::blob::Blob;
-use crate::blob_table::{BlobTable, Keyed};
+use crate::dictionary::PackingFigures;
+use crate::hash_big::Big;
+pub use crate::hash_big::FieldValue;
 use crate::hash_expiry::FieldExpiries;
-use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes, push_prefix};
+use crate::listpack::{Listpack, ListpackRef, push_prefix};
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
@@ -21,6 +21,8 @@ pub struct CollectionLimits {
     pub entries_max: usize,
     /// Maximum length of an item, field or value, in the small form.
     pub value_bytes_max: usize,
+    /// Bytes of the records at which a big hash packs its values; 0 disables packing.
+    pub pack_bytes_min: usize,
 }
 
 /// A hash, owned.
@@ -34,7 +36,7 @@ pub struct Hash {
 #[derive(Clone)]
 enum Form {
     Small(Listpack),
-    Big(Box<Big>),
+    Big(Big),
 }
 
 /// A borrowed hash, wherever it is stored.
@@ -68,61 +70,10 @@ enum FormRef<'a> {
     Big(&'a Big),
 }
 
-/// Creates the record of a field and its value.
-fn record(field: &[u8], value: &[u8]) -> Blob {
-    Blob::written(record_len(field, value), |record| {
-        record.push_prefix(field.len());
-        record.push(field);
-        record.push(value);
-    })
-}
-
-/// Length of the record of a field and its value.
-#[inline]
-fn record_len(field: &[u8], value: &[u8]) -> usize {
-    prefix_bytes(field.len()) + field.len() + value.len()
-}
-
-#[inline]
-fn pair(record: &[u8]) -> (&[u8], &[u8]) {
-    let field = item_range(record, 0);
-    (&record[field.clone()], &record[field.end..])
-}
-
-/// The records of a large hash.
-enum Pairs {}
-
-type Big = BlobTable<Pairs>;
-
-impl Keyed for Pairs {
-    #[inline]
-    fn key(record: &[u8]) -> &[u8] {
-        &record[item_range(record, 0)]
-    }
-}
-
-impl Big {
-    fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        Some(pair(self.find(field)?).1)
-    }
-
-    fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        let write_over = |old: &mut [u8]| {
-            let value_at = item_range(old, 0).end;
-            let is_as_long = old.len() - value_at == value.len();
-            if is_as_long {
-                old[value_at..].copy_from_slice(value);
-            }
-            is_as_long
-        };
-        self.put(field, record_len(field, value), || record(field, value), write_over)
-    }
-}
-
 /// The pairs of a small hash.
-fn pairs<'a>(pack: ListpackRef<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+fn pairs<'a>(pack: ListpackRef<'a>) -> impl Iterator<Item = (&'a [u8], FieldValue<'a>)> {
     let mut items = pack.iter();
-    std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+    std::iter::from_fn(move || Some((items.next()?, items.next()?.into())))
 }
 
 /// The ranges of a field and its value in a small hash.
@@ -191,12 +142,12 @@ impl<'a> HashRef<'a> {
     }
 
     /// The value of `field`.
-    pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
+    pub fn get(self, field: &[u8]) -> Option<FieldValue<'a>> {
         if self.hides(field) {
             return None;
         }
         match self.form {
-            FormRef::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
+            FormRef::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at).into()),
             FormRef::Big(big) => big.get(field),
         }
     }
@@ -230,10 +181,10 @@ impl<'a> HashRef<'a> {
     }
 
     /// All fields with their values. In a small hash they have the order in which they were added.
-    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], FieldValue<'a>)> {
         let (small, big) = match self.form {
             FormRef::Small(pack) => (Some(pairs(pack)), None),
-            FormRef::Big(big) => (None, Some(big.iter().map(pair))),
+            FormRef::Big(big) => (None, Some(big.iter())),
         };
         small
             .into_iter()
@@ -244,25 +195,24 @@ impl<'a> HashRef<'a> {
 
     /// Calls `visit` for each field and then its value, with bytes that begin with the item, and the item's length. The
     /// bytes after the item are arbitrary, but may be read: that allows a faster copy of small items.
-    pub fn visit_ahead(self, mut visit: impl FnMut(&'a [u8], usize)) {
+    pub fn visit_ahead(self, mut visit: impl FnMut(&[u8], usize)) {
         match self.form {
             _ if self.expiries.is_some() => self.iter().for_each(|(field, value)| {
                 visit(field, field.len());
-                visit(value, value.len());
+                visit(&value.bytes(), value.len());
             }),
             FormRef::Small(pack) => pack.visit_ahead(&mut visit),
-            FormRef::Big(big) => big.for_each(|record| {
-                let (field, value) = pair(record);
+            FormRef::Big(big) => big.for_each(|field, value| {
                 visit(field, field.len());
-                visit(value, value.len());
+                visit(&value.bytes(), value.len());
             }),
         }
     }
 
     /// Visits fields from `cursor` on with the guarantees of [`CompactTable::scan`](crate::compact_table::CompactTable::scan);
     /// a small hash in one go. Returns the next cursor, or 0 at the end.
-    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
-        let visit = &mut |field: &'a [u8], value: &'a [u8]| {
+    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], FieldValue<'a>)) -> u64 {
+        let visit = &mut |field: &'a [u8], value: FieldValue<'a>| {
             if !self.hides(field) {
                 visit(field, value);
             }
@@ -272,15 +222,12 @@ impl<'a> HashRef<'a> {
                 pairs(pack).for_each(|(field, value)| visit(field, value));
                 0
             }
-            FormRef::Big(big) => big.scan(cursor, count, &mut |record| {
-                let (field, value) = pair(record);
-                visit(field, value);
-            }),
+            FormRef::Big(big) => big.scan(cursor, count, visit),
         }
     }
 
     /// A random field with its value; all are equally likely.
-    pub fn random(self, random: u64, random2: u64) -> Option<(&'a [u8], &'a [u8])> {
+    pub fn random(self, random: u64, random2: u64) -> Option<(&'a [u8], FieldValue<'a>)> {
         let len = self.len();
         if len < self.whole_len() {
             return if len == 0 { None } else { self.iter().nth(reduce(random, len)) };
@@ -288,7 +235,7 @@ impl<'a> HashRef<'a> {
         match self.form {
             FormRef::Small(pack) if pack.is_empty() => None,
             FormRef::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
-            FormRef::Big(big) => big.random(random, random2).map(pair),
+            FormRef::Big(big) => big.random(random, random2),
         }
     }
 
@@ -301,15 +248,20 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// Figures of the packing of its values; `None` without a dictionary.
+    pub fn packing(self) -> Option<PackingFigures> {
+        if let FormRef::Big(big) = self.form { big.packing() } else { None }
+    }
+
     /// Appends the listpack of these fields and values to `buffer`.
     pub(crate) fn run_of<'b>(
-        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        pairs: impl Iterator<Item = (&'a [u8], FieldValue<'a>)>,
         buffer: &'b mut Vec<u8>,
     ) -> Packed<'b> {
         let (start, mut count) = (buffer.len(), 0);
-        for item in pairs.flat_map(|(field, value)| [field, value]) {
+        for item in pairs.flat_map(|(field, value)| [field.into(), value]) {
             push_prefix(buffer, item.len());
-            buffer.extend_from_slice(item);
+            buffer.extend_from_slice(&item.bytes());
             count += 1;
         }
         Packed { form: 0, count, bytes: &buffer[start..] }
@@ -320,7 +272,7 @@ impl<'a> HashRef<'a> {
         debug_assert!(self.expiries.is_none());
         let mut big = Big::new();
         for (field, value) in self.iter() {
-            big.set(field, value);
+            big.set(field, &value.bytes(), 0);
         }
         Hash { form: Form::Big(big), expiries: None }
     }
@@ -329,7 +281,7 @@ impl<'a> HashRef<'a> {
     pub fn to_hash(self) -> Hash {
         let form = match self.form {
             FormRef::Small(pack) => Form::Small(Listpack::unpacked(pack.packed())),
-            FormRef::Big(big) => Form::Big(Box::new(big.clone())),
+            FormRef::Big(big) => Form::Big(big.clone()),
         };
         Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.all.clone())) }
     }
@@ -404,7 +356,7 @@ impl Hash {
     /// Sets a field and keeps its expiry. Returns true if it is new.
     pub fn set_keeping_expiry(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
         if let Form::Big(big) = &mut self.form {
-            return big.set(field, value);
+            return big.set(field, value, limits.pack_bytes_min);
         }
         if let Form::Small(pack) = &mut self.form {
             let found = find_pair(pack.lend(), field);
@@ -425,7 +377,7 @@ impl Hash {
                 return is_new;
             }
         }
-        self.convert().set(field, value)
+        self.convert().set(field, value, limits.pack_bytes_min)
     }
 
     /// Converts the hash to the big form, if it is small.
@@ -433,7 +385,7 @@ impl Hash {
         if let Form::Small(pack) = &self.form {
             let mut big = Big::new();
             for (field, value) in pairs(pack.lend()) {
-                big.set(field, value);
+                big.set(field, &value.bytes(), 0);
             }
             self.form = Form::Big(big);
         }

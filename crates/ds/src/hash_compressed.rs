@@ -40,7 +40,7 @@ impl<'a> Compressible<'a> {
         if pairs.iter().map(|(field, value)| field.len() + value.len()).sum::<usize>() > PLAIN_BYTES_MAX {
             return None;
         }
-        pairs.sort_unstable();
+        pairs.sort_unstable_by_key(|(field, _)| *field);
         buffer.clear();
         let run = HashRef::run_of(pairs.into_iter(), buffer);
         is_fit(run).then_some(Compressible { is_big: true, run })

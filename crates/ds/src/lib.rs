@@ -10,6 +10,7 @@ pub mod figure;
 pub mod geohash;
 pub mod glob;
 pub mod hash;
+mod hash_big;
 pub mod hash_compressed;
 pub mod hash_expiry;
 pub mod hashing;

@@ -19,7 +19,8 @@ use crate::packed::{self, Packed};
 pub(crate) const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// Length of the longest prefix.
 pub(crate) const PREFIX_BYTES_MAX: usize = 9;
-const LONG: u8 = u8::MAX;
+/// First byte of a long prefix; eight bytes with the length follow.
+pub(crate) const LONG: u8 = u8::MAX;
 
 /// Appends the prefix for an item of `len` bytes.
 pub(crate) fn push_prefix(bytes: &mut Vec<u8>, len: usize) {

@@ -7,7 +7,8 @@ use ds::mover::Place;
 use ds::random::Random;
 use proptest::prelude::*;
 
-const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
+const LIMITS: CollectionLimits =
+    CollectionLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -65,24 +66,30 @@ fn apply(hash: &mut Hash, model: &mut Model, step: &Step, limits: &CollectionLim
     }
 }
 
+/// All fields with their values.
+fn contents(hash: HashRef<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    hash.iter().map(|(field, value)| (field.to_vec(), value.bytes().into_owned())).collect()
+}
+
+fn value(hash: HashRef<'_>, field: &[u8]) -> Option<Vec<u8>> {
+    let value = hash.get(field)?;
+    assert_eq!(value.len(), value.bytes().len());
+    Some(value.bytes().into_owned())
+}
+
 fn check_all(hash: &Hash, model: &Model) {
     hash.debug_validate();
     assert_eq!((hash.lend().len(), hash.lend().is_empty()), (model.len(), model.is_empty()));
-    let entries: Model = hash.lend().iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
-    assert_eq!(&entries, model);
+    assert_eq!(&contents(hash.lend()).into_iter().collect::<Model>(), model);
     assert_eq!(hash.lend().iter().count(), model.len());
     let mut visited = Vec::new();
     hash.lend().visit_ahead(|bytes, len| visited.push(bytes[..len].to_vec()));
-    assert!(
-        visited
-            .into_iter()
-            .eq(hash.lend().iter().flat_map(|(field, value)| [field.to_vec(), value.to_vec()]))
-    );
+    assert!(visited.into_iter().eq(contents(hash.lend()).into_iter().flat_map(<[_; 2]>::from)));
     for number in [0, 1, 39, 599] {
-        assert_eq!(hash.lend().get(&field(number)), model.get(&field(number)).map(Vec::as_slice));
+        assert_eq!(value(hash.lend(), &field(number)), model.get(&field(number)).cloned());
     }
     match hash.lend().random(model.len() as u64 * 7, u64::MAX / 3) {
-        Some((field, value)) => assert_eq!(model.get(field).map(Vec::as_slice), Some(value)),
+        Some((field, value)) => assert_eq!(model.get(field), Some(&value.bytes().into_owned())),
         None => assert!(model.is_empty()),
     }
 }
@@ -91,8 +98,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn behaves_like_a_map(steps in steps(), entries_max in 0..200_usize, value_bytes_max in 0..300_usize) {
-        let limits = CollectionLimits { entries_max, value_bytes_max };
+    fn behaves_like_a_map(
+        steps in steps(),
+        entries_max in 0..200_usize,
+        value_bytes_max in 0..300_usize,
+        pack_bytes_min in prop::sample::select(vec![0, 1, 2000]),
+    ) {
+        let limits = CollectionLimits { entries_max, value_bytes_max, pack_bytes_min };
         let (mut hash, mut model) = (Hash::new(), Model::new());
         let mut was_big = false;
         for (number, step) in steps.iter().enumerate() {
@@ -100,7 +112,7 @@ proptest! {
             check_all(&hash, &model);
             // Some changes follow each other directly; before others, the hash has been stored as bytes.
             if number % 2 == 0 && let Some(packed) = hash.lend().packed() {
-                prop_assert!(HashRef::of(packed).iter().eq(hash.lend().iter()));
+                prop_assert_eq!(contents(HashRef::of(packed)), contents(hash.lend()));
                 hash = Hash::unpacked(packed);
             }
             let is_big = hash.lend().encoding() == "hashtable";
@@ -160,8 +172,8 @@ fn leaves_the_small_form_when_redis_does() {
     assert_eq!(full.lend().encoding(), "listpack");
     full.expect(129, &LIMITS);
     assert_eq!(
-        (full.lend().encoding(), full.lend().len(), full.lend().get(&field(5))),
-        ("hashtable", 128, Some(&b"other"[..]))
+        (full.lend().encoding(), full.lend().len(), value(full.lend(), &field(5))),
+        ("hashtable", 128, Some(b"other".to_vec()))
     );
 }
 
@@ -259,7 +271,7 @@ proptest! {
             let names = |numbers: &BTreeMap<u16, Option<i64>>| numbers.keys().map(|n| field(*n)).collect::<BTreeSet<_>>();
             let mut visited = Vec::new();
             hiding.visit_ahead(|bytes, len| visited.push(bytes[..len].to_vec()));
-            prop_assert!(visited.into_iter().eq(hiding.iter().flat_map(|(name, value)| [name.to_vec(), value.to_vec()])));
+            prop_assert!(visited.into_iter().eq(contents(hiding).into_iter().flat_map(<[_; 2]>::from)));
             prop_assert_eq!(hiding.iter().map(|(name, _)| name.to_vec()).collect::<BTreeSet<_>>(), names(&shown));
             let mut scanned = BTreeSet::new();
             prop_assert_eq!(hiding.scan(0, 1000, &mut |name, _| _ = scanned.insert(name.to_vec())), 0);
@@ -272,4 +284,59 @@ proptest! {
             prop_assert_eq!(random.is_some_and(|name| names(&shown).contains(&name)), !shown.is_empty());
         }
     }
+}
+
+/// A job as Sidekiq writes it.
+fn job(random: &mut Random) -> Vec<u8> {
+    let (jid, at) = (random.next_u64(), 1_700_000_000 + random.below(300_000));
+    let class = ["InvoiceWorker", "ThumbnailWorker", "SearchIndexWorker"][random.below(3) as usize];
+    format!(
+        r#"{{"retry":true,"queue":"default","class":"{class}","args":[{}],"jid":"{jid:016x}{:08x}","created_at":{at}.{}}}"#,
+        random.below(1_000_000),
+        random.next_u64() as u32,
+        random.below(1_000_000)
+    )
+    .into_bytes()
+}
+
+#[test]
+fn values_that_are_alike_are_packed() {
+    let packing = CollectionLimits { pack_bytes_min: 16 << 10, ..LIMITS };
+    let (mut hash, mut plain) = (Hash::new(), Hash::new());
+    let (mut model, mut random) = (Model::new(), Random::new(1));
+    for number in 0..4000 {
+        let value = job(&mut random);
+        hash.set(&field(number), &value, &packing);
+        plain.set(&field(number), &value, &LIMITS);
+        model.insert(field(number), value);
+    }
+    check_all(&hash, &model);
+    let figures = hash.lend().packing().expect("they are alike");
+    assert!(figures.packed_count > 3500 && figures.dictionary_bytes <= 16 << 10, "{figures:?}");
+    assert!(
+        hash.memory_bytes() * 2 < plain.memory_bytes(),
+        "{} {}",
+        hash.memory_bytes(),
+        plain.memory_bytes()
+    );
+    assert_eq!(plain.lend().packing(), None);
+    // Packed values are replaced by others and the other way round, and removed; fields may be long.
+    for _ in 0..4000 {
+        let number = random.below(4000) as u16;
+        let field =
+            if number.is_multiple_of(7) { vec![b'f'; 120 + number as usize % 20] } else { field(number) };
+        let value = match random.below(4) {
+            0 => job(&mut random),
+            1 => vec![b'v'; random.below(40) as usize],
+            2 => (0..200).map(|_| random.next_u64() as u8).collect(),
+            _ => {
+                assert_eq!(hash.remove(&field), model.remove(&field).is_some());
+                continue;
+            }
+        };
+        let limits = if random.below(4) == 0 { &LIMITS } else { &packing };
+        assert_eq!(hash.set(&field, &value, limits), model.insert(field, value).is_none());
+    }
+    check_all(&hash, &model);
+    check_all(&hash.lend().to_hash(), &model);
 }

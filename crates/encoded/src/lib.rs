@@ -69,7 +69,7 @@ fn write_hash<W: Write>(
     value_type: ValueType,
     encoder: &mut Encoder<W>,
 ) -> io::Result<()> {
-    let items = hash.iter().flat_map(|(field, value)| [field, value]);
+    let items = hash.iter().flat_map(|(field, value)| [Cow::Borrowed(field), value.bytes()]);
     match value_type {
         ValueType::HashExpiring => write_expiring(hash, encoder),
         ValueType::HashListpack => encoder.listpack(items),
@@ -84,7 +84,7 @@ fn first_expiry(hash: HashRef<'_>, style: Style) -> Option<UnixMs> {
 
 fn write_expiring<W: Write>(hash: HashRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
     let earliest = hash.first_expiry().unwrap_or_default();
-    let fields = hash.iter().map(|(field, value)| (field, value, hash.expiry(field)));
+    let fields = hash.iter().map(|(field, value)| (field, value.bytes(), hash.expiry(field)));
     encoder.expiring_fields(earliest, hash.len(), fields)
 }
 
@@ -178,6 +178,7 @@ impl InParts {
                     set.scan(self.next, SCANNED_AT_ONCE, &mut |member| note(encoder.string(member)))
                 }
                 ValueRef::Hash(hash) => hash.scan(self.next, SCANNED_AT_ONCE, &mut |field, value| {
+                    let value = &value.bytes();
                     note(match expiring {
                         Some(earliest) => encoder.expiring_field(earliest, field, value, hash.expiry(field)),
                         None => encoder.string(field).and_then(|()| encoder.string(value)),

@@ -93,7 +93,7 @@ impl Jobs<'_> {
         let mut buffer = Vec::new();
         let key = self.names.lines();
         let lines = peek_into::<Hash>(store, &key, &mut buffer).map_err(|_| wrong_type(&key))?;
-        Ok(lines.and_then(|lines| lines.get(name).and_then(Line::decode)))
+        Ok(lines.and_then(|lines| Line::decode(&lines.get(name)?.bytes())))
     }
 
     /// The names of all schedules, the one that comes next first, with when that is in ms.

@@ -90,7 +90,8 @@ impl GroupKeys {
         let mut buffer = Vec::new();
         let fields = peek_into::<Hash>(store, key, &mut buffer).map_err(|_| wrong_type(key))?;
         Ok(fields
-            .and_then(|fields| fields.get(field).and_then(ds::num::parse_i64))
+            .and_then(|fields| fields.get(field))
+            .and_then(|text| ds::num::parse_i64(&text.bytes()))
             .map(i64::cast_unsigned)
             .unwrap_or(0))
     }

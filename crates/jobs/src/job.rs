@@ -6,7 +6,7 @@ use command::{
     Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, note_put_back, peek_into,
     push_command, push_event, took, upsert_in_place,
 };
-use ds::hash::Hash;
+use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
 use ds::zset::ZSet;
 use keyspace::{JobSettings, Kind, Str};
@@ -137,14 +137,19 @@ impl<'q> Jobs<'q> {
         let key = self.names.jobs();
         let jobs = peek_into::<Hash>(store, key, &mut buffer).map_err(|_| wrong_type(key))?;
         let Some(text) = jobs.and_then(|jobs| jobs.get(id)) else { return Ok(None) };
-        decode(text).map(Some).ok_or_else(|| {
+        decode(&text.bytes()).map(Some).ok_or_else(|| {
             let (key, id) = (key.escape_ascii(), id.escape_ascii());
             CommandError::new(format!("ERR the field {id} of {key} is no job: HDEL it"))
         })
     }
 
     fn keep(&self, store: &mut Store, id: &[u8], record: &Record) -> Result<(), CommandError> {
-        Self::set_field(store, self.names.jobs(), id, &record.encode())
+        let mut limits = store.config().hash;
+        if record.state == State::Active {
+            // A worker ends it soon: packing would cost more than it saves.
+            limits.pack_bytes_min = 0;
+        }
+        Self::set_limited(store, self.names.jobs(), (id, &record.encode()), &limits)
     }
 
     /// Sets a field of one of the hashes.
@@ -155,6 +160,15 @@ impl<'q> Jobs<'q> {
         text: &[u8],
     ) -> Result<(), CommandError> {
         let limits = &store.config().hash;
+        Self::set_limited(store, key, (field, text), limits)
+    }
+
+    fn set_limited(
+        store: &mut Store,
+        key: &[u8],
+        (field, text): (&[u8], &[u8]),
+        limits: &CollectionLimits,
+    ) -> Result<(), CommandError> {
         store.upsert::<Hash>(key).map_err(|_| wrong_type(key))?.set(field, text, limits);
         store.changed_with(key, Change::new(Class::Hash, "hset").times(0), |store| {
             store.effect(&[b"HSET", key, field, text]);

@@ -247,7 +247,7 @@ impl Rule {
         }
         let mut buffer = Vec::new();
         let said = peek_into::<Hash>(store, PROMOTIONS, &mut buffer).ok().flatten();
-        let said = said.and_then(|said| Promotion::decode(said.get(name)?));
+        let said = said.and_then(|said| Promotion::decode(&said.get(name)?.bytes()));
         said.as_ref() == Some(&self.promotion)
     }
 

@@ -14,14 +14,15 @@ mod jobs;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ds::hash::{CollectionLimits, Hash, HashRef};
+use ds::hash::{CollectionLimits, FieldValue, Hash, HashRef};
 use ds::hashing::{self, Seed};
 use ds::packed::Packed;
 use ds::random::Random;
 use keyspace::{Config, Db, Type, Value, ValueRef};
 
 const COUNT: usize = 20_000;
-const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
+const LIMITS: CollectionLimits =
+    CollectionLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,7 +32,7 @@ fn hash_of(run: &[u8]) -> Hash {
     // An item has at least its prefix, so there are no more items than bytes.
     let (mut hash, packed) = (Hash::new(), Packed { form: 0, count: run.len(), bytes: run });
     for (field, value) in HashRef::of(packed).iter() {
-        hash.set(field, value, &LIMITS);
+        hash.set(field, &value.bytes(), &LIMITS);
     }
     hash
 }
@@ -76,7 +77,7 @@ fn main() {
                 let value = db.find_to_touch(*hash, key).expect("it is there").into_ref().value();
                 let Some(hash) = Hash::of(value.expanded(&mut buffer)) else { panic!("it is a hash") };
                 if reads == "one" {
-                    black_box(hash.get(&field));
+                    black_box(hash.get(&field).map(FieldValue::bytes));
                 } else {
                     hash.visit_ahead(|item, len| _ = black_box((item, len)));
                 }

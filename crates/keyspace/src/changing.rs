@@ -92,7 +92,8 @@ mod tests {
     use crate::value::{Type, Value, ValueRef};
     use ds::Kind;
 
-    const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
+    const LIMITS: CollectionLimits =
+        CollectionLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
     const ALL_MARKS: Marks = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
 
     fn changing<'a, T: Packable + Type<Mut<'a> = Changing<'a, T>>>(
@@ -107,7 +108,7 @@ mod tests {
         let ValueRef::Hash(hash) = db.find(7, key).expect("it is there").value() else {
             panic!("it is a hash")
         };
-        hash.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect()
+        hash.iter().map(|(field, value)| (field.to_vec(), value.bytes().into_owned())).collect()
     }
 
     #[test]

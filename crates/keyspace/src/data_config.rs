@@ -36,7 +36,7 @@ pub struct JobSettings {
 pub struct Config {
     /// `list-compress-depth`, `list-compress-bytes-min`.
     pub list: ListLimits,
-    /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
+    /// `hash-max-listpack-entries`, `hash-max-listpack-value`, `hash-compress-bytes-min`.
     pub hash: CollectionLimits,
     /// `hash-compress-bytes-min`, `hash-compress-idle`.
     pub hash_compression: HashCompression,
@@ -72,7 +72,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             list: ListLimits { nodes_min: 16, plain_nodes: 64, plain_part: 64 },
-            hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
+            hash: CollectionLimits { entries_max: 512, value_bytes_max: 64, pack_bytes_min: 64 << 10 },
             hash_compression: HashCompression { bytes_min: 64 << 10, idle_seconds: 60 },
             set: SetLimits {
                 intset_entries_max: 512,

@@ -10,7 +10,8 @@ use keyspace::compression::PATTERNS_MAX;
 use keyspace::{Config, Db, HashCompression, Type, UnixMs, Value, ValueRef};
 
 const NOW: UnixMs = 1_700_000_000_000;
-const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
+const LIMITS: CollectionLimits =
+    CollectionLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;
 
@@ -122,7 +123,7 @@ impl World {
 fn fields(value: ValueRef<'_>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut buffer = Vec::new();
     let ValueRef::Hash(hash) = value.expanded(&mut buffer) else { panic!("it is a hash") };
-    hash.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect()
+    hash.iter().map(|(field, value)| (field.to_vec(), value.bytes().into_owned())).collect()
 }
 
 #[test]

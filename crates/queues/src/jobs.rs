@@ -44,7 +44,7 @@ pub fn count_jobs(store: &Store, queue: &[u8]) -> Result<JobCounts, CommandError
     counts.set(JobFigure::NextDueMs, [delay_ms, schedule_ms].into_iter().flatten().min().unwrap_or(0));
     let (turn, mut buffer) = (name(TURN), Vec::new());
     if let Some(turn) = peek_into::<Hash>(store, &turn, &mut buffer)? {
-        let grouped = turn.get(GROUPED).and_then(parse_i64).unwrap_or(0);
+        let grouped = turn.get(GROUPED).and_then(|text| parse_i64(&text.bytes())).unwrap_or(0);
         counts.set(JobFigure::Grouped, u64::try_from(grouped).unwrap_or(0));
         counts.set(JobFigure::Groups, set(GROUPS)?.0 + set(GROUPS_FULL)?.0);
     }

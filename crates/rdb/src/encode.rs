@@ -220,15 +220,17 @@ impl<W: Write> Encoder<W> {
 
     /// The fields of a [`ValueType::HashExpiring`], their values and their expiries, none of which is before
     /// `earliest`.
-    pub fn expiring_fields<'a>(
+    pub fn expiring_fields<'a, V: AsRef<[u8]>>(
         &mut self,
         earliest: i64,
         count: usize,
-        mut fields: impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)>,
+        mut fields: impl Iterator<Item = (&'a [u8], V, Option<i64>)>,
     ) -> io::Result<()> {
         self.bytes(&earliest.to_le_bytes())?;
         self.length(count as u64)?;
-        fields.try_for_each(|(field, value, expiry)| self.expiring_field(earliest, field, value, expiry))
+        fields.try_for_each(|(field, value, expiry)| {
+            self.expiring_field(earliest, field, value.as_ref(), expiry)
+        })
     }
 
     /// One such field.

@@ -524,7 +524,7 @@ settings! {
         unit: "bytes",
         default: "65536",
         effect: Some(Consequence::Data),
-        doc: "Hashes of 48 to 2048 bytes that are alike, as jobs are, are compressed where they take so many bytes in a shard and are not in use; 0: never",
+        doc: "Values of a hash that has so many bytes are packed when they are set, if they are alike, as jobs are, and have 48 to 4096 bytes; hashes of 48 to 2048 bytes that are alike are compressed where they take so many bytes in a shard and are not in use; 0: never",
         ..Setting::of(group::DATA)
     };
     HASH_COMPRESS_IDLE = Setting {

@@ -131,7 +131,11 @@ impl Settings {
         let number = |id| self.number(id) as usize;
         Config {
             list: self.list_limits(),
-            hash: CollectionLimits { entries_max: number(HASH_ENTRIES), value_bytes_max: number(HASH_VALUE) },
+            hash: CollectionLimits {
+                entries_max: number(HASH_ENTRIES),
+                value_bytes_max: number(HASH_VALUE),
+                pack_bytes_min: number(HASH_COMPRESS_BYTES_MIN),
+            },
             hash_compression: HashCompression {
                 bytes_min: self.number(HASH_COMPRESS_BYTES_MIN) as u64,
                 idle_seconds: self.number(HASH_COMPRESS_IDLE) as u32,

@@ -159,7 +159,7 @@ impl Limit {
         let Some(fields) = fields else { return Ok(None) };
         let number = |name: &str| match fields.get(name.as_bytes()) {
             None => Ok(None),
-            Some(text) => parse_number(text).map(Some).map_err(|_| unreadable(&keys.limit)),
+            Some(text) => parse_number(&text.bytes()).map(Some).map_err(|_| unreadable(&keys.limit)),
         };
         let rate = match (number("rate")?, number("per_ms")?) {
             (Some(count), Some(per_ms)) => Some(Rate { count, per_ms: per_ms.cast_signed() }),

@@ -49,7 +49,7 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
         match hash.as_ref().and_then(|hash| hash.lend().get(field)) {
             None => ctx.reply.null(),
             Some(value) => {
-                ctx.reply.bulk(value);
+                ctx.reply.bulk(&value.bytes());
                 hash.as_mut().map(|hash| hash.remove(field));
                 gone.push(field);
             }
@@ -98,7 +98,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.array(fields.len());
     for &field in fields {
         let Some((hash, value)) = hash.as_mut().and_then(|hash| {
-            let value = hash.lend().get(field)?.to_vec();
+            let value = hash.lend().get(field)?.bytes().into_owned();
             Some((hash, value))
         }) else {
             ctx.reply.null();

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
-use ds::hash::{Hash, HashRef};
+use ds::hash::{FieldValue, Hash, HashRef};
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
 use resp::{Proto, Reply};
@@ -117,13 +117,13 @@ impl Fields<'_, '_> {
         self.reply.array(count * items);
     }
 
-    fn write(&mut self, field: &[u8], value: &[u8]) {
+    fn write(&mut self, field: &[u8], value: FieldValue<'_>) {
         if self.with_values && self.reply.proto() == Proto::Resp3 {
             self.reply.array(2);
         }
         self.reply.bulk(field);
         if self.with_values {
-            self.reply.bulk(value);
+            self.reply.bulk(&value.bytes());
         }
     }
 }

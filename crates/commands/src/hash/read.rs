@@ -5,7 +5,7 @@ use command::KeyFlag::*;
 use command::{
     Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string, token,
 };
-use ds::hash::{Hash, HashRef};
+use ds::hash::{FieldValue, Hash, HashRef};
 
 use crate::scan;
 
@@ -28,7 +28,7 @@ pub(super) const HGET: Entry = Entry {
 fn hget(ctx: &mut Ctx) -> CommandResult {
     match ctx.store.read_as::<Hash>(ctx.args[1])?.and_then(|hash| hash.get(ctx.args[2])) {
         None => ctx.reply.null(),
-        Some(value) => ctx.reply.bulk(value),
+        Some(value) => ctx.reply.bulk(&value.bytes()),
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ fn hmget(ctx: &mut Ctx) -> CommandResult {
     for field in fields {
         match hash.and_then(|hash| hash.get(field)) {
             None => ctx.reply.null(),
-            Some(value) => ctx.reply.bulk(value),
+            Some(value) => ctx.reply.bulk(&value.bytes()),
         }
     }
     Ok(())
@@ -120,7 +120,7 @@ fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.array(hash.map_or(0, HashRef::len));
     let values = hash.into_iter().flat_map(HashRef::iter).map(|(_, value)| value);
-    ctx.reply.bulks(|bulks| values.for_each(|value| bulks.push(value)));
+    ctx.reply.bulks(|bulks| values.for_each(|value| bulks.push(&value.bytes())));
     Ok(())
 }
 
@@ -186,7 +186,7 @@ pub(super) const HSTRLEN: Entry = Entry {
 
 fn hstrlen(ctx: &mut Ctx) -> CommandResult {
     let value = ctx.store.read_as::<Hash>(ctx.args[1])?.and_then(|hash| hash.get(ctx.args[2]));
-    ctx.reply.int(value.map_or(0, <[u8]>::len) as i64);
+    ctx.reply.int(value.map_or(0, FieldValue::len) as i64);
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn hscan(ctx: &mut Ctx) -> CommandResult {
                 reply.bulk(field);
                 *count += 1;
                 if !options.no_values {
-                    reply.bulk(value);
+                    reply.bulk(&value.bytes());
                     *count += 1;
                 }
             }

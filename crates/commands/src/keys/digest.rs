@@ -62,7 +62,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
             xor(digest, &mixed([&member, &text]));
         }),
         ValueRef::Hash(hash) => {
-            hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value])));
+            hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, &value.bytes()])));
             hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
         }
         // Its groups are no part of the digest.

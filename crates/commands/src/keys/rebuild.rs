@@ -31,7 +31,7 @@ pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<
         ValueRef::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
         ValueRef::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
         ValueRef::Hash(hash) => {
-            let pairs = hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from);
+            let pairs = hash.iter().flat_map(|(field, value)| [Box::from(field), Box::from(value.bytes())]);
             let mut commands = chunked(b"HSET", key, 2, pairs);
             commands.extend(hash.expiries().map(|(field, at_ms)| {
                 let at_ms = at_ms.to_string().into_bytes();

@@ -314,6 +314,8 @@ fn look_up(store: &mut Store, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>>
     let key = [&pattern[..star], element, &pattern[star + 1..end]].concat();
     match arrow {
         None => Some(store.read_as::<Str>(&key).ok()??.bytes().into_owned()),
-        Some(arrow) => Some(store.read_as::<Hash>(&key).ok()??.get(&pattern[arrow + 2..])?.to_vec()),
+        Some(arrow) => {
+            Some(store.read_as::<Hash>(&key).ok()??.get(&pattern[arrow + 2..])?.bytes().into_owned())
+        }
     }
 }

@@ -21,11 +21,15 @@
 //! A dictionary only grows: what was packed with less text can be read with more. Its size is limited by
 //! [`TEXT_BYTES_MAX`], and the work of learning by [`SAMPLES`] times [`SAMPLE_BYTES_MAX`].
 //!
-//! Not here: which collections have a dictionary, and when it learns (`zset/`).
+//! `pace.rs` says when a collection learns, and what it tries to pack. Not here: which collections have a dictionary
+//! (`zset/`, `hash_big.rs`).
 
 mod learn;
+mod pace;
 mod pack;
 mod unpack;
+
+pub(crate) use pace::{Pace, is_fit, saves_enough};
 
 pub use learn::{Learner, SAMPLE_BYTES_MAX, SAMPLES};
 pub use unpack::unpacked_len;
@@ -69,6 +73,15 @@ pub struct Dictionary {
     text: Vec<u8>,
     /// By the hash of four bytes, the last offset in the text where they occur, plus one.
     places: Box<[u16]>,
+}
+
+/// Figures of a collection whose members are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackingFigures {
+    /// Number of packed members, or values of a hash.
+    pub packed_count: usize,
+    /// Bytes of the dictionary.
+    pub dictionary_bytes: usize,
 }
 
 // An offset in the text, plus one, fits in 16 bits.

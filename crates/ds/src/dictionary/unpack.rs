@@ -25,6 +25,14 @@ const fn pairs(digits: &[u8; 16]) -> Pairs {
 }
 
 impl Dictionary {
+    /// What was packed with this dictionary. Panics if the bytes are damaged.
+    pub fn unpacked(&self, packed: &[u8]) -> Vec<u8> {
+        let mut plain = vec![0; unpacked_len(packed)];
+        let len = self.unpack(packed, &mut plain);
+        assert_eq!(len, Some(plain.len()), "what was packed comes back");
+        plain
+    }
+
     /// Unpacks `packed` into the beginning of `out` and returns the length. Returns `None` if there is not enough room,
     /// or if `packed` does not come from [`pack`](Self::pack) with this dictionary. The contents of `out` beyond the
     /// length are undefined.

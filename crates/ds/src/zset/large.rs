@@ -1,9 +1,10 @@
 //! The large form: the tree and the members, kept consistent.
 
 use super::members::Members;
-use super::packing::{self, Packing};
+use super::packing::Packing;
 use super::small;
 use super::tree::{Tree, compare_scores};
+use crate::dictionary::is_fit;
 use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 
@@ -55,7 +56,7 @@ impl Large {
             let is_tied = self.tree.insert(&self.members, member, (score, id));
             // Packing makes a set smaller than that again.
             let is_large = || self.packing.is_some() || self.members.bytes() >= pack_bytes_min;
-            if pack_bytes_min > 0 && packing::is_fit(member) && is_large() {
+            if pack_bytes_min > 0 && is_fit(member) && is_large() {
                 let packing = self.packing.get_or_insert_default();
                 packing.added(&mut self.members, &self.tree, (id, member), is_tied);
             }

@@ -12,10 +12,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::packing::is_fit;
 use crate::blob::SlimBlob;
 use crate::compact_table::CompactTable;
-use crate::dictionary::{Dictionary, unpacked_len};
+use crate::dictionary::{Dictionary, is_fit, saves_enough, unpacked_len};
 use crate::hashing::ObjectSeed;
 use crate::mover::{Mover, move_box, move_vec};
 
@@ -25,9 +24,6 @@ const SCORE_BYTES: usize = size_of::<f64>();
 /// Bytes of the hash in a packed record: the bits that tables use, enough for the segments of 2^32 members.
 const HASH_BYTES: usize = 5;
 const HASH_SHIFT: u32 = 16;
-
-/// A record is packed if that saves at least one part in this many.
-const SAVED_PART_MIN: usize = 4;
 
 /// Splits `score | member`.
 #[inline]
@@ -131,13 +127,6 @@ fn split_packed(record: &[u8]) -> (u64, &[u8]) {
     (u64::from_le_bytes(bytes) << HASH_SHIFT, packed)
 }
 
-fn unpack(dictionary: &Dictionary, packed: &[u8]) -> Vec<u8> {
-    let mut plain = vec![0; unpacked_len(packed)];
-    let len = dictionary.unpack(packed, &mut plain);
-    assert_eq!(len, Some(plain.len()), "what was packed comes back");
-    plain
-}
-
 /// Outcome of trying to pack a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tried {
@@ -163,7 +152,7 @@ impl Removed<'_> {
     pub(super) fn member(&self) -> Cow<'_, [u8]> {
         match self.dictionary {
             None => Cow::Borrowed(split_record(self.record.bytes()).0),
-            Some(dictionary) => Cow::Owned(unpack(dictionary, split_packed(self.record.bytes()).1)),
+            Some(dictionary) => Cow::Owned(dictionary.unpacked(split_packed(self.record.bytes()).1)),
         }
     }
 }
@@ -237,7 +226,7 @@ impl Members {
         let (member, score) = split_record(self.record(id));
         match self.packed_by(id) {
             None => (Cow::Borrowed(member), score),
-            Some(dictionary) => (Cow::Owned(unpack(dictionary, split_packed(self.record(id)).1)), score),
+            Some(dictionary) => (Cow::Owned(dictionary.unpacked(split_packed(self.record(id)).1)), score),
         }
     }
 
@@ -263,7 +252,7 @@ impl Members {
             None => split_record(self.record(id)).0 == member,
             Some(dictionary) => {
                 let packed = split_packed(self.record(id)).1;
-                unpacked_len(packed) == member.len() && unpack(dictionary, packed) == member
+                unpacked_len(packed) == member.len() && dictionary.unpacked(packed) == member
             }
         }
     }
@@ -297,7 +286,7 @@ impl Members {
         self.dictionary.as_deref()?.pack(member, &mut record);
         let plain_bytes = member.len();
         let packed_bytes = record.len() - SCORE_BYTES;
-        let is_packed = packed_bytes <= plain_bytes - plain_bytes / SAVED_PART_MIN;
+        let is_packed = saves_enough(plain_bytes, packed_bytes);
         if is_packed {
             self.bytes -= SlimBlob::memory_bytes(SCORE_BYTES + plain_bytes);
             self.bytes += SlimBlob::memory_bytes(record.len());

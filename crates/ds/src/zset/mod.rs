@@ -23,6 +23,7 @@ mod tree;
 pub use crate::num::{LexBound, ScoreBound};
 pub use iter::Iter;
 
+use crate::dictionary::PackingFigures;
 use crate::listpack::LISTPACK_BYTES_MAX;
 use crate::mover::{Mover, Place, move_box};
 use crate::packed::Packed;
@@ -58,15 +59,6 @@ pub struct ZSet {
 enum Form {
     Small(Small),
     Large(Box<Large>),
-}
-
-/// Figures of a set's packing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PackingFigures {
-    /// Number of packed members.
-    pub members: usize,
-    /// Bytes of the dictionary.
-    pub dictionary_bytes: usize,
 }
 
 /// A borrowed sorted set, wherever it is stored.
@@ -122,7 +114,7 @@ impl<'a> ZSetRef<'a> {
     pub fn packing(self) -> Option<PackingFigures> {
         let FormRef::Large(large) = self.form else { return None };
         let dictionary_bytes = large.members.dictionary()?.memory_bytes();
-        Some(PackingFigures { members: large.members.packed_count(), dictionary_bytes })
+        Some(PackingFigures { packed_count: large.members.packed_count(), dictionary_bytes })
     }
 
     /// The score of a member.

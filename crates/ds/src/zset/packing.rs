@@ -13,60 +13,22 @@
 
 use super::members::{Members, Tried};
 use super::tree::{Leaf, Tree};
-use crate::dictionary::{Learner, SAMPLES};
+use crate::dictionary::{Pace, SAMPLES, is_fit};
 
-/// Shortest and longest members that are packed.
-const PLAIN_BYTES_MIN: usize = 48;
-const PLAIN_BYTES_MAX: usize = 4096;
 /// Older members that are packed whenever one is added.
 const OLDER_AT_ONCE: usize = 4;
-/// Samples that are decided about whenever a member is added.
-const DECIDED_AT_ONCE: usize = 2;
-/// Added members after which the learner stops waiting for samples: members with equal scores do not count as samples.
-const LEARNING_MEMBERS_MAX: u32 = 4 * SAMPLES as u32;
-/// Minimum number of members that are added before it learns again, and limit of the doublings of that number.
-const REST_MEMBERS: u32 = 256;
-const REST_DOUBLINGS_MAX: u32 = 12;
-/// Limit of the failures in a row that count: after `n` of them, only one member in `2^n` is tried.
-const FAILURES_MAX: u8 = 6;
-
-/// When this many bytes were tried, earlier results count half.
-const RECENT_BYTES: usize = 256 << 10;
-
-/// Whether a member has a length that is packed.
-#[inline]
-pub(super) fn is_fit(member: &[u8]) -> bool {
-    (PLAIN_BYTES_MIN..=PLAIN_BYTES_MAX).contains(&member.len())
-}
 
 /// State of a set's packing.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Packing {
-    learner: Option<Box<Learner>>,
-    /// Members added since learning began, or ended.
-    added: u32,
-    /// How often it has learned.
-    learned: u32,
-    /// Bytes of the members that were tried since learning ended, before and after packing.
-    plain_bytes: usize,
-    packed_bytes: usize,
+    pace: Pace,
     /// Rank from which on older members are still to be tried; `None` if all were tried.
     older_from: Option<usize>,
-    /// Members in a row that could not be packed, and number of members that are therefore still to be skipped.
-    failures: u8,
-    skipped: u8,
-}
-
-impl Clone for Packing {
-    /// The clone does not continue learning.
-    fn clone(&self) -> Self {
-        Self { learner: None, ..*self }
-    }
 }
 
 impl Packing {
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.learner.as_ref().map_or(0, |learner| learner.memory_bytes())
+        size_of::<Self>() + self.pace.memory_bytes()
     }
 
     /// Handles the addition of a member that qualifies, to a set that is large enough.
@@ -77,82 +39,41 @@ impl Packing {
         (id, member): (u32, &[u8]),
         is_tied: bool,
     ) {
-        self.added = self.added.saturating_add(1);
-        if self.learner.is_some() {
-            self.learn(members, tree, member, is_tied);
-        } else if self.wants_to_learn(members) {
-            (self.learner, self.added) = (Some(Box::default()), 0);
-        }
-        // Nothing is packed until the first dictionary is complete; a dictionary that stays empty is dropped.
-        if self.learned == 0
-            || members.dictionary_mut().as_ref().is_none_or(|dictionary| dictionary.is_empty())
-        {
+        self.learn(members, tree, member, is_tied);
+        if self.pace.usable(members.dictionary()).is_none() {
             return;
         }
-        if self.skipped > 0 {
-            self.skipped -= 1;
-            self.count(member.len(), member.len());
-        } else if !is_tied && let Some(tried) = members.pack(id) {
-            self.note(tried);
+        if !self.pace.skips(member.len())
+            && !is_tied
+            && let Some(Tried { plain_bytes, packed_bytes, is_packed }) = members.pack(id)
+        {
+            self.pace.note(plain_bytes, packed_bytes, is_packed);
         }
         self.pack_older(members, tree);
     }
 
-    fn wants_to_learn(&self, members: &mut Members) -> bool {
-        let rest = if self.learned == 0 { 0 } else { REST_MEMBERS << self.learned.min(REST_DOUBLINGS_MAX) };
-        let has_room = members.dictionary_mut().as_ref().is_none_or(|dictionary| dictionary.has_room());
-        self.added > rest && has_room && self.packed_bytes * 2 >= self.plain_bytes
-    }
-
-    fn note(&mut self, tried: Tried) {
-        self.failures = if tried.is_packed { 0 } else { FAILURES_MAX.min(self.failures + 1) };
-        self.skipped = (1 << self.failures) - 1;
-        self.count(tried.plain_bytes, tried.packed_bytes.min(tried.plain_bytes));
-    }
-
-    fn count(&mut self, plain_bytes: usize, packed_bytes: usize) {
-        self.plain_bytes += plain_bytes;
-        self.packed_bytes += packed_bytes;
-        if self.plain_bytes > RECENT_BYTES {
-            self.plain_bytes /= 2;
-            self.packed_bytes /= 2;
-        }
-    }
-
     /// Examines samples, or decides about some.
     fn learn(&mut self, members: &mut Members, tree: &Tree, member: &[u8], is_tied: bool) {
-        let Some(learner) = &mut self.learner else { return };
-        if !learner.has_seen_enough() && self.added < LEARNING_MEMBERS_MAX {
+        let rank = tree.len() * (self.pace.added() % SAMPLES) / SAMPLES;
+        if let Some(learner) = self.pace.add(members.dictionary()) {
             if !is_tied {
                 learner.look_at(member);
             }
-            let rank = tree.len() * (self.added as usize % SAMPLES) / SAMPLES;
             if let Some(id) = untied(tree, rank) {
                 let older = members.member(id);
                 if is_fit(&older) {
                     learner.look_at(&older);
                 }
             }
-            return;
+        } else if self.pace.decide(members.dictionary_mut()) {
+            self.older_from = members.dictionary().map(|_| 0);
         }
-        let dictionary = members.dictionary_mut();
-        let learns = dictionary.get_or_insert_default();
-        let added_bytes = (0..DECIDED_AT_ONCE).find_map(|_| learner.decide(learns));
-        if added_bytes.is_none() {
-            return;
-        }
-        if learns.is_empty() {
-            *dictionary = None;
-        } else {
-            self.older_from = Some(0);
-        }
-        *self = Self { older_from: self.older_from, learned: self.learned + 1, ..Self::default() };
     }
 
     /// Tries to pack some of the members that were there before it learned.
     fn pack_older(&mut self, members: &mut Members, tree: &Tree) {
-        let Some(from) = self.older_from.filter(|&from| self.learner.is_none() && from < tree.len()) else {
-            self.older_from = self.older_from.filter(|_| self.learner.is_some());
+        let Some(from) = self.older_from.filter(|&from| !self.pace.is_learning() && from < tree.len()) else {
+            self.older_from = self.older_from.filter(|_| self.pace.is_learning());
             return;
         };
         for rank in from..tree.len().min(from + OLDER_AT_ONCE) {

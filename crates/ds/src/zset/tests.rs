@@ -317,7 +317,7 @@ fn packing_op() -> impl Strategy<Value = Op> {
 }
 
 fn packed_count(set: &ZSet) -> usize {
-    set.lend().packing().map_or(0, |figures| figures.members)
+    set.lend().packing().map_or(0, |figures| figures.packed_count)
 }
 
 proptest! {

@@ -189,7 +189,8 @@ fn reported(
             let store = store_of(tx, process.db);
             let Ok(Some(work)) = command::peek_into::<Hash>(&store, &key, &mut buffer) else { return };
             for (field, entry) in work.iter() {
-                let text = |name| json_text(json_member(entry, name)?);
+                let entry = entry.bytes();
+                let text = |name| json_text(json_member(&entry, name)?);
                 if let (Some(queue), Some(payload)) = (text("queue"), text("payload")) {
                     let (queue, payload) = (process.queue_key(&queue), payload.into_owned());
                     let reported = Some((key.clone(), field.to_vec()));

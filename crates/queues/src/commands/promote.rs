@@ -7,7 +7,7 @@ use command::{
     key, keyword_is, oneof, peek_into, string, token,
 };
 use ds::Kind;
-use ds::hash::Hash;
+use ds::hash::{FieldValue, Hash};
 use ds::zset::ZSet;
 use keyspace::queue::{PROMOTIONS, Promoted, System};
 
@@ -157,7 +157,8 @@ fn promotions(store: &Store) -> Result<Vec<(Vec<u8>, Promotion)>, CommandError> 
     let mut buffer = Vec::new();
     let fields = peek_into::<Hash>(store, PROMOTIONS, &mut buffer).map_err(|_| NOT_KEPT)?;
     let Some(fields) = fields else { return Ok(Vec::new()) };
-    let read = |(name, text): (_, &[u8])| Some((Vec::from(name), Promotion::decode(text)?));
+    let read =
+        |(name, text): (&[u8], FieldValue<'_>)| Some((name.to_vec(), Promotion::decode(&text.bytes())?));
     let mut all: Vec<(Vec<u8>, Promotion)> = fields.iter().filter_map(read).take(COUNT_MAX).collect();
     all.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(all)

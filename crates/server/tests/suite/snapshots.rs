@@ -514,10 +514,10 @@ fn debug_reload_gives_back_the_same_data() {
     check(&mut client, "EXISTS set:0", "(integer) 1");
 }
 
-/// How many members of a sorted set are packed.
+/// How many members of a sorted set, or values of a hash, are packed.
 fn packed_members(client: &mut Client, key: &[u8]) -> u64 {
     let text = call(client, &[b"DEBUG", b"OBJECT", key]).to_string();
-    let (_, figures) = text.split_once("zs_packed:").unwrap_or_else(|| panic!("nothing is packed: {text}"));
+    let (_, figures) = text.split_once("_packed:").unwrap_or_else(|| panic!("nothing is packed: {text}"));
     let (members, _) = figures.split_once(' ').expect("the dictionary's bytes follow");
     members.parse().expect("a number")
 }
@@ -527,25 +527,36 @@ fn a_backlog_is_packed_again_where_it_is_loaded_or_restored() {
     let scratch = Scratch::new("packed");
     let server = start(&scratch, 2, &[]);
     let mut client = server.client();
-    let jobs = samples().into_iter().filter(|request| request[0] == b"ZADD").max_by_key(Vec::len);
-    let jobs = jobs.expect("there are sorted sets");
-    call(&mut client, &jobs.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    let (key, count) = (&jobs[1][..], (jobs.len() as u64 - 2) / 2);
+    let largest = ["ZADD", "HSET"].map(|command| {
+        let of_it = samples().into_iter().filter(|request| request[0] == command.as_bytes());
+        of_it.max_by_key(Vec::len).expect("there are some")
+    });
+    let keys = largest.each_ref().map(|jobs| &jobs[1][..]);
+    for jobs in &largest {
+        call(&mut client, &jobs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    let count = (largest[0].len() as u64 - 2) / 2;
+    let are_packed =
+        |client: &mut Client| keys.map(|key| packed_members(client, key) > count * 3 / 5) == [true; 2];
+    assert!(are_packed(&mut client));
     let digest = client.show("DEBUG DIGEST");
-    let all = |key| [&b"ZRANGE"[..], key, b"0", b"-1", b"WITHSCORES"];
-    let members = call(&mut client, &all(key));
-    assert!(packed_members(&mut client, key) > count * 4 / 5);
     for format in ["rdb", "darter"] {
         check(&mut client, &format!("CONFIG SET snapshot-format {format}"), "OK");
         check(&mut client, "DEBUG RELOAD", "OK");
         assert_eq!(client.show("DEBUG DIGEST"), digest);
-        assert!(packed_members(&mut client, key) > count * 4 / 5, "{format}");
+        assert!(are_packed(&mut client), "{format}");
     }
-    let Value::Bulk(payload) = call(&mut client, &[b"DUMP", key]) else { panic!("it is there") };
-    call(&mut client, &[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
-    assert!(packed_members(&mut client, key) > count * 4 / 5, "restored");
-    call(&mut client, &[b"COPY", key, b"copy"]);
-    let packed = packed_members(&mut client, b"copy");
-    assert_eq!(packed, packed_members(&mut client, key), "a copy has the dictionary, too");
-    assert_eq!(call(&mut client, &all(b"copy")), members);
+    for key in keys {
+        let Value::Bulk(payload) = call(&mut client, &[b"DUMP", key]) else { panic!("it is there") };
+        call(&mut client, &[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
+    }
+    assert_eq!(client.show("DEBUG DIGEST"), digest);
+    assert!(are_packed(&mut client), "restored");
+    for key in keys {
+        call(&mut client, &[b"COPY", key, b"copy", b"REPLACE"]);
+        let packed = packed_members(&mut client, b"copy");
+        assert_eq!(packed, packed_members(&mut client, key), "a copy has the dictionary, too");
+        let digest = |client: &mut Client, key| call(client, &[b"DEBUG", b"DIGEST-VALUE", key]);
+        assert_eq!(digest(&mut client, b"copy"), digest(&mut client, key));
+    }
 }

@@ -147,7 +147,7 @@ impl Jobs<'_> {
         let due_ms = store.peek_as::<ZSet>(&key)?.and_then(|cron| cron.score(name));
         let late_ms = now_ms - due_ms.unwrap_or_default() as i64;
         match line.next_ms(now_ms) {
-            Ok(next_ms) => self.set_due(store, &key, name, next_ms)?,
+            Ok(next_ms) => _ = self.set_due(store, &key, name, next_ms)?,
             // The machine has lost the time zone, say.
             Err(error) => {
                 Self::take_out(store, &key, name)?;

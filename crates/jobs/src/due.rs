@@ -22,7 +22,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
         if let Some(id) = first_due(store, active, now_ms)? {
             // A worker that says that it lives keeps all that it has.
             match jobs.worker_until(store, &id)? {
-                Some(until_ms) if until_ms > now_ms => jobs.set_due(store, active, &id, until_ms)?,
+                Some(until_ms) if until_ms > now_ms => _ = jobs.set_due(store, active, &id, until_ms)?,
                 _ => {
                     jobs.fail(store, Claim::on_any(&id), None, LEASE_ENDED)?;
                 }

@@ -135,11 +135,12 @@ impl GroupKeys {
         per_group: Option<u64>,
     ) -> Result<(), CommandError> {
         let active = self.active(store, group)?;
-        if per_group.is_some_and(|max| active >= max) {
-            Jobs::set_time(store, &self.full, group, active.cast_signed())
+        let (set, at) = if per_group.is_some_and(|max| active >= max) {
+            (&self.full, active)
         } else {
-            Jobs::set_time(store, &self.ready, group, turn.cast_signed())
-        }
+            (&self.ready, turn)
+        };
+        Jobs::set_time(store, set, group, at.cast_signed()).map(drop)
     }
 
     /// The group whose turn it is, and its turn.

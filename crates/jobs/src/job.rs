@@ -20,6 +20,9 @@ use crate::record::{Record, State, hash};
 pub(crate) const ID_BYTES_MAX: usize = 512;
 /// Dead jobs that one command, or one visit, drops because they are too many or too old: more than come at once.
 const DROPPED_MAX: usize = 64;
+/// From so many active jobs on, what is kept of those that are taken is packed: with fewer, their workers end them so soon that it
+/// would cost more than it saves.
+const ACTIVE_PLAIN_MAX: usize = 1024;
 /// Jobs that came too late and are passed over by one command: some tens of milliseconds.
 pub(crate) const PASSED_OVER_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 /// Jobs that say the same id and get one after it, before ids are made up.
@@ -144,12 +147,7 @@ impl<'q> Jobs<'q> {
     }
 
     fn keep(&self, store: &mut Store, id: &[u8], record: &Record) -> Result<(), CommandError> {
-        let mut limits = store.config().hash;
-        if record.state == State::Active {
-            // A worker ends it soon: packing would cost more than it saves.
-            limits.pack_bytes_min = 0;
-        }
-        Self::set_limited(store, self.names.jobs(), (id, &record.encode()), &limits)
+        Self::set_field(store, self.names.jobs(), id, &record.encode())
     }
 
     /// Sets a field of one of the hashes.
@@ -209,19 +207,22 @@ impl<'q> Jobs<'q> {
         Ok(())
     }
 
-    /// Puts an id into one of the sorted sets, or elsewhere in it.
+    /// Puts an id into one of the sorted sets, or elsewhere in it. Returns the number of ids there.
     pub(crate) fn set_time(
         store: &mut Store,
         key: &[u8],
         id: &[u8],
         time_ms: i64,
-    ) -> Result<(), CommandError> {
+    ) -> Result<usize, CommandError> {
         let limits = &store.config().zset;
-        upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?.insert(id, time_ms as f64, limits);
+        let mut ids = upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?;
+        ids.insert(id, time_ms as f64, limits);
+        let count = ids.lend().len();
+        drop(ids);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
             store.effect(&[b"ZADD", key, itoa::Buffer::new().format(time_ms).as_bytes(), id]);
         });
-        Ok(())
+        Ok(count)
     }
 
     /// The same where something is to happen then.
@@ -231,15 +232,15 @@ impl<'q> Jobs<'q> {
         key: &[u8],
         id: &[u8],
         time_ms: i64,
-    ) -> Result<(), CommandError> {
-        Self::set_time(store, key, id, time_ms)?;
+    ) -> Result<usize, CommandError> {
+        let count = Self::set_time(store, key, id, time_ms)?;
         // What is later is found in time.
         if time_ms < store.now() + SOON_MS {
             let (shard, _) = store.locate(self.queue);
             let (db, queue) = (store.client.db, self.queue.into());
             store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue }));
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Takes an id out of one of the sorted sets; false if it is not there.
@@ -348,8 +349,12 @@ impl<'q> Jobs<'q> {
             record.payload_hash = None;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
-            self.set_due(store, self.names.active(), &id, lease.until_ms)?;
-            self.keep(store, &id, &record)?;
+            let active_count = self.set_due(store, self.names.active(), &id, lease.until_ms)?;
+            let mut limits = store.config().hash;
+            if active_count <= ACTIVE_PLAIN_MAX {
+                limits.pack_bytes_min = 0;
+            }
+            Self::set_limited(store, self.names.jobs(), (&id, &record.encode()), &limits)?;
             let Record { attempts: attempt, payload, .. } = record;
             return Ok(Some(Taken { id, attempt, payload: payload.unwrap_or_default() }));
         }

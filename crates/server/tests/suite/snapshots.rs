@@ -537,7 +537,7 @@ fn a_backlog_is_packed_again_where_it_is_loaded_or_restored() {
     }
     let count = (largest[0].len() as u64 - 2) / 2;
     let are_packed =
-        |client: &mut Client| keys.map(|key| packed_members(client, key) > count * 3 / 5) == [true; 2];
+        |client: &mut Client| keys.map(|key| packed_members(client, key) > count / 2) == [true; 2];
     assert!(are_packed(&mut client));
     let digest = client.show("DEBUG DIGEST");
     for format in ["rdb", "darter"] {

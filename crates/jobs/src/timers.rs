@@ -52,9 +52,13 @@ impl JobTimers {
         self.queues.is_due(now_ms) || self.promotions.soon.is_due(now_ms)
     }
 
-    /// How long the thread may sleep, as far as these are concerned; `None` for ever.
-    pub fn wait(&self, now_ms: UnixMs) -> Option<Duration> {
-        [self.queues.wait(now_ms), self.promotions.soon.wait(now_ms)].into_iter().flatten().min()
+    /// How long the thread may sleep, as far as these are concerned; `None` for ever. The time is in microseconds since 1970, so that
+    /// it wakes when the millisecond begins in which something is due.
+    pub fn wait(&self, now_us: u64) -> Option<Duration> {
+        let now_ms = (now_us / 1000).cast_signed();
+        let until_due =
+            [self.queues.wait(now_ms), self.promotions.soon.wait(now_ms)].into_iter().flatten().min();
+        until_due.map(|wait| wait.saturating_sub(Duration::from_micros(now_us % 1000)))
     }
 
     /// Forgets what is due, for as long as another server or nobody decides about it. [`Self::look`] finds it again.

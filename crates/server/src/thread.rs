@@ -352,8 +352,8 @@ impl Thread {
         let held = held_for_replicas(&mut self.host);
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let wall_ms = self.host.driver.clock().now_ms() as i64;
-        let of_jobs = self.host.jobs.wait(wall_ms);
+        let wall_us = self.host.driver.clock().now_us();
+        let of_jobs = self.host.jobs.wait(wall_us);
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),

@@ -92,7 +92,7 @@ bench-evictions: programs ## Hit rates of a cache under each maxmemory-policy, b
 bench-jobs: programs ## Server CPU for each job with leases, without, of BullMQ's worker and delayed, beside redis-server
 	scripts/bench-jobs
 
-bench-due: programs ## How late delayed jobs come with 10 million waiting and up to 100,000 due each second; needs some 6 GiB
+bench-due: programs ## How late delayed jobs come with 10 million waiting and up to 100,000 due each second; needs some 3 GiB
 	scripts/bench-due
 
 bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS

@@ -136,10 +136,11 @@ crash-sidekiq: programs ## kill -9 for MINUTES (10) of SERVER (Darter with appen
 	gates/sidekiq/setup $(SIDEKIQ)
 	gates/sidekiq/crash --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) $(SERVER)
 
-jobs-soak: ## kill -9 for MINUTES (60), from SEED on (fresh), under workers with leases, limits and a schedule; what they heard is checked
+jobs-soak: ## kill -9 for MINUTES (60), from SEED on (fresh), under workers with leases, limits and a schedule; what they heard is checked. REPLICA=yes: failovers
 	$(CARGO) build --release -p server -p blackbox
-	target/release/jobs-soak --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) \
-		target/release/darter --appendonly yes --appendfsync always --proactor-threads=8 --threads-elastic=no
+	target/release/jobs-soak --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLICA),--replica) \
+		target/release/darter --proactor-threads=8 --threads-elastic=no \
+		$(if $(REPLICA),--repl-sync-replicas 1 --repl-diskless-sync-delay 0,--appendonly yes --appendfsync always)
 
 power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, DISK=any (default) or ordered; SEED, SECONDS_RUN (3), TOLERANCE_MS
 	$(CARGO) build --release -p server -p blackbox

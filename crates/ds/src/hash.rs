@@ -410,6 +410,13 @@ impl Hash {
         }
     }
 
+    /// Frees the samples that it has collected for its dictionary. It collects them again when fields are set.
+    pub fn stop_learning(&mut self) {
+        if let Form::Big(big) = &mut self.form {
+            big.stop_learning();
+        }
+    }
+
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning. The expiries are not moved.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {

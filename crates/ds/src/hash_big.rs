@@ -244,6 +244,12 @@ impl Big {
         self.table.defragment(place, mover)
     }
 
+    pub(crate) fn stop_learning(&mut self) {
+        if let Some(packing) = &mut self.packing {
+            packing.pace.stop_learning();
+        }
+    }
+
     pub(crate) fn free_slice(&mut self) {
         self.table.free_slice();
     }

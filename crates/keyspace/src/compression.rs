@@ -212,16 +212,18 @@ impl Compression {
         slice.progress
     }
 
-    /// Compresses a record if it is a suitable hash.
+    /// Compresses a record that has been idle, if it is a suitable hash. A collection that was about to learn a dictionary of its own
+    /// gives that up.
     fn visit(&mut self, held: Held<'_, Record>, slice: &mut Slice<'_>) {
         let mut record = RecordMut(held);
+        let idle_seconds = slice.idle_seconds(record.lend());
+        if idle_seconds < slice.how.idle_seconds {
+            return;
+        }
+        record.stop_learning();
         let lent = record.lend();
         let value = lent.value();
         if !matches!(value, ValueRef::Hash(_) | ValueRef::Compressed(_)) {
-            return;
-        }
-        let idle_seconds = slice.idle_seconds(lent);
-        if idle_seconds < slice.how.idle_seconds {
             return;
         }
         let id = pattern_of(slice.seed, lent.key());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ds::hash::{CollectionLimits, Hash};
 use ds::hashing::{self, Seed};
 use ds::random::Random;
+use ds::zset::{ZSet, ZSetLimits};
 use keyspace::compression::PATTERNS_MAX;
 use keyspace::{Config, Db, HashCompression, Type, UnixMs, Value, ValueRef};
 
@@ -200,6 +201,31 @@ fn values_without_a_pattern_cost_nothing() {
         attempts += world.db.compress_hashes(&config, NOW, &mut || true).attempts;
     }
     assert!(attempts < 1500, "{attempts} attempts in 100 passes");
+}
+
+/// Collections that stop growing while they learn what their members have in common.
+#[test]
+fn samples_of_idle_collections_are_freed() {
+    const MEMBERS: u64 = 40;
+    let mut world = World::new();
+    let (hash_limits, set_limits) = (
+        CollectionLimits { pack_bytes_min: 1, ..LIMITS },
+        ZSetLimits { entries_max: 8, value_bytes_max: 64, pack_bytes_min: 1 },
+    );
+    let (mut hash, mut set) = (Hash::new(), ZSet::new());
+    for number in 0..MEMBERS {
+        let member = noise(&mut world.random, 1000);
+        hash.set(&number.to_le_bytes(), &member, &hash_limits);
+        set.insert(&member, number as f64, &set_limits);
+    }
+    for (key, value) in [(&b"hash"[..], Value::Hash(Box::new(hash))), (b"set", Value::ZSet(Box::new(set)))] {
+        let before = value.memory_bytes();
+        assert!(before > 60_000, "{before} bytes, of which 40,000 are the members");
+        world.db.insert(world.hash(key), key, value).set_access(keyspace::access::lru_clock(NOW));
+        world.compress();
+        let after = world.db.find(world.hash(key), key).expect("it is there").memory_bytes();
+        assert!(after < before - 20_000, "{after} bytes, {before} before");
+    }
 }
 
 #[test]

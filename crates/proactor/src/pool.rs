@@ -11,12 +11,14 @@ const KEPT_BYTES_MIN: usize = 256;
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// One larger buffer is kept for such connections. Beyond this size it is freed.
 const LARGE_BYTES_MAX: usize = 1 << 20;
-/// How many spare buffers one thread keeps.
+/// How many spare buffers one thread keeps, and how many bytes they have in all.
 const KEPT_COUNT_MAX: usize = 256;
+const KEPT_BYTES_IN_ALL: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     /// Not given to a connection whose buffer is still small: a slow client could keep it for a few bytes.
     large: Vec<u8>,
 }
@@ -25,14 +27,19 @@ impl BufferPool {
     /// An empty buffer, with spare memory if there is any.
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        let memory = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= memory.capacity();
+        memory
     }
 
     #[inline]
     pub(crate) fn give(&mut self, mut memory: Vec<u8>) {
-        let fits = (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&memory.capacity());
-        if fits && self.spare.len() < KEPT_COUNT_MAX {
+        let fits = (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&memory.capacity())
+            && self.spare.len() < KEPT_COUNT_MAX
+            && self.spare_bytes + memory.capacity() <= KEPT_BYTES_IN_ALL;
+        if fits {
             memory.clear();
+            self.spare_bytes += memory.capacity();
             self.spare.push(memory);
         } else if memory.capacity() > self.large.capacity() && memory.capacity() <= LARGE_BYTES_MAX {
             memory.clear();
@@ -76,5 +83,15 @@ mod tests {
         pool.enlarge(&mut InputBuffer::new(), 1);
         pool.give(input.into_memory());
         assert_eq!(pool.large.capacity(), 3 * KEPT_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_it_keeps_is_limited() {
+        let mut pool = BufferPool::default();
+        for _ in 0..2 {
+            (0..KEPT_COUNT_MAX).for_each(|_| pool.give(Vec::with_capacity(KEPT_BYTES_MAX)));
+            let kept = std::iter::from_fn(|| (!pool.is_empty()).then(|| pool.take()));
+            assert_eq!(kept.map(|memory| memory.capacity()).sum::<usize>(), KEPT_BYTES_IN_ALL);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `make jobs-soak`: workers take jobs with leases from a server that is killed again and again; after some kills all that they heard
-//! is checked, and a new server begins. [`blackbox::leases`] says how.
+//! `make jobs-soak`: workers take jobs with leases from a server that is killed or replaced again and again; after some such events
+//! all that they heard is checked, and a new server begins. [`blackbox::leases`] says how.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use blackbox::crash::Failure;
-use blackbox::leases::{Lives, Plan};
+use blackbox::leases::{Lives, Plan, Survivor};
 use clap::Parser;
 
 /// Kill a server under workers again and again, and check what they were told.
@@ -20,12 +20,15 @@ struct Options {
     /// The first seed; each server with an empty folder gets the next one.
     #[arg(long)]
     seed: Option<u64>,
-    /// Kills before the history is checked.
+    /// Kills, or other ends of a server, before the history is checked.
     #[arg(long, default_value_t = 20)]
-    kills: u64,
+    events: u64,
     /// Workers.
     #[arg(long, default_value_t = 16)]
     workers: usize,
+    /// A replica has the data, and not the journal: it takes over when the server is killed, stands still or hands over to it.
+    #[arg(long)]
+    replica: bool,
     /// Where the servers' folders are made.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
@@ -39,19 +42,25 @@ fn main() -> ExitCode {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mut seed = options.seed.unwrap_or_else(|| since.map_or(0, |since| since.as_secs()));
     let end = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
-    let (mut kills, mut calls) = (0, 0);
+    let survivor = if options.replica { Survivor::Replica } else { Survivor::Journal };
+    let (mut events, mut calls) = (0, 0);
     while Instant::now() < end {
         let folder = options.folder.join(format!("darter-jobs-{}-{seed}", std::process::id()));
         if let Err(error) = std::fs::create_dir_all(&folder) {
             eprintln!("{}: {error}", folder.display());
             return ExitCode::FAILURE;
         }
-        let plan =
-            Plan { server: options.server.clone(), folder: folder.clone(), seed, workers: options.workers };
-        match series(plan, options.kills) {
+        let plan = Plan {
+            server: options.server.clone(),
+            folder: folder.clone(),
+            seed,
+            workers: options.workers,
+            survivor,
+        };
+        match series(plan, options.events) {
             Ok(lives) => {
-                (kills, calls) = (kills + lives.kills, calls + lives.history.len());
-                println!("seed {seed}: {kills} kills and {calls} calls in all: ok");
+                (events, calls) = (events + lives.events, calls + lives.history.len());
+                println!("seed {seed}: {events} events and {calls} calls in all: ok");
             }
             Err(failure) => {
                 println!("FAILED with seed {seed}\n{failure}");
@@ -63,14 +72,14 @@ fn main() -> ExitCode {
         let _ = std::fs::remove_dir_all(&folder);
         seed += 1;
     }
-    println!("ok: {kills} kills, {calls} calls, every job accounted for");
+    println!("ok: {events} events, {calls} calls, every job accounted for");
     ExitCode::SUCCESS
 }
 
 /// One server's lives.
-fn series(plan: Plan, kills: u64) -> Result<Lives, Failure> {
+fn series(plan: Plan, events: u64) -> Result<Lives, Failure> {
     let mut lives = Lives::begin(plan)?;
-    for _ in 0..kills {
+    for _ in 0..events {
         lives.round()?;
     }
     lives.finish()?;

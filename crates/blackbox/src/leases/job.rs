@@ -132,6 +132,14 @@ impl Job<'_> {
         (is_known && is_first).then_some((queue, put.answered?, to))
     }
 
+    /// Whether what was said of no certain attempt may have been heeded for a later one than this.
+    fn may_mean_later(&self, said: &Said, give: &Give<'_>) -> bool {
+        let later = |other: &&Give<'_>| {
+            other.answered > give.answered && said.answered.is_none_or(|answered| other.sent < answered)
+        };
+        said.attempt.is_none() && self.gives.iter().any(|other| later(&other))
+    }
+
     /// When the time of a lease can be over at the earliest.
     fn over(&self, give: &Give<'_>) -> Moment {
         let mut over = give.sent + give.lease;
@@ -139,7 +147,8 @@ impl Job<'_> {
             if let About::Keep(time) = said.what
                 && said.may_fall(give.sent, over)
             {
-                let is_sure = said.was_active && said.sent >= give.answered;
+                let is_sure =
+                    said.was_active && said.sent >= give.answered && !self.may_mean_later(said, give);
                 let until = said.sent + time;
                 over = if is_sure { until } else { over.min(until) };
             }

@@ -22,6 +22,7 @@
 
 mod job;
 mod lock;
+mod servers;
 mod taken;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use crate::client::text;
 use job::Job;
 pub use lock::Lock;
 use resp::Value;
+pub use servers::Survivor;
 pub use taken::{Named, Taken, taken};
 pub use work::{Lives, Plan};
 

@@ -127,6 +127,10 @@ fn two_holders_are_noticed() {
         .take(60, "a", 2)
         .done(70, "a")
         .is_fine();
+    // It is the second attempt that is kept, which came as the first one's lease ended.
+    let mut ended = history().put(0, "a").take(10, "a", 1).take(107, "a", 2);
+    ended.rules.slack = 5;
+    ended.say(109, About::Keep(2 * LEASE), "a", true).done(200, "a").is_fine();
     // Somebody made the lease shorter.
     history()
         .put(0, "a")

@@ -1,4 +1,5 @@
-//! Workers on a real server that is killed now and then: they record what they say and hear, and [`Lives::finish`] checks it.
+//! Workers on a real server that is killed or replaced now and then: they record what they say and hear, and [`Lives::finish`]
+//! checks it.
 //!
 //! There are four queues: `urgent` stands before `plain` in what workers ask for, `limited` has limits, and onto `ticks` a schedule
 //! pushes a job each second. Workers do most jobs at once; they also fail, give jobs back, keep them for longer, or are so slow
@@ -11,14 +12,13 @@ use std::time::{Duration, Instant};
 
 use ds::random::Random;
 use resp::Value;
-use rustix::process::Signal;
-use transcript::{Runner, Socket};
+use transcript::Socket;
 
+use super::servers::{Servers, Survivor, broken, heard, say};
 use super::{About, Call, Deed, Left, Limits, Named, Rules, Taken, check, taken};
 use crate::account::{Moment, Timeline};
 use crate::client::{PATIENCE, text};
 use crate::crash::{End, Failure};
-use crate::server::Server;
 
 const QUEUES: [&str; 4] = ["urgent", "plain", "limited", "ticks"];
 const ACTIVE_MAX: usize = 3;
@@ -30,7 +30,7 @@ const LEASE_MS: (u64, u64) = (200, 500);
 const WAIT_MS: &str = "50";
 /// By how much the server's clock may be behind on a busy machine.
 const SLACK_MS: u64 = 150;
-/// How long workers work before the server is killed.
+/// How long workers work before something happens to the server.
 const LIFE_MS: (u64, u64) = (50, 700);
 /// Ids of the jobs that the schedule makes begin so, and go on with the time in ms.
 const TICK: &str = "tick-";
@@ -48,20 +48,22 @@ pub struct Plan {
     pub seed: u64,
     /// How many workers there are.
     pub workers: usize,
+    /// What has the data when the server is killed.
+    pub survivor: Survivor,
 }
 
-/// A server that is killed now and then, and what its workers said and heard.
+/// A server that is replaced now and then, and what its workers said and heard.
 #[derive(Debug)]
 pub struct Lives {
     plan: Plan,
     random: Random,
     timeline: Timeline,
-    server: Server,
+    servers: Servers,
     next_job: AtomicU64,
     /// What was said and heard so far.
     pub history: Vec<Call>,
-    /// How often it was killed.
-    pub kills: u64,
+    /// How often it was killed, or replaced by its replica.
+    pub events: u64,
 }
 
 /// One worker, in one life of the server.
@@ -72,21 +74,6 @@ struct Worker<'a> {
     timeline: &'a Timeline,
     next_job: &'a AtomicU64,
     calls: Vec<Call>,
-}
-
-/// The reply to a request, which must be no error.
-fn heard(socket: &mut Socket, words: &[&str]) -> Result<Value, End> {
-    let request: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    match socket.call(&request)? {
-        Value::Error(error) => {
-            Err(End::Strange(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&error))))
-        }
-        reply => Ok(reply),
-    }
-}
-
-fn say(socket: &mut Socket, line: &str) -> Result<Value, End> {
-    heard(socket, &line.split(' ').collect::<Vec<_>>())
 }
 
 impl Worker<'_> {
@@ -179,23 +166,11 @@ impl Worker<'_> {
     }
 }
 
-fn start(plan: &Plan) -> Result<Server, Failure> {
-    let folder = plan.folder.to_str().expect("the folder's name is text");
-    Ok(Server::of(&plan.server, &["--dir", folder])?)
-}
-
-fn broken(end: End) -> Failure {
-    match end {
-        End::Closed => Failure::Broken(vec!["the server has gone".to_owned()]),
-        End::Strange(text) => Failure::Broken(vec![text]),
-    }
-}
-
 impl Lives {
     /// Starts the server, with its limits and its schedule.
     pub fn begin(plan: Plan) -> Result<Lives, Failure> {
-        let server = start(&plan)?;
-        let mut socket = server.connect()?;
+        let servers = Servers::begin(&plan.server, plan.folder.clone(), plan.survivor)?;
+        let mut socket = servers.primary.connect()?;
         let (most, per_ms) = RATE;
         let limit = format!("QUEUE LIMIT limited ACTIVE {ACTIVE_MAX} RATE {most} PER {per_ms}");
         say(&mut socket, &limit).map_err(broken)?;
@@ -204,35 +179,33 @@ impl Lives {
         heard(&mut socket, &words).map_err(broken)?;
         let random = Random::new(plan.seed);
         let (timeline, next_job) = (Timeline::begin(), AtomicU64::new(0));
-        Ok(Lives { plan, random, timeline, server, next_job, history: Vec::new(), kills: 0 })
+        Ok(Lives { plan, random, timeline, servers, next_job, history: Vec::new(), events: 0 })
     }
 
-    /// Has the workers work, kills the server and starts it again.
+    /// Has the workers work while the server is killed and started again, or replaced by its replica.
     pub fn round(&mut self) -> Result<(), Failure> {
         let life = Duration::from_millis(LIFE_MS.0 + self.random.below(LIFE_MS.1 - LIFE_MS.0));
         self.work(life, true)?;
-        self.server.wait();
-        self.kills += 1;
-        self.server = start(&self.plan)?;
+        self.events += 1;
         Ok(())
     }
 
-    fn work(&mut self, life: Duration, dies: bool) -> Result<(), Failure> {
+    fn work(&mut self, life: Duration, changes: bool) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let seeds: Vec<u64> = (0..self.plan.workers).map(|_| self.random.next_u64()).collect();
         let mut workers = Vec::new();
         for (number, seed) in seeds.into_iter().enumerate() {
             workers.push(Worker {
-                name: format!("w{number}-{}", self.kills),
-                socket: self.server.connect()?,
+                name: format!("w{number}-{}", self.events),
+                socket: self.servers.primary.connect()?,
                 random: Random::new(seed),
                 timeline: &self.timeline,
                 next_job: &self.next_job,
                 calls: Vec::new(),
             });
         }
-        let (server, stop) = (&self.server, &stop);
-        let ends: Vec<(Vec<Call>, Result<(), End>)> = thread::scope(|scope| {
+        let (servers, random, stop) = (&mut self.servers, &mut self.random, &stop);
+        let (changed, ends): (_, Vec<(Vec<Call>, Result<(), End>)>) = thread::scope(|scope| {
             let work = |mut worker: Worker<'_>| {
                 let end = worker.work(stop);
                 (worker.calls, end)
@@ -240,22 +213,29 @@ impl Lives {
             let threads: Vec<_> =
                 workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
             thread::sleep(life);
-            if dies {
-                server.signal(Signal::KILL);
-            }
+            let changed = if changes { servers.replace(random) } else { Ok(()) };
             stop.store(true, Ordering::Relaxed);
-            threads.into_iter().map(|thread| thread.join().expect("workers do not panic")).collect()
+            let ends = threads.into_iter().map(|thread| thread.join().expect("workers do not panic"));
+            (changed, ends.collect())
         });
+        changed?;
         let mut strange = Vec::new();
         for (calls, end) in ends {
             self.history.extend(calls);
             match end {
+                Err(End::Strange(text)) if changes && self.may_refuse(&text) => {}
                 Err(End::Strange(text)) => strange.push(text),
-                Err(End::Closed) if !dies => strange.push("a connection ended".to_owned()),
+                Err(End::Closed) if !changes => strange.push("a connection ended".to_owned()),
                 Err(End::Closed) | Ok(()) => {}
             }
         }
         if strange.is_empty() { Ok(()) } else { Err(Failure::Broken(strange)) }
+    }
+
+    /// Whether these are the request and the error of a server that is about to be replaced by its replica.
+    fn may_refuse(&self, text: &str) -> bool {
+        let errors = [": READONLY ", ": NOREPLICAS ", ": UNBLOCKED "];
+        self.plan.survivor == Survivor::Replica && errors.iter().any(|error| text.contains(error))
     }
 
     /// One more life, at whose end nothing is killed; then all leases end, and the history is checked.
@@ -264,7 +244,7 @@ impl Lives {
     /// With what is wrong with it.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.work(Duration::from_millis(LIFE_MS.1), false)?;
-        let mut socket = self.server.connect()?;
+        let mut socket = self.servers.primary.connect()?;
         let left = self.left(&mut socket).map_err(broken)?;
         let limits = Limits { active: Some(ACTIVE_MAX), rate: Some((RATE.0, RATE.1 * MS)) };
         let rules = Rules {

@@ -94,6 +94,11 @@ impl Pace {
         has_ended
     }
 
+    /// Gives up learning, and with it the memory of its samples. It begins again with the next member that is added, if it is time.
+    pub(crate) fn stop_learning(&mut self) {
+        self.learner = None;
+    }
+
     /// Number of members added since learning began, or ended.
     pub(crate) fn added(&self) -> usize {
         self.added as usize

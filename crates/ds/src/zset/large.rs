@@ -109,6 +109,12 @@ impl Large {
         true
     }
 
+    pub(super) fn stop_learning(&mut self) {
+        if let Some(packing) = &mut self.packing {
+            packing.stop_learning();
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let packing = self.packing.as_ref().map_or(0, |packing| packing.memory_bytes());
         size_of::<Self>() + self.members.memory_bytes() + self.tree.memory_bytes() + packing

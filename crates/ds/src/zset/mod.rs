@@ -353,6 +353,13 @@ impl ZSet {
         ranks.end.min(self.lend().len()).saturating_sub(ranks.start)
     }
 
+    /// Frees the samples that it has collected for its dictionary. It collects them again when members are added.
+    pub fn stop_learning(&mut self) {
+        if let Form::Large(large) = &mut self.form {
+            large.stop_learning();
+        }
+    }
+
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning.
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {

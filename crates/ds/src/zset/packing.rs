@@ -31,6 +31,11 @@ impl Packing {
         size_of::<Self>() + self.pace.memory_bytes()
     }
 
+    /// Frees the samples that were collected.
+    pub(super) fn stop_learning(&mut self) {
+        self.pace.stop_learning();
+    }
+
     /// Handles the addition of a member that qualifies, to a set that is large enough.
     pub(super) fn added(
         &mut self,

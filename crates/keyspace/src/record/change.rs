@@ -54,12 +54,26 @@ impl<'a> RecordMut<'a> {
         &mut wide.value
     }
 
-    /// Its list, if it has one. Only the observed state of a queue may be changed through it, which a snapshot does not see.
-    pub(crate) fn list_mut(mut self) -> Option<&'a mut List> {
+    /// Its value, if the record is wide. Only what a snapshot does not see may be changed through it.
+    fn wide_value(mut self) -> Option<&'a mut Value> {
         self.lend().wide()?;
         // SAFETY: the record is wide, so it begins with its head, and nothing else accesses it during `'a`.
         let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
-        if let Value::List(list) = &mut wide.value { Some(list) } else { None }
+        Some(&mut wide.value)
+    }
+
+    /// Its list, if it has one. Only the observed state of a queue may be changed through it, which a snapshot does not see.
+    pub(crate) fn list_mut(self) -> Option<&'a mut List> {
+        if let Some(Value::List(list)) = self.wide_value() { Some(list) } else { None }
+    }
+
+    /// Frees what its collection keeps for learning a dictionary. For a snapshot this is no change.
+    pub(crate) fn stop_learning(&mut self) {
+        match self.again().wide_value() {
+            Some(Value::Hash(hash)) => hash.stop_learning(),
+            Some(Value::ZSet(set)) => set.stop_learning(),
+            Some(Value::Str(_) | Value::List(_) | Value::Set(_) | Value::Stream(_)) | None => {}
+        }
     }
 
     /// Moves its memory, and that of its value like [`Value::defragment`]. For a snapshot this is no change.
@@ -68,12 +82,7 @@ impl<'a> RecordMut<'a> {
         if mover.wants(self.0.raw().as_ptr().cast()) {
             self.0.replace(Record::moved);
         }
-        if self.lend().wide().is_none() {
-            return true;
-        }
-        // SAFETY: the record is wide, so it begins with its head, and it is mutably borrowed.
-        let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
-        wide.value.defragment(place, mover)
+        self.again().wide_value().is_none_or(|value| value.defragment(place, mover))
     }
 
     /// Replaces the value and returns the old one.

@@ -195,16 +195,16 @@ impl<'q> Jobs<'q> {
     /// The job is over, or only its payload in the list is left of it.
     fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
         Self::remove_field(store, self.names.jobs(), id)?;
-        lock.map_or(Ok(()), |lock| self.unlock(store, id, lock))
+        lock.into_iter().for_each(|lock| self.unlock(store, id, lock));
+        Ok(())
     }
 
-    /// The job no longer holds this lock, if it still does.
-    fn unlock(&self, store: &mut Store, id: &[u8], lock: &[u8]) -> Result<(), CommandError> {
+    /// The job no longer holds this lock, if it still does. What somebody else has put there is none.
+    fn unlock(&self, store: &mut Store, id: &[u8], lock: &[u8]) {
         let key = self.names.lock(lock);
-        if store.peek_as::<Str>(&key)?.is_some_and(|holder| *holder.bytes() == *id) {
+        if matches!(store.peek_as::<Str>(&key), Ok(Some(holder)) if *holder.bytes() == *id) {
             store.delete(&key);
         }
-        Ok(())
     }
 
     /// Puts an id into one of the sorted sets, or elsewhere in it. Returns the number of ids there.
@@ -548,7 +548,7 @@ impl<'q> Jobs<'q> {
             State::Waiting if record.is_dropped() => Ok(false),
             State::Waiting => {
                 if let Some(lock) = &record.lock {
-                    self.unlock(store, id, lock)?;
+                    self.unlock(store, id, lock);
                 }
                 self.keep(store, id, &Record { lock: None, ..record }.dropped())?;
                 Ok(true)

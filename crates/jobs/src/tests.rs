@@ -347,6 +347,20 @@ fn a_lock_is_free_when_its_job_is_dropped_or_comes_too_late() {
 }
 
 #[test]
+fn a_lock_whose_key_holds_something_else_ends_with_its_job() {
+    let mut world = World::new();
+    for end in ["DONE q a", "DROP q a"] {
+        world.say("JOB.PUT q p ID a UNIQUE u");
+        world.check("JOB.TAKE w LEASE 10 FROM q", "*1 *4 $1 q $1 a :1 $1 p");
+        world.say("DEL {q}:jobs:unique:u");
+        world.say("LPUSH {q}:jobs:unique:u x");
+        world.check(&format!("JOB.{end}"), ":1");
+        world.check("EXISTS {q}:jobs {q}:jobs:active", ":0");
+        world.check("DEL {q}:jobs:unique:u", ":1");
+    }
+}
+
+#[test]
 fn a_job_that_began_in_time_comes_again_however_late() {
     let mut world = World::new();
     world.say("JOB.PUT q p ID a EXPIRE 10");

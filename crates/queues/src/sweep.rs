@@ -27,7 +27,7 @@ const STEP_ELEMENTS: usize = 16;
 
 /// What QUEUE MOVE answers if payloads would stay behind.
 const KEPT: CommandError = CommandError::fixed(
-    "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them, or JOB.DROP them",
+    "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them",
 );
 
 /// What is to be done.

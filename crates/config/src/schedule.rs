@@ -46,7 +46,10 @@ impl Schedule {
         }
         let parser =
             CronParser::builder().seconds(seconds).year(Year::Disallowed).sloppy_ranges(true).build();
-        parser.parse(text).map(Schedule).map_err(|error| error.to_string())
+        parser.parse(text).map(Schedule).map_err(|error| match text.trim_start().starts_with('@') {
+            true => "of names, @hourly, @daily, @weekly, @monthly and @yearly are known".to_owned(),
+            false => error.to_string(),
+        })
     }
 
     /// Whether it names the minute of this second since 1970, in UTC.

@@ -187,6 +187,11 @@ impl Backlog {
         self.lock().first.min(self.end())
     }
 
+    /// How much of the stream is kept.
+    pub fn bytes(&self) -> u64 {
+        self.end().saturating_sub(self.first())
+    }
+
     /// Whether the stream from `position` to its end is kept.
     pub fn has(&self, position: u64) -> bool {
         let first = self.lock().first;

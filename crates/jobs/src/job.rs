@@ -550,7 +550,7 @@ impl<'q> Jobs<'q> {
                 if let Some(lock) = &record.lock {
                     self.unlock(store, id, lock);
                 }
-                self.keep(store, id, &Record { lock: None, ..record }.dropped())?;
+                self.keep(store, id, &record.dropped(&reference(id)))?;
                 Ok(true)
             }
         }

@@ -83,8 +83,15 @@ impl Record {
     }
 
     /// Of a job that waits, and is passed over when workers come to it.
-    pub(crate) fn dropped(self) -> Record {
-        Record { begins_until_ms: Some(DROPPED_MS), ..self }
+    pub(crate) fn dropped(self, reference: &[u8]) -> Record {
+        let of_payload = self.payload.map_or(self.payload_hash, |_| Some(hash(reference)));
+        Record {
+            begins_until_ms: Some(DROPPED_MS),
+            payload: None,
+            payload_hash: of_payload,
+            lock: None,
+            ..self
+        }
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

@@ -424,7 +424,7 @@ fn what_is_no_queue_is_refused_and_nothing_is_lost() {
     world.check("LPUSH a}b x", ":1");
     world.check(
         "JOB.TAKE w LEASE 10 FROM a}b",
-        "-ERR no name of a key lies beside this queue: give it no braces, or a hash tag",
+        "-ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
     );
     world.check("LPUSH {tag}q x", ":1");
     assert!(world.say("JOB.TAKE w LEASE 10 FROM {tag}q").starts_with("*1 *4"));

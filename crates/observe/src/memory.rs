@@ -13,12 +13,10 @@ pub struct Memory {
     pub rss_bytes: u64,
     /// Bytes of slabs that are not used by blocks.
     pub unused_bytes: u64,
-    /// Everything but keys and values.
-    pub overhead_bytes: u64,
-    /// Keys and values.
-    pub dataset_bytes: u64,
     /// Buffers and other memory of the clients, added up once a second.
     pub client_bytes: u64,
+    /// The replication backlog.
+    pub backlog_bytes: u64,
     /// The number of large values and databases that wait to be freed.
     pub garbage_count: u64,
     /// The memory of cached scripts.
@@ -50,9 +48,21 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Everything but keys and values.
+    pub fn overhead_bytes(&self) -> u64 {
+        let tables: u64 = self.table_bytes.iter().sum();
+        let others = self.client_bytes + self.backlog_bytes + self.script_bytes;
+        (self.startup_bytes + tables + others).min(self.used_bytes)
+    }
+
+    /// Keys and values.
+    pub fn dataset_bytes(&self) -> u64 {
+        self.used_bytes - self.overhead_bytes()
+    }
+
     /// The dataset's part of what was allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
-        percent(self.dataset_bytes, self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
+        percent(self.dataset_bytes(), self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
     }
 
     /// The used part of the peak, in percent.

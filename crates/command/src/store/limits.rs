@@ -49,8 +49,9 @@ const BESIDE_BYTES: usize = 24;
 
 const BAD_NUMBER: CommandError =
     CommandError::fixed("ERR numbers of a limit are greater than 0 and not greater than 281474976710656");
-const BAD_NAME: CommandError =
-    CommandError::fixed("ERR no name of a key lies beside this queue: give it no braces, or a hash tag");
+const BAD_NAME: CommandError = CommandError::fixed(
+    "ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
+);
 
 /// How many elements are taken in a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,9 @@ use crate::job::Jobs;
 /// The longest name of a schedule.
 const NAME_BYTES_MAX: usize = 512;
 
+/// The longest schedule, and the longest name of a time zone.
+const TEXT_BYTES_MAX: usize = 256;
+
 const BAD_NAME: &str = "ERR the name of a schedule has 1 to 512 bytes";
 
 pub(super) const CRON: Entry = Entry {
@@ -84,19 +87,22 @@ fn set(ctx: &mut Ctx) -> CommandResult {
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
         return Err(CommandError::new(BAD_NAME));
     }
-    let text = |bytes: &[u8]| from_utf8(bytes).map(str::to_owned).map_err(|_| CommandError::SYNTAX);
+    let text = |bytes: &[u8], what: &str| match from_utf8(bytes) {
+        Ok(text) if text.len() <= TEXT_BYTES_MAX => Ok(text.to_owned()),
+        _ => Err(CommandError::new(format!("ERR a {what} is text of at most {TEXT_BYTES_MAX} bytes"))),
+    };
     let (mut zone, mut missed) = ("UTC".to_owned(), Missed::Once);
     let (pairs, []) = options.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
     for [word, value] in pairs {
         match *word {
-            word if keyword_is(word, "tz") => zone = text(value)?,
+            word if keyword_is(word, "tz") => zone = text(value, "time zone")?,
             word if keyword_is(word, "missed") => {
                 missed = Missed::parse(value).ok_or(CommandError::SYNTAX)?
             }
             _ => return Err(CommandError::SYNTAX),
         }
     }
-    let line = Line { schedule: text(schedule)?, zone, missed, payload: payload.to_vec() };
+    let line = Line { schedule: text(schedule, "schedule")?, zone, missed, payload: payload.to_vec() };
     let next_ms = Jobs::of(&ctx.store, queue)?.set_line(&mut ctx.store, name, &line)?;
     ctx.reply.int(next_ms);
     Ok(())

@@ -41,8 +41,8 @@ const MS_MAX: i64 = 1 << 48;
 /// The longest name of a worker.
 const WORKER_BYTES_MAX: usize = 512;
 
-const BAD_LEASE: &str = "ERR a lease is a number of milliseconds greater than 0";
-const BAD_MS: &str = "ERR a time is a number of milliseconds that is not negative";
+const BAD_LEASE: &str = "ERR a lease is a number of milliseconds from 1 to 281474976710656";
+const BAD_MS: &str = "ERR a time is a number of milliseconds from 0 to 281474976710656";
 
 /// What changes the jobs of the queue that the first argument names.
 const CHANGING: Entry = Entry {
@@ -66,8 +66,8 @@ fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
 
 fn check_worker(worker: &[u8]) -> Result<(), CommandError> {
     match worker.len() {
-        ..=WORKER_BYTES_MAX => Ok(()),
-        _ => Err(CommandError::new("ERR the name of a worker has at most 512 bytes")),
+        1..=WORKER_BYTES_MAX => Ok(()),
+        _ => Err(CommandError::new("ERR the name of a worker has 1 to 512 bytes")),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::record::{Record, State};
 
 const BAD_ID: &str = "ERR an id has 1 to 512 bytes";
 const BAD_GROUP: &str = "ERR the name of a group has 1 to 512 bytes";
+const BAD_LOCK: &str = "ERR the name of a lock has 1 to 512 bytes";
 
 pub(super) const PUT: Entry = Entry {
     name: "job.put",
@@ -61,7 +62,12 @@ impl<'a> Options<'a> {
                 word if keyword_is(word, "at") && options.due_ms.is_none() => {
                     options.due_ms = Some(parse_ms(value)?);
                 }
-                word if keyword_is(word, "unique") && options.lock.is_none() => options.lock = Some(value),
+                word if keyword_is(word, "unique") && options.lock.is_none() => {
+                    if !(1..=ID_BYTES_MAX).contains(&value.len()) {
+                        return Err(CommandError::new(BAD_LOCK));
+                    }
+                    options.lock = Some(value);
+                }
                 word if keyword_is(word, "for") && options.lock_ms.is_none() && options.lock.is_some() => {
                     options.lock_ms = Some(parse_positive(value, "FOR")?.cast_signed());
                 }
@@ -96,7 +102,11 @@ fn put(ctx: &mut Ctx) -> CommandResult {
         None => Cow::Owned(jobs.new_id(store)?),
     };
     if let Some(record) = jobs.record(store, &id)? {
-        let state = record.state.name();
+        let state = if record.is_dropped() {
+            "dropped, and leaves its place when workers come to it"
+        } else {
+            record.state.name()
+        };
         return Err(CommandError::new(format!(
             "JOBEXISTS this queue has a job of this id, which is {state}"
         )));

@@ -4,7 +4,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
-    When, beside, got_room, integer, key, keyword_is, note_place, oneof, string, token,
+    When, got_room, integer, key, keyword_is, note_place, oneof, string, token,
 };
 
 use super::{CHANGING, check_worker, parse_lease, parse_ms, parse_positive};
@@ -77,6 +77,7 @@ impl<'k, 'a> Request<'k, 'a> {
         let (lease_ms, mut rest) = (parse_lease(lease_ms)?, rest);
         let mut request =
             Request { worker, lease_ms, wait_ms: None, count: 1, order: Order::Strict, queues: &[] };
+        let mut has_order = false;
         loop {
             let [word, value, more @ ..] = rest else { return Err(CommandError::SYNTAX) };
             match *word {
@@ -89,8 +90,10 @@ impl<'k, 'a> Request<'k, 'a> {
                 word if keyword_is(word, "count") => {
                     request.count = parse_positive(value, "count")?.min(COUNT_MAX);
                 }
+                _ if has_order => return Err(CommandError::SYNTAX),
                 _ => {
                     (request.order, rest) = Order::parse(rest).ok_or(CommandError::SYNTAX)?;
+                    has_order = true;
                     continue;
                 }
             }
@@ -102,9 +105,6 @@ impl<'k, 'a> Request<'k, 'a> {
     fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Taken>, CommandError> {
         note_place(&mut ctx.store, queue);
         let has_list = ctx.store.exists(queue);
-        if !has_list && beside(&ctx.store, queue).is_err() {
-            return Ok(Vec::new());
-        }
         let jobs = Jobs::to_take(&mut ctx.store, queue)?;
         if !has_list && !jobs.has_groups(&ctx.store) {
             return Ok(Vec::new());

@@ -207,7 +207,7 @@ fn what_limits_must_be_what_it_is() {
     world.check("RPOP q 9", "*1 $1 a");
     world.check(
         "limit a}b ACTIVE 1",
-        "-ERR no name of a key lies beside this queue: give it no braces, or a hash tag",
+        "-ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
     );
 }
 

@@ -31,6 +31,23 @@ fn what_was_known_of_a_popped_job_does_not_hold_for_a_later_one() {
 }
 
 #[test]
+fn a_dropped_job_keeps_its_place_but_not_its_payload() {
+    let mut world = World::new();
+    world.say("JOB.PUT q payload ID x");
+    world.check("JOB.DROP q x", ":1");
+    assert!(!world.say("HGET {q}:jobs x").contains("payload"));
+    let error =
+        "this queue has a job of this id, which is dropped, and leaves its place when workers come to it";
+    world.check("JOB.PUT q other ID x", &format!("-JOBEXISTS {error}"));
+    // Another job that says the same id is taken; the place of the dropped one is passed over.
+    world.say(&format!("RPUSH q {AGAIN}"));
+    world.say("JOB.PUT q last ID y");
+    let again = format!("*4 $1 q $3 x#2 :1 ${} {AGAIN}", AGAIN.len());
+    world.check("JOB.TAKE w LEASE 10 COUNT 9 FROM q", &format!("*2 {again} *4 $1 q $1 y :1 $4 last"));
+    world.check("HLEN {q}:jobs", ":2");
+}
+
+#[test]
 fn who_waits_gets_a_job_behind_any_number_of_dropped_ones() {
     let mut world = World::new();
     for number in 0..=PASSED_OVER_MAX {
@@ -65,7 +82,7 @@ fn workers_that_are_gone_are_forgotten_where_nothing_comes_due() {
     }
     world.check("ZCARD {q}:jobs:workers", ":1");
     let long = "w".repeat(513);
-    let error = "-ERR the name of a worker has at most 512 bytes";
+    let error = "-ERR the name of a worker has 1 to 512 bytes";
     world.check(&format!("JOB.KEEP q 1 WORKER {long}"), error);
     world.check(&format!("JOB.TAKE {long} LEASE 1 FROM q"), error);
 }

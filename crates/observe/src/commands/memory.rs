@@ -80,7 +80,7 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("peak.allocated", figures.peak_bytes),
         ("total.allocated", figures.used_bytes),
         ("startup.allocated", figures.startup_bytes),
-        ("replication.backlog", 0),
+        ("replication.backlog", figures.backlog_bytes),
         ("clients.slaves", 0),
         ("clients.normal", figures.client_bytes),
         ("cluster.links", 0),
@@ -89,10 +89,10 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("functions.caches", figures.function_bytes),
     ];
     let more_numbers: &[(&str, u64)] = &[
-        ("overhead.total", figures.overhead_bytes),
+        ("overhead.total", figures.overhead_bytes()),
         ("keys.count", figures.key_count),
-        ("keys.bytes-per-key", figures.dataset_bytes.checked_div(figures.key_count).unwrap_or(0)),
-        ("dataset.bytes", figures.dataset_bytes),
+        ("keys.bytes-per-key", figures.dataset_bytes().checked_div(figures.key_count).unwrap_or(0)),
+        ("dataset.bytes", figures.dataset_bytes()),
     ];
     let ratios: &[(&str, f64)] = &[
         ("dataset.percentage", figures.dataset_percent()),

@@ -172,18 +172,14 @@ fn memory(shared: &Shared) -> Memory {
     let (_, libraries) = shared.scripts.libraries.get();
     let (script_state_bytes, function_state_bytes) = shared.scripts.state_bytes();
     let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
-    let client_bytes = shared.observed.client_bytes();
-    let overhead_bytes =
-        (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
     Memory {
         used_bytes,
         peak_bytes: shared.observed.peak_bytes().max(used_bytes),
         startup_bytes,
         rss_bytes: system::resident_bytes(),
         unused_bytes: upkeep::defrag::unused_bytes(),
-        overhead_bytes,
-        dataset_bytes: used_bytes - overhead_bytes,
-        client_bytes,
+        client_bytes: shared.observed.client_bytes(),
+        backlog_bytes: shared.journal.backlog.bytes(),
         garbage_count: shared.observed.now(|stats| &stats.garbage),
         script_bytes,
         script_count,

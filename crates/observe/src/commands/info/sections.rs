@@ -70,9 +70,9 @@ pub(super) fn memory(report: &mut Report) {
     report.bytes("used_memory_rss", memory.rss_bytes);
     report.bytes("used_memory_peak", memory.peak_bytes);
     report.field("used_memory_peak_perc", Value::Percent(memory.peak_percent()));
-    report.number("used_memory_overhead", memory.overhead_bytes);
+    report.number("used_memory_overhead", memory.overhead_bytes());
     report.number("used_memory_startup", memory.startup_bytes);
-    report.number("used_memory_dataset", memory.dataset_bytes);
+    report.number("used_memory_dataset", memory.dataset_bytes());
     report.field("used_memory_dataset_perc", Value::Percent(memory.dataset_percent()));
     let active = used + memory.unused_bytes;
     report.number("allocator_allocated", used);
@@ -99,12 +99,10 @@ pub(super) fn memory(report: &mut Report) {
     report.number("rss_overhead_bytes", 0);
     report.ratio("mem_fragmentation_ratio", memory.fragmentation());
     report.number("mem_fragmentation_bytes", memory.rss_bytes as i64 - used as i64);
-    report.zeros(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_clients_slaves",
-    ]);
+    report.zeros(&["mem_not_counted_for_evict"]);
+    report.number("mem_replication_backlog", memory.backlog_bytes);
+    report.number("mem_total_replication_buffers", memory.backlog_bytes);
+    report.zeros(&["mem_clients_slaves"]);
     report.number("mem_clients_normal", memory.client_bytes);
     report.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     report.text("mem_allocator", memory.allocator);

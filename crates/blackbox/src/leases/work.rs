@@ -205,7 +205,7 @@ impl Lives {
             });
         }
         let (servers, random, stop) = (&mut self.servers, &mut self.random, &stop);
-        let (changed, ends): (_, Vec<(Vec<Call>, Result<(), End>)>) = thread::scope(|scope| {
+        let (changed, ends) = thread::scope(|scope| {
             let work = |mut worker: Worker<'_>| {
                 let end = worker.work(stop);
                 (worker.calls, end)
@@ -216,7 +216,7 @@ impl Lives {
             let changed = if changes { servers.replace(random) } else { Ok(()) };
             stop.store(true, Ordering::Relaxed);
             let ends = threads.into_iter().map(|thread| thread.join().expect("workers do not panic"));
-            (changed, ends.collect())
+            (changed, ends.collect::<Vec<_>>())
         });
         changed?;
         let mut strange = Vec::new();

@@ -287,17 +287,22 @@ fn a_full_disk_of_a_replica() {
     let replica = disk.start("always").unwrap_or_else(|error| panic!("{error}"));
     // The copied data gets a journal of its own.
     disk.relieve(0);
-    let mut probe = primary.client();
     assert_eq!(replica.client().show(&format!("REPLICAOF 127.0.0.1 {}", primary.port())), "OK");
     expect_writes(&primary);
     let mut writer = primary.connect().expect("it listens");
     let refusal = "(error) NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable";
+    let refuses = || {
+        let mut probe = primary.connect().expect("it listens");
+        probe.send(&[vec![b"DEL".to_vec(), b"nothing".to_vec()]]).expect("it listens");
+        // One that came just before the refusals waits for the disk.
+        reply(&mut probe, HELD).is_some_and(|answer| answer.to_string().starts_with(refusal))
+    };
     let (mut acknowledged, mut held) = (0, false);
     for number in 1..WRITES_MAX {
         writer.send(&[vec![b"SET".to_vec(), b"key".to_vec(), value(number)]]).expect("it listens");
         let answer = loop {
             let answer = reply(&mut writer, HELD);
-            if answer.is_some() || probe.show("DEL nothing").starts_with(refusal) {
+            if answer.is_some() || refuses() {
                 break answer;
             }
         };

@@ -147,13 +147,6 @@ pub const KNOWN: &[Known] = &[
         reason: "7.2 names the command",
     },
     Known {
-        commands: &["bitcount", "bitpos"],
-        rule: Rule::Differs(|darter, redis| {
-            is_error(darter, "ERR") && (matches!(redis, Value::Int(0 | -1)) || is_error(redis, "WRONGTYPE"))
-        }),
-        reason: "7.2 looks at the arguments before it looks for the key",
-    },
-    Known {
         commands: &["dbsize"],
         rule: Rule::Near(5),
         reason: "keys whose time is over count until someone meets them",

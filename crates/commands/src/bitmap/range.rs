@@ -36,26 +36,25 @@ pub(super) const BITCOUNT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// The arguments are looked at only if there is a string, as in Redis 7.2.
 fn bitcount(ctx: &mut Ctx) -> CommandResult {
+    let Some(string) = ctx.store.read_as::<Str>(ctx.args[1])? else {
+        ctx.reply.int(0);
+        return Ok(());
+    };
     let range = match ctx.args[2..] {
         [] => Range::ALL,
         [start, end] => Range::parse(start, Some(end), None)?,
         [start, end, unit] => {
             // A wrong end is told before a wrong unit here, after it by BITPOS.
-            Range::parse(start, Some(end), None)?;
-            Range::parse(start, Some(end), Some(unit))?
+            let range = Range::parse(start, Some(end), None)?;
+            if range.is_reversed() { range } else { Range::parse(start, Some(end), Some(unit))? }
         }
         _ => return Err(CommandError::SYNTAX),
     };
-    let count = match ctx.store.read_as::<Str>(ctx.args[1])? {
-        None => 0,
-        Some(_) if range.is_reversed() => 0,
-        Some(string) => {
-            let bytes = string.bytes();
-            range.bits(bytes.len()).map_or(0, |(first, last)| count_ones(&bytes, first, last))
-        }
-    };
-    ctx.reply.int(count as i64);
+    let bytes = string.bytes();
+    let bits = if range.is_reversed() { None } else { range.bits(bytes.len()) };
+    ctx.reply.int(bits.map_or(0, |(first, last)| count_ones(&bytes, first, last)) as i64);
     Ok(())
 }
 
@@ -102,6 +101,11 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
         1 => true,
         _ => return Err(CommandError::new("ERR The bit argument must be 1 or 0.")),
     };
+    let Some(string) = ctx.store.read_as::<Str>(ctx.args[1])? else {
+        // A missing key is an endless row of zeros, whatever the range.
+        ctx.reply.int(if wanted { -1 } else { 0 });
+        return Ok(());
+    };
     let range = match ctx.args[3..] {
         [] => Range::ALL,
         [start] => Range::parse(start, None, None)?,
@@ -109,19 +113,12 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
         [start, end, unit] => Range::parse(start, Some(end), Some(unit))?,
         _ => return Err(CommandError::SYNTAX),
     };
-    let position = match ctx.store.read_as::<Str>(ctx.args[1])? {
-        // A missing key is an endless row of zeros.
-        None if wanted => None,
-        None => Some(0),
-        Some(string) => {
-            let bytes = string.bytes();
-            range.bits(bytes.len()).and_then(|(first, last)| {
-                // Without an end, the string goes on with zeros.
-                let beyond = (!wanted && range.end.is_none()).then_some(last + 1);
-                find(&bytes, wanted, first, last).or(beyond)
-            })
-        }
-    };
+    let bytes = string.bytes();
+    let position = range.bits(bytes.len()).and_then(|(first, last)| {
+        // Without an end, the string goes on with zeros.
+        let beyond = (!wanted && range.end.is_none()).then_some(last + 1);
+        find(&bytes, wanted, first, last).or(beyond)
+    });
     ctx.reply.int(position.map_or(-1, |position| position as i64));
     Ok(())
 }

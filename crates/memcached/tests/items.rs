@@ -142,7 +142,12 @@ fn items_expire() {
          VA 1 t60
          5
          > ma n T90 t
-         HD t90",
+         HD t90
+         > mg new N30 E77 c v
+         VA 0 c77 W
+         ~ 1
+         > mg new c
+         HD c77 Z",
     );
 }
 

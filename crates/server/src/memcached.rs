@@ -94,7 +94,9 @@ impl Thread {
                 Some(input.len())
             }
             Parsed::Http => {
-                self.host.abort_http();
+                // memcached goes on, so that a web page may write to it.
+                out.extend_from_slice(b"ERROR\r\n");
+                self.host.abort_http(CloseMode::AfterFlush);
                 Some(input.len())
             }
         }

@@ -12,7 +12,7 @@ use keyspace::{Marks, RecordRef, Str, Type, UnixMs};
 use resp::memcached::{MetaFlags, Verb};
 
 use super::get::write_value;
-use super::meta_write::{write_asked, write_cas, write_key, write_word};
+use super::meta_write::{set_cas, write_asked, write_cas, write_key, write_word};
 use super::{Expiry, STORE, answer, line, store_string};
 
 pub(super) const MG: Entry = Entry { name: "mg", run: Run::Function(mg), ..STORE };
@@ -58,7 +58,8 @@ fn fetch(ctx: &mut Ctx, flags: &MetaFlags) -> CommandResult {
         (Some(record), _) => Found::new(record, now)?,
         (None, Some(_)) => {
             store_string(ctx, key, b"", Expiry::Never);
-            let marks = Marks::default();
+            set_cas(ctx, flags);
+            let marks = ctx.store.peek(key).map(RecordRef::marks).unwrap_or_default();
             Found { marks, expiry: Expiry::Never, length: 0, idle_seconds: 0, was_read: false, is_new: true }
         }
         (None, None) => {

@@ -166,7 +166,7 @@ fn with_flags<'a, 't>(
 }
 
 /// Sets the item's cas number, if the request names one.
-fn set_cas(ctx: &mut Ctx, flags: &MetaFlags) {
+pub(super) fn set_cas(ctx: &mut Ctx, flags: &MetaFlags) {
     if let Some(cas) = flags.cas
         && let Some(marks) = ctx.store.peek(ctx.args[1]).map(RecordRef::marks)
     {

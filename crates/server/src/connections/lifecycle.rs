@@ -53,11 +53,11 @@ impl ThreadHost {
 
     /// The current client speaks HTTP: nothing more is read, and its connection is closed at once.
     #[cold]
-    pub(crate) fn abort_http(&mut self) {
+    pub(crate) fn abort_http(&mut self, mode: CloseMode) {
         let now_s = self.driver.clock().now_ms() / 1000;
         let shared = self.shared;
         let session = self.session();
-        session.state.close(CloseMode::Now);
+        session.state.close(mode);
         shared.attack_log.note(now_s, &session.peer);
     }
 }

@@ -3,6 +3,7 @@
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
+use proactor::CloseMode;
 use replication::Standing;
 use resp::{Output, Proto, Reply};
 use session::ReplyMode;
@@ -145,7 +146,7 @@ impl ThreadHost {
     #[cold]
     pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
         if args.first().is_some_and(|name| resp::is_http(name)) {
-            return self.abort_http();
+            return self.abort_http(CloseMode::Now);
         }
         let command = self.shared.table.named(args).ok();
         self.turn_away(command, error, out);

@@ -1,5 +1,5 @@
-//! HTTP on ports that speak something else: nothing of the body is run, the connection ends without a reply, and the log
-//! tells of it once.
+//! HTTP on ports that speak something else: nothing of the body is run, the connection ends, without a reply on Redis' port,
+//! and the log tells of it once.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -139,9 +139,18 @@ fn a_page_runs_no_command_of_memcached() {
             check(&mut client, "AUTH secret", "OK");
         }
         check(&mut client, "SET kept 1", "OK");
-        for method in ["POST", "GET", "PUT"] {
+        // One error each for the lines up to the one that gives HTTP away. Earlier requests are answered.
+        let errors = if password.is_empty() { ["ERROR\r\n", "ERROR\r\nERROR\r\n"] } else { ["ERROR\r\n"; 2] };
+        for (method, expected) in [("POST", errors[0]), ("GET", errors[1]), ("PUT", errors[1])] {
             let request = page(method, "Host:").replace(BODY, body);
-            assert_eq!(answer(port, &request), "", "{method}");
+            assert_eq!(answer(port, &request), expected, "{method}");
+            if password.is_empty() {
+                assert_eq!(
+                    answer(port, &format!("mn\r\n{request}")),
+                    format!("MN\r\n{expected}"),
+                    "{method}"
+                );
+            }
         }
         // The words are ordinary ones where they are no command.
         let set = "set POST 0 0 7\r\nHost: x\r\nget POST\r\nquit\r\n";
@@ -155,8 +164,8 @@ fn a_page_runs_no_command_of_memcached() {
 
 #[test]
 fn curl_gets_no_reply() {
-    /// What curl ends with where a server says nothing, or resets the connection.
-    const NOTHING_RECEIVED: [i32; 2] = [52, 56];
+    /// What curl ends with where a server says nothing, resets the connection, or says something that is no HTTP.
+    const NOTHING_RECEIVED: [i32; 3] = [1, 52, 56];
     let port = free_port().expect("some port is free");
     let server = Server::start(2, "auto", &["--memcached-port", &port.to_string()]);
     check(&mut server.client(), "SET kept 1", "OK");

@@ -1,19 +1,22 @@
 //! The command line, which is that of redis-server: a configuration file, then directives as flags.
 //!
 //! ```text
-//!   darter [--test-config] [/path/to/redis.conf | -] [--directive value …]… [--directive=value]…
+//!   darter [--test-config] [/path/to/redis.conf] [--directive value …]… [--directive=value]… [-]
 //!   darter --check-journal DIR and the like: folder_task.rs
 //! ```
 //!
-//! A flag takes all words up to the next one that begins with `--`. The command line comes after the file and the
-//! environment, and wins.
+//! What each argument is: `argument.rs`. The command line comes after the file, standard input and the environment, and
+//! wins.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use resp::split_args;
+
+use crate::argument::{Argument, arguments};
 use crate::environment;
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::folder_task::FolderTask;
 use crate::source::{Directive, Reading};
 use crate::table::Table;
@@ -36,7 +39,10 @@ pub enum Invocation {
 /// The settings on the command line, and those in the environment if it is considered.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Arguments {
-    source: Source,
+    /// The configuration file.
+    file: Option<PathBuf>,
+    /// Whether there is more of it on standard input.
+    reads_input: bool,
     variables: Vec<(String, Vec<u8>)>,
     directives: Vec<(String, Vec<String>)>,
 }
@@ -50,68 +56,97 @@ pub struct Configuration {
     pub file: Option<PathBuf>,
 }
 
-/// Where the configuration comes from.
-#[derive(PartialEq, Eq, Debug, Default)]
-enum Source {
-    #[default]
-    None,
-    StandardInput,
-    File(PathBuf),
-}
-
 /// The flag that asks to check the configuration.
 const TEST: &str = "--test-config";
 /// Flags of redis-server that run another program.
-const OTHER_PROGRAMS: &[&str] = &["--sentinel", "--test-memory", "--check-system"];
+const OTHER_PROGRAMS: &[&str] = &["sentinel", "test-memory", "check-system"];
+/// Where a directive is, for errors.
+const PLACE: &str = "on the command line";
 
 impl Invocation {
     /// Parses the arguments after the program's name.
     ///
     /// # Errors
-    /// If the first one is neither a file nor a flag, or a word belongs to no flag.
+    /// If the first one is neither a file nor a flag, a word belongs to no flag, or a flag is followed by a file.
     pub fn parse<E: Copy>(table: &Table<E>, args: &[String]) -> Result<Invocation, Error> {
-        let first = args.first().map(String::as_str);
-        if args.iter().any(|arg| arg == "--help") || first == Some("-h") {
-            return Ok(Invocation::Help);
+        match args.first().map(String::as_str) {
+            Some("-h") => return Ok(Invocation::Help),
+            Some("-v") => return Ok(Invocation::Version),
+            _ => {}
         }
-        if args.iter().any(|arg| arg == "--version") || first == Some("-v") {
-            return Ok(Invocation::Version);
+        let is_test = args.first().is_some_and(|first| first == TEST);
+        let rest = if is_test { &args[1..] } else { args };
+        let all = arguments(table, rest);
+        for argument in &all {
+            match argument {
+                Argument::Name { name: "help", has_dashes: true } => return Ok(Invocation::Help),
+                Argument::Name { name: "version", has_dashes: true } => return Ok(Invocation::Version),
+                _ => {}
+            }
         }
         if let Some(task) = FolderTask::parse(args)? {
             return Ok(Invocation::Folder(task));
         }
-        let is_test = first == Some(TEST);
-        let args = if is_test { &args[1..] } else { args };
         let mut arguments = Arguments::default();
-        for (index, arg) in args.iter().enumerate() {
-            if OTHER_PROGRAMS.contains(&arg.as_str()) {
-                return Err(Error::NoSuchProgram(arg.clone()));
-            }
-            if let Some(flag) = arg.strip_prefix("--").filter(|flag| !flag.is_empty()) {
-                let (name, words) = match flag.split_once('=') {
-                    Some((name, word)) => (name, vec![word.to_owned()]),
-                    None => (flag, Vec::new()),
-                };
-                arguments.directives.push((name.to_owned(), words));
-            } else if let Some((_, words)) = arguments.directives.last_mut() {
-                words.push(arg.clone());
-            } else if index == 0 {
-                arguments.source = match arg.as_str() {
-                    "-" => Source::StandardInput,
-                    _ if arg.starts_with('-') => {
-                        return Err(table.unknown(arg, "on the command line"));
-                    }
-                    path => Source::File(PathBuf::from(path)),
-                };
-            } else {
-                return Err(Error::StrayArgument(arg.clone()));
-            }
+        for argument in all {
+            arguments.add(table, argument)?;
         }
+        arguments.check_order(table)?;
         Ok(if is_test { Invocation::Test(arguments) } else { Invocation::Serve(arguments) })
     }
 }
 
 impl Arguments {
+    fn add<E: Copy>(&mut self, table: &Table<E>, argument: Argument<'_>) -> Result<(), Error> {
+        let (name, words) = match argument {
+            Argument::Name { name, has_dashes: true } if OTHER_PROGRAMS.contains(&name) => {
+                return Err(Error::NoSuchProgram(format!("--{name}")));
+            }
+            Argument::File("") => return Ok(()),
+            Argument::File(path) => {
+                self.file = Some(PathBuf::from(path));
+                return Ok(());
+            }
+            Argument::StandardInput => {
+                self.reads_input = true;
+                return Ok(());
+            }
+            Argument::Word(word) => {
+                let (_, words) = self.directives.last_mut().expect("a word belongs to a directive");
+                words.push(word.to_owned());
+                return Ok(());
+            }
+            Argument::Dash(arg) => return Err(table.unknown(arg, PLACE)),
+            Argument::Name { name, has_dashes: false } if table.find(name).is_none() => {
+                return Err(Error::StrayArgument(name.to_owned()));
+            }
+            Argument::Name { name, .. } => (name, Vec::new()),
+            Argument::NameAndWord(name, word) => (name, vec![word.to_owned()]),
+            Argument::Line(name, rest) => {
+                let unbalanced = || Error::UnbalancedQuotes { place: PLACE.to_owned() };
+                let words = split_args(rest.as_bytes()).ok_or_else(unbalanced)?;
+                let text = |word: Vec<u8>| String::from_utf8_lossy(&word).into_owned();
+                (name, words.into_iter().map(text).collect())
+            }
+        };
+        self.directives.push((name.to_owned(), words));
+        Ok(())
+    }
+
+    /// Refuses a configuration file behind a flag, which takes it for one more word of its value.
+    fn check_order<E: Copy>(&self, table: &Table<E>) -> Result<(), Error> {
+        let takes_one = |name: &str| table.find(name).is_some_and(|id| !table.setting(id).kind.has_words());
+        for (name, words) in &self.directives {
+            if let [_, .., last] = &words[..]
+                && takes_one(name)
+                && Path::new(last).is_file()
+            {
+                return Err(Error::LateFile { path: shown(last), name: shown(name) });
+            }
+        }
+        Ok(())
+    }
+
     /// Also considers environment variables whose names begin with [`environment::ENVIRONMENT_PREFIX`].
     pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_vec()));
@@ -124,24 +159,21 @@ impl Arguments {
     /// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
     pub fn read<E: Copy>(&self, table: &Table<E>) -> Result<Configuration, Error> {
         let mut reading = Reading::new(table);
-        let file = match &self.source {
-            Source::None => None,
-            Source::StandardInput => {
-                reading.standard_input()?;
-                None
-            }
-            Source::File(path) => {
-                reading.file(path, "")?;
-                // It may be named relative to where the program was started, and `dir` lead elsewhere.
-                Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
-            }
-        };
+        let mut file = None;
+        if let Some(path) = &self.file {
+            reading.file(path, "")?;
+            // It may be named relative to where the program was started, and `dir` lead elsewhere.
+            file = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+        }
+        if self.reads_input {
+            reading.standard_input()?;
+        }
         for directive in environment::directives(table, &self.variables)? {
             reading.add(directive)?;
         }
         for (name, words) in &self.directives {
             let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-            reading.add(Directive { name: name.clone(), words, place: "on the command line".to_owned() })?;
+            reading.add(Directive { name: name.clone(), words, place: PLACE.to_owned() })?;
         }
         Ok(Configuration { directives: reading.directives, file })
     }
@@ -177,8 +209,36 @@ mod tests {
         check("--port 7000 --proactor_threads=3 --save", "port(7000) proactor_threads(3) save()");
         check("--bind 127.0.0.1 -::1 --slow -1", "bind(127.0.0.1,-::1) slow(-1)");
         check("--test-config --a b --a c", "a(b) a(c)");
+        check("--requirepass --secret --port 1", "requirepass(--secret) port(1)");
         check("", "");
         assert!(matches!(parse("--test-config"), Ok(Invocation::Test(_))));
+    }
+
+    #[test]
+    fn a_directive_may_be_one_argument() {
+        let args = ["--port 7000", "--requirepass 'a b'", "--save=1", "--bind "].map(str::to_owned);
+        let Ok(Invocation::Serve(arguments)) = Invocation::parse(&TABLE, &args) else {
+            panic!("it is valid")
+        };
+        let directives = arguments.directives.iter().map(|(name, words)| format!("{name}{words:?}"));
+        let expected = r#"port["7000"] requirepass["a b"] save["1"] bind[]"#;
+        assert_eq!(directives.collect::<Vec<_>>().join(" "), expected);
+        let unbalanced = Invocation::parse(&TABLE, &["--port '1".to_owned()]).expect_err("a quote is open");
+        assert_eq!(unbalanced.to_string(), "unbalanced quotes on the command line");
+    }
+
+    #[test]
+    fn a_file_behind_a_flag_is_named() {
+        let file = std::env::temp_dir().join(format!("darter-late-{}.conf", std::process::id()));
+        std::fs::write(&file, "").expect("the file can be written");
+        let path = file.display().to_string();
+        let error = parse(&format!("--port 7000 {path}")).expect_err("the file is too late").to_string();
+        let takes_words = parse(&format!("--bind 127.0.0.1 {path}")).is_ok();
+        std::fs::remove_file(&file).expect("it was there");
+        let expected = format!(
+            "'{path}' is taken for a value of 'port': the configuration file is the first argument, before all flags"
+        );
+        assert_eq!((error, takes_words), (expected, true));
     }
 
     #[test]
@@ -205,6 +265,7 @@ mod tests {
             ("-p 1", "unknown setting '-p' on the command line; did you mean '--port'?"),
             ("--sentinel", "'--sentinel' is a mode of redis-server that Darter does not have"),
             ("a.conf b.conf", "unexpected argument 'b.conf'"),
+            ("port 7000", "unexpected argument '7000'"),
         ] {
             assert_eq!(parse(line).expect_err(line).to_string(), expected);
         }

@@ -86,6 +86,16 @@ pub enum Error {
     /// A word that belongs to no flag.
     #[error("unexpected argument '{0}'")]
     StrayArgument(String),
+    /// The configuration file comes after a flag.
+    #[error(
+        "'{path}' is taken for a value of '{name}': the configuration file is the first argument, before all flags"
+    )]
+    LateFile {
+        /// The file, as [`shown`] quotes it.
+        path: String,
+        /// The directive before it.
+        name: String,
+    },
     /// A file that cannot be read.
     #[error("{what}: {source}")]
     Io {

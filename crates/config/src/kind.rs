@@ -155,6 +155,11 @@ impl SettingKind {
         matches!(self, SettingKind::Words | SettingKind::Special(Special { read: Read::Words(_), .. }))
     }
 
+    /// Whether the value is one word of any text, which may begin with dashes.
+    pub(crate) fn is_one_text(self) -> bool {
+        matches!(self, SettingKind::Text | SettingKind::Special(Special { read: Read::Word(_), .. }))
+    }
+
     /// The name of the argument in the help.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
@@ -198,8 +203,12 @@ fn memory_or_percent(word: &str) -> Result<Value, String> {
     }
 }
 
-/// Parses a number of bytes with an optional unit, as `redis.conf` explains; `None` if it is invalid or too large.
+/// Parses a number of bytes with an optional unit, as `redis.conf` explains; `None` if it is invalid or too large. As in
+/// Redis, nothing is 0.
 pub fn memory_bytes(word: &str) -> Option<i64> {
+    if word.is_empty() {
+        return Some(0);
+    }
     let digits = word.len() - word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = word.split_at(digits);
     let factor: i64 = match unit.to_ascii_lowercase().as_str() {
@@ -234,6 +243,7 @@ mod tests {
         let kind = SettingKind::Memory { min: 0, max: i64::MAX };
         for (word, bytes) in [
             ("0", 0),
+            ("", 0),
             ("7b", 7),
             ("1k", 1000),
             ("1KB", 1024),
@@ -244,7 +254,7 @@ mod tests {
         ] {
             check(kind, word, Ok(&bytes.to_string()));
         }
-        for word in ["", "k", "-1", "1x", "1 kb", "1.5g", "9223372036854775807kb"] {
+        for word in ["k", "-1", "1x", "1 kb", "1.5g", "9223372036854775807kb"] {
             check(kind, word, Err("argument must be a memory value"));
         }
     }
@@ -259,7 +269,7 @@ mod tests {
             assert_eq!(kind.parse(&[word], ""), Ok(value));
         }
         check(kind, "101%", Err("percentage argument must be less or equal to 100"));
-        for word in ["", "%", "-1", "-1%", "1.5%", "1x", "1 %"] {
+        for word in ["%", "-1", "-1%", "1.5%", "1x", "1 %"] {
             check(kind, word, Err("argument must be a memory or percent value"));
         }
     }

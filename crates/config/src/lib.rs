@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod argument;
 mod command_line;
 mod environment;
 mod error;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::argument::{Argument, arguments};
 use crate::table::Table;
 
 /// Finds secrets in the arguments after the program's name; returns for each the number of the argument and the range
@@ -13,26 +14,35 @@ pub fn secret_arguments<E: Copy>(
     args: &[String],
 ) -> Vec<(usize, Range<usize>)> {
     let (mut secrets, mut shown_words) = (Vec::new(), usize::MAX);
-    for (index, arg) in args.iter().enumerate() {
-        let Some(flag) = arg.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
-            if shown_words == 0 {
-                secrets.push((index, 0..arg.len()));
+    // How many words of a directive are shown.
+    let shown_of = |name: &str| match table.find(name) {
+        _ if named.iter().any(|known| known.eq_ignore_ascii_case(name)) => 1,
+        Some(id) if table.setting(id).is_secret => 0,
+        _ => usize::MAX,
+    };
+    for (index, argument) in arguments(table, args).into_iter().enumerate() {
+        let length = args[index].len();
+        match argument {
+            Argument::Name { name, .. } => shown_words = shown_of(name),
+            Argument::NameAndWord(name, word) => {
+                shown_words = shown_of(name);
+                if shown_words == 0 {
+                    secrets.push((index, length - word.len()..length));
+                } else if shown_words == 1 {
+                    shown_words = 0;
+                }
             }
-            shown_words = shown_words.saturating_sub(usize::from(shown_words != usize::MAX));
-            continue;
-        };
-        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
-        let is_secret = table.find(name).is_some_and(|id| table.setting(id).is_secret);
-        shown_words = match () {
-            () if named.iter().any(|known| known.eq_ignore_ascii_case(name)) => 1,
-            () if is_secret => 0,
-            () => usize::MAX,
-        };
-        if let Some(value) = value.filter(|_| shown_words == 0) {
-            secrets.push((index, arg.len() - value.len()..arg.len()));
-        }
-        if value.is_some() && shown_words == 1 {
-            shown_words = 0;
+            Argument::Line(name, rest) => {
+                shown_words = shown_of(name);
+                if shown_words != usize::MAX {
+                    // With the name, if there is one.
+                    shown_words = 0;
+                    secrets.push((index, length - rest.len()..length));
+                }
+            }
+            Argument::Word(_) if shown_words == 0 => secrets.push((index, 0..length)),
+            Argument::Word(_) if shown_words != usize::MAX => shown_words -= 1,
+            Argument::Word(_) | Argument::File(_) | Argument::StandardInput | Argument::Dash(_) => {}
         }
     }
     secrets
@@ -50,12 +60,27 @@ mod tests {
             ("--requirepass=s1 --port 1", "s1"),
             ("/etc/x.conf --RequirePass s1", "s1"),
             ("--user bob on >s1 ~* --port 1 --user=eve >s2", "on >s1 ~* >s2"),
+            ("x.conf requirepass s1 --port 1", "s1"),
+            ("--requirepass --s1 --port 1", "--s1"),
             ("--port 1", ""),
         ] {
             let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let found = secret_arguments(&TABLE, &["user"], &args);
             let shown: Vec<&str> = found.iter().map(|(index, bytes)| &args[*index][bytes.clone()]).collect();
             assert_eq!(shown.join(" "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn directives_in_one_argument_are_hidden_whole() {
+        for (args, expected) in [
+            (&["--requirepass s1", "--port", "1"][..], "s1"),
+            (&["--user bob on >s1", ">s2", "--port 1"], "bob on >s1 >s2"),
+        ] {
+            let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            let found = secret_arguments(&TABLE, &["user"], &args);
+            let shown: Vec<&str> = found.iter().map(|(index, bytes)| &args[*index][bytes.clone()]).collect();
+            assert_eq!(shown.join(" "), expected, "{args:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use keyspace::Kind;
 use resp::{Output, Reply};
-use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
+use shard::{Ready, ShardId, Tracker, Waiter};
 
 use crate::ctx::{Ctx, Host};
 use crate::entry::{Flag, Group, Route, Run};
@@ -80,8 +80,7 @@ impl<'t> Tx<'t> {
         }
         let placement = self.hold.shards().placement();
         let share = self.config.tracking_keys_max.div_ceil(self.hold.shards().len() as u64);
-        let subscriber = Subscriber { thread: client.thread, connection: client.connection };
-        let tracker = Tracker { client: client.id, subscriber, no_loop: client.no_loop };
+        let tracker = Tracker { client: client.id, subscriber: client.subscriber() };
         for key in command.keys(args).unwrap_or_default() {
             let id = placement.shard(args[key.index]);
             if !self.hold.has(id) {
@@ -93,7 +92,7 @@ impl<'t> Tx<'t> {
                 && tracking.key_count() as u64 > share
                 && let Some((key, trackers)) = tracking.evict()
             {
-                self.invalidate(trackers, &key);
+                self.invalidate(trackers, &key, tracker.subscriber);
             }
         }
     }

@@ -55,6 +55,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// Its connection.
+    pub fn subscriber(&self) -> Subscriber {
+        Subscriber { thread: self.thread, connection: self.connection }
+    }
+
     /// A client for commands that nobody sent: tests, background work.
     pub fn internal(db: u32, proto: Proto) -> Self {
         Client {
@@ -397,6 +402,9 @@ pub struct Published {
     /// The slice of the journal that has to be durable before the message is sent, or 0. An invalidation never waits:
     /// invalidating too early does no harm.
     pub held_for: u64,
+    /// The client whose command caused it. If that is a receiver, it gets the message right after the reply to that
+    /// command, even if it no longer listens then.
+    pub by: Option<Subscriber>,
 }
 
 /// A message to a thread (also the own one) that is sent after the shards are left.

@@ -61,6 +61,8 @@ pub struct Tx<'t> {
     pub(crate) told: Telling,
     /// The same, before the running command.
     pub(crate) told_before: Telling,
+    /// A message that the running command caused is for its own client.
+    pub told_itself: bool,
     /// The command that puts back what the last command took, if it named one.
     pub restore: Option<Restore>,
     /// What a compressed hash is expanded into to be read: small, as such hashes are.
@@ -148,6 +150,7 @@ impl<'t> Tx<'t> {
             written: 0,
             told: Telling::Unknown,
             told_before: Telling::Unknown,
+            told_itself: false,
             restore: None,
             expanded: Vec::new(),
             spare_args: OwnedArgs::default(),
@@ -167,21 +170,29 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Tells those who track `key` that it has changed.
-    pub(crate) fn tell_of_change(&mut self, told: Told, key: &[u8]) {
-        self.invalidate(told.readers, key);
+    /// Tells those who track `key` that a command of `by` has changed it.
+    pub(crate) fn tell_of_change(&mut self, told: Told, key: &[u8], by: Subscriber) {
+        self.invalidate(told.readers, key, by);
         if !told.listeners.is_empty() {
             self.posts.push(Post::Broadcast { to: told.listeners, key: key.into() });
         }
     }
 
-    pub(crate) fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8]) {
+    pub(crate) fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8], by: Subscriber) {
         if trackers.is_empty() {
             return;
         }
         let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
         let (medium, channel) = (Medium::Invalidation, Arc::default());
-        let published = Published { to, medium, channel, message: key.into(), held_for: 0 };
+        self.publish_by(
+            by,
+            Published { to, medium, channel, message: key.into(), held_for: 0, by: Some(by) },
+        );
+    }
+
+    /// Publishes a message that a command of `by` caused.
+    pub fn publish_by(&mut self, by: Subscriber, published: Published) {
+        self.told_itself |= published.to.iter().any(|receiver| receiver.subscriber == by);
         self.posts.push(Post::Published(published));
     }
 

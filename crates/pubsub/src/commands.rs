@@ -9,8 +9,8 @@ use std::sync::Arc;
 use command::Flag::*;
 use command::KeyFlag::NotKey;
 use command::{
-    Channels, CommandResult, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Rule, Shape,
-    pattern, string,
+    Channels, CommandResult, Group, KeySpec, Medium, Mode, Published, Receiver, Route, Rule, Shape, pattern,
+    string,
 };
 use shard::{Scope, Subscriber};
 
@@ -183,7 +183,7 @@ fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn subscriber(ctx: &Ctx) -> Subscriber {
-    Subscriber { thread: ctx.store.client.thread, connection: ctx.store.client.connection }
+    ctx.store.client.subscriber()
 }
 
 /// Confirms a change to the subscriptions, with the number of those that remain.
@@ -273,8 +273,9 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     if !to.is_empty() {
         let medium = Medium::Channel(scope);
         let (channel, message) = (channel.into(), message.into());
-        let published = Published { to, medium, channel, message, held_for: 0 };
-        ctx.store.tx.posts.push(Post::Published(published));
+        let by = subscriber(ctx);
+        let published = Published { to, medium, channel, message, held_for: 0, by: Some(by) };
+        ctx.store.tx.publish_by(by, published);
     }
     Ok(())
 }

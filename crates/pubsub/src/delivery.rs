@@ -7,7 +7,7 @@
 //!
 //! Messages of one publisher reach one subscriber in order: a thread sends what it published before it delegates the
 //! publisher's next command or replies for a delegated one, and its own messages go through the same inbox as those of
-//! other threads. A publisher's message to itself comes after the reply.
+//! other threads. A publisher's message to itself comes right after the reply, before the reply to its next command.
 //!
 //! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same
 //! order. A client that unsubscribes enters the shard, finds all messages for which it was counted in the inbox of its
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use command::{Medium, Post, Published, Receiver};
 use resp::{Output, Proto, Reply};
-use shard::Scope;
+use shard::{Scope, Subscriber};
 
 use crate::subscriptions::Subscriptions;
 
@@ -57,26 +57,35 @@ pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
 /// The same message for other receivers.
 fn to_others(published: &Published, to: Vec<Receiver>) -> Published {
     let (channel, message) = (published.channel.clone(), published.message.clone());
-    Published { to, medium: published.medium, channel, message, held_for: published.held_for }
+    let Published { medium, held_for, by, .. } = *published;
+    Published { to, medium, channel, message, held_for, by }
 }
 
-/// Removes `connection` from the receivers of a message on a channel, and writes the message for those of its
-/// subscriptions that still exist.
-pub fn deliver_to(
-    published: &mut Published,
-    (connection, proto): (u64, Proto),
+/// Takes out what a client gets of a message; `None`: nothing.
+pub fn take_for(published: &mut Published, client: Subscriber) -> Option<Published> {
+    let to: Vec<Receiver> = published.to.extract_if(.., |receiver| receiver.subscriber == client).collect();
+    (!to.is_empty()).then(|| to_others(published, to))
+}
+
+/// Whether a receiver of a message on a channel of this kind still gets it: it is subscribed, or published the message
+/// itself.
+pub fn is_for(
+    published: &Published,
+    receiver: &Receiver,
+    scope: Scope,
     subscriptions: &Subscriptions,
-    out: &mut Output,
-) {
+) -> bool {
+    published.by == Some(receiver.subscriber)
+        || subscriptions.has(scope, &published.channel, receiver.pattern.as_deref())
+}
+
+/// Writes a message on a channel to one client, for those of its subscriptions that still exist.
+pub fn write_message(published: &Published, subscriptions: &Subscriptions, proto: Proto, out: &mut Output) {
     let Medium::Channel(scope) = published.medium else { return };
-    let is_for_it = |receiver: &mut Receiver| receiver.subscriber.connection == connection;
-    for receiver in published.to.extract_if(.., is_for_it).collect::<Vec<_>>() {
-        let pattern = receiver.pattern.as_deref();
-        if subscriptions.has(scope, &published.channel, pattern) {
-            let mark = out.mark();
-            out.push_shared(encode(published, scope, pattern, proto));
-            out.hold_from(mark, published.held_for);
-        }
+    for receiver in published.to.iter().filter(|receiver| is_for(published, receiver, scope, subscriptions)) {
+        let mark = out.mark();
+        out.push_shared(encode(published, scope, receiver.pattern.as_deref(), proto));
+        out.hold_from(mark, published.held_for);
     }
 }
 
@@ -130,8 +139,6 @@ fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Pr
 
 #[cfg(test)]
 mod tests {
-    use shard::Subscriber;
-
     use super::*;
 
     fn published(to: &[(u16, u64, Option<&str>)]) -> Published {
@@ -141,7 +148,7 @@ mod tests {
         };
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
-        Published { to: to.iter().map(receiver).collect(), medium, channel, message, held_for: 7 }
+        Published { to: to.iter().map(receiver).collect(), medium, channel, message, held_for: 7, by: None }
     }
 
     fn connections(published: &Published) -> Vec<u64> {
@@ -176,9 +183,18 @@ mod tests {
         subscriptions.add_pattern(&Arc::from(*b"n*"));
         let mut message = published(TO);
         let mut out = Output::new();
-        deliver_to(&mut message, (20, Proto::Resp3), &subscriptions, &mut out);
-        assert_eq!(out.to_vec(), b">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
+        let client = Subscriber { thread: 0, connection: 20 };
+        let mut taken = take_for(&mut message, client).expect("it is a receiver");
+        write_message(&taken, &subscriptions, Proto::Resp3, &mut out);
+        const BY_PATTERN: &[u8] = b">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$5\r\nhello\r\n";
+        assert_eq!(out.to_vec(), BY_PATTERN);
         assert_eq!(connections(&message), [10, 30, 10]);
+        assert!(take_for(&mut message, client).is_none());
+        // Its own message was for it when it was published.
+        (taken.by, out) = (Some(client), Output::new());
+        write_message(&taken, &subscriptions, Proto::Resp3, &mut out);
+        let by_name: &[u8] = b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n";
+        assert_eq!(out.to_vec(), [by_name, BY_PATTERN].concat());
     }
 
     #[test]

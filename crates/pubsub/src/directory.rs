@@ -103,7 +103,7 @@ impl Directory {
             to.extend(matching(&patterns, &channel));
             let medium = Medium::Channel(Scope::Global);
             let (channel, message) = (channel.into(), message.into());
-            send(Published { to, medium, channel, message, held_for });
+            send(Published { to, medium, channel, message, held_for, by: None });
         }
     }
 

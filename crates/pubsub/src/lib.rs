@@ -34,7 +34,7 @@ use resp::Reply;
 pub use crate::broadcasts::{Broadcasts, Keys};
 pub use crate::caching::{Caching, ClientTracking, Request, Way};
 pub use crate::commands::{ENTRIES, leave_all};
-pub use crate::delivery::{Encodings, deliver_to, split_by_thread, take_for_thread};
+pub use crate::delivery::{Encodings, is_for, split_by_thread, take_for, take_for_thread, write_message};
 pub use crate::directory::Directory;
 pub use crate::news::{write_broken_redirect, write_news};
 pub use crate::subscriptions::Subscriptions;

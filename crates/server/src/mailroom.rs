@@ -261,7 +261,7 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
-        rooms[0].publish(Published { to: to.into(), medium, channel, message, held_for: 0 });
+        rooms[0].publish(Published { to: to.into(), medium, channel, message, held_for: 0, by: None });
         // Its own, too: behind what others sent before.
         assert!(rooms[0].is_empty());
         let told: Vec<bool> = remotes.iter().map(Remote::has_mail).collect();

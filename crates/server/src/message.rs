@@ -74,8 +74,11 @@ pub(crate) enum Message {
 /// News for clients that track keys. The connections belong to the thread that gets the message, or did.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All keys of a database are gone: for all clients that track keys.
-    Flushed,
+    /// All keys of a database are gone: for all clients that track keys, except one that knows it already.
+    Flushed {
+        /// The connection that was told.
+        told: Option<ConnId>,
+    },
     /// The same, for the connection to which a tracking client redirects.
     FlushedFor(Subscriber),
     /// Keys have changed that this connection tracks, by name or by prefix.

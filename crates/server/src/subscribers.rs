@@ -13,12 +13,13 @@ use observe::Monitors;
 use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
+use session::Session;
 use shard::Subscriber;
 
 use crate::connections::Connections;
 use crate::mailroom::Mailroom;
 use crate::message::{Message, News};
-use crate::thread::ThreadHost;
+use crate::thread::{Thread, ThreadHost};
 use clients::{Moves, Registry, Whereabouts};
 
 /// What clients are sent unasked, and which outputs grew by it.
@@ -48,21 +49,22 @@ impl Delivery {
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published, around: &mut Around<'_>) {
         let Medium::Channel(scope) = published.medium else {
+            let keys = Keys::from([published.message.clone()]);
             for receiver in &published.to {
-                let keys = Keys::from([published.message.clone()]);
-                self.tell(News::Changed(receiver.subscriber.connection, keys), around);
+                let conn = ConnId::from_bits(receiver.subscriber.connection);
+                let is_own = published.by == Some(receiver.subscriber);
+                self.tell_tracker(conn, Invalid::Read { keys: &keys, is_own }, around);
             }
             return;
         };
         let mut encodings = Encodings::default();
         for receiver in &published.to {
             let conn = ConnId::from_bits(receiver.subscriber.connection);
-            let pattern = receiver.pattern.as_deref();
             let Some(session) = around.connections.session(conn) else { continue };
-            if !session.subscriptions.has(scope, &published.channel, pattern) {
+            if !pubsub::is_for(published, receiver, scope, &session.subscriptions) {
                 continue;
             }
-            let bytes = encodings.get(published, scope, pattern, session.client.proto);
+            let bytes = encodings.get(published, scope, receiver.pattern.as_deref(), session.client.proto);
             self.write(conn, around, |output| {
                 let mark = output.mark();
                 output.push_shared(bytes);
@@ -81,17 +83,17 @@ impl Delivery {
     /// Tells clients of this thread, or the connections to which they redirect, that keys have changed.
     pub(crate) fn tell(&mut self, news: News, around: &mut Around<'_>) {
         match news {
-            News::Flushed => {
+            News::Flushed { told } => {
                 let tracking =
                     around.connections.iter_mut().filter(|(_, session)| session.tracking.is_some());
                 let conns: Vec<ConnId> = tracking.map(|(conn, _)| conn).collect();
-                for conn in conns {
-                    self.tell_tracker(conn, None, around);
+                for conn in conns.into_iter().filter(|conn| Some(*conn) != told) {
+                    self.tell_tracker(conn, Invalid::All, around);
                 }
             }
             News::FlushedFor(target) => self.tell_target(target, None, around),
             News::Changed(connection, keys) => {
-                self.tell_tracker(ConnId::from_bits(connection), Some(&keys), around);
+                self.tell_tracker(ConnId::from_bits(connection), Invalid::Prefixed(&keys), around);
             }
             News::ChangedFor(target, keys) => self.tell_target(target, Some(&keys), around),
         }
@@ -109,19 +111,14 @@ impl Delivery {
         }
     }
 
-    /// Tells a client that tracks keys, or the connection to which it redirects, that `keys` have changed; `None`: all
-    /// keys.
-    fn tell_tracker(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
+    /// Tells a client that tracks keys, or the connection to which it redirects, that keys have changed.
+    fn tell_tracker(&mut self, conn: ConnId, invalid: Invalid<'_>, around: &mut Around<'_>) {
         let Some(session) = around.connections.session(conn) else { return };
-        let Some(tracking) = &mut session.tracking else { return };
-        match tracking.way(|id| around.registry.place(id)) {
-            Way::Itself => self.tell_of(conn, keys, around),
-            Way::To(target) => self.tell_target(target, keys, around),
-            Way::Broken(redirect) if session.client.proto == Proto::Resp3 => {
-                self.push(conn, around, |reply| pubsub::write_broken_redirect(reply, redirect));
-            }
-            Way::Broken(_) => {}
+        let Some(way) = invalid.way(session, around.registry) else { return };
+        if let Way::To(target) = way {
+            return self.tell_target(target, invalid.keys(), around);
         }
+        self.push(conn, around, |reply| write_invalid(reply, way, invalid));
     }
 
     /// Tells the connection to which a client redirects, on any thread.
@@ -160,6 +157,124 @@ impl Delivery {
     }
 }
 
+/// Which keys have changed.
+#[derive(Clone, Copy)]
+enum Invalid<'k> {
+    /// A client has read them; `is_own`: and has changed them itself.
+    Read { keys: &'k Keys, is_own: bool },
+    /// They begin with one of a client's prefixes.
+    Prefixed(&'k Keys),
+    /// All keys of a database.
+    All,
+}
+
+impl<'k> Invalid<'k> {
+    fn keys(self) -> Option<&'k Keys> {
+        match self {
+            Invalid::Read { keys, .. } | Invalid::Prefixed(keys) => Some(keys),
+            Invalid::All => None,
+        }
+    }
+
+    /// Where the news for a client goes; `None`: it gets none, because it no longer tracks keys in this way.
+    fn way(self, session: &mut Session, registry: &Registry) -> Option<Way> {
+        let Some(tracking) = &mut session.tracking else {
+            // It changed them in the transaction in which it stopped.
+            return matches!(self, Invalid::Read { is_own: true, .. }).then_some(Way::Itself);
+        };
+        let is_wanted = match self {
+            Invalid::Read { .. } => !tracking.broadcasts,
+            Invalid::Prefixed(_) => tracking.broadcasts,
+            Invalid::All => true,
+        };
+        is_wanted.then(|| tracking.way(|id| registry.place(id)))
+    }
+}
+
+/// Tells a client itself which keys have changed, or that the client to which it redirects is gone.
+fn write_invalid(reply: &mut Reply, way: Way, invalid: Invalid<'_>) {
+    match way {
+        // RESP2 has no messages beside replies.
+        _ if reply.proto() != Proto::Resp3 => {}
+        Way::Broken(redirect) => pubsub::write_broken_redirect(reply, redirect),
+        Way::Itself | Way::To(_) => pubsub::write_news(reply, invalid.keys()),
+    }
+}
+
+/// Something that has arrived for the client whose command runs, and was not delivered.
+enum Arrived {
+    Published(Published),
+    /// All keys have changed.
+    Flushed,
+}
+
+/// Writes what has arrived for the current client: messages, and that keys which it tracks have changed. If it told
+/// itself something, that is written after the reply to the command that caused it, as in Redis, and not only when the
+/// rest of the pipeline has run.
+pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
+    host.mailroom.fetch();
+    let client = host.session().client;
+    let (own, conn) = (client.subscriber(), ConnId::from_bits(client.connection));
+    let tracks = host.session().tracking.is_some();
+    let mut arrived = Vec::new();
+    for message in host.mailroom.come_mut() {
+        let published = match message {
+            Message::Deliver(published) => std::slice::from_mut(published),
+            Message::Done(_, published) => published,
+            Message::News(News::Flushed { told: told @ None }) if tracks => {
+                *told = Some(conn);
+                arrived.push(Arrived::Flushed);
+                continue;
+            }
+            _ => continue,
+        };
+        let taken = published.iter_mut().filter_map(|published| pubsub::take_for(published, own));
+        arrived.extend(taken.map(Arrived::Published));
+    }
+    for arrived in &arrived {
+        match arrived {
+            Arrived::Published(published) if published.medium == Medium::Invalidation => {
+                let keys = Keys::from([published.message.clone()]);
+                tell_current(host, Invalid::Read { keys: &keys, is_own: published.by == Some(own) }, out);
+            }
+            Arrived::Published(published) => {
+                pubsub::write_message(published, &host.session().subscriptions, client.proto, out);
+            }
+            Arrived::Flushed => tell_current(host, Invalid::All, out),
+        }
+    }
+}
+
+/// Tells the current client, or the connection to which it redirects, that keys have changed.
+fn tell_current(host: &mut ThreadHost, invalid: Invalid<'_>, out: &mut Output) {
+    let registry = &host.shared.registry;
+    let Some(way) = invalid.way(host.session(), registry) else { return };
+    let client = host.session().client;
+    let is_subscriber = host.session().is_subscriber();
+    let mut reply = Reply::new(out, client.proto);
+    match way {
+        Way::To(target) if target == client.subscriber() => {
+            if client.proto == Proto::Resp3 || is_subscriber {
+                pubsub::write_news(&mut reply, invalid.keys());
+            }
+        }
+        Way::To(target) => {
+            let (delivery, _, mut around) = host.delivery();
+            delivery.tell_target(target, invalid.keys(), &mut around);
+        }
+        Way::Itself | Way::Broken(_) => write_invalid(&mut reply, way, invalid),
+    }
+}
+
+/// The current client's command has told that client itself something, and its reply is written.
+#[cold]
+pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
+    thread.tx.told_itself = false;
+    // That sends what was published.
+    thread.leave_all();
+    deliver_to_current(&mut thread.host, out);
+}
+
 impl Door for ThreadHost {
     fn subscriptions(&mut self) -> &mut Subscriptions {
         &mut self.session().subscriptions
@@ -174,19 +289,7 @@ impl Door for ThreadHost {
     }
 
     fn deliver_before_reply(&mut self, reply: &mut Reply) {
-        self.mailroom.fetch();
-        let session = self.current.as_deref().expect("a command runs for a client");
-        let to = (session.client.connection, session.client.proto);
-        for message in self.mailroom.come_mut() {
-            let published = match message {
-                Message::Deliver(published) => std::slice::from_mut(published),
-                Message::Done(_, published) => published,
-                _ => continue,
-            };
-            for published in published {
-                pubsub::deliver_to(published, to, &session.subscriptions, reply.out());
-            }
-        }
+        deliver_to_current(self, reply.out());
     }
 }
 
@@ -220,7 +323,7 @@ mod tests {
     use command::{Client, Receiver, Table};
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
-    use session::{Parser, Protocol, Session};
+    use session::{Parser, Protocol};
     use shard::{Scope, Subscriber};
 
     use super::*;
@@ -303,7 +406,7 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hi"));
         let medium = Medium::Channel(Scope::Global);
-        let published = Published { to: to.into(), medium, channel, message, held_for: 0 };
+        let published = Published { to: to.into(), medium, channel, message, held_for: 0, by: None };
         let (outputs, written) = world.after(|delivery, around| delivery.deliver(&published, around));
         assert_eq!(outputs, [">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n", ""]);
         assert_eq!(written, [world.conns[0]]);
@@ -316,8 +419,9 @@ mod tests {
             let mut world = World::new(2);
             world.registry.enter(Subscriber { thread: 1, connection: 9 });
             world.track(0, redirect);
-            let news = News::Changed(world.conns[0].to_bits(), Keys::from([Arc::from(*b"k")]));
-            let (outputs, _) = world.after(|delivery, around| delivery.tell(news, around));
+            let (conn, keys) = (world.conns[0], Keys::from([Arc::from(*b"k")]));
+            let invalid = Invalid::Read { keys: &keys, is_own: false };
+            let (outputs, _) = world.after(|delivery, around| delivery.tell_tracker(conn, invalid, around));
             assert_eq!(outputs, expected, "{redirect}");
             assert_eq!(world.mailroom.has_sent_to(1), is_sent, "{redirect}");
         };

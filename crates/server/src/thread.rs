@@ -302,11 +302,11 @@ impl Thread {
         if !self.host.delivery.broadcasts.is_empty() {
             let (delivery, _, mut around) = self.host.delivery();
             delivery.send_broadcasts(&mut around);
-            self.look_at_written();
         }
         if std::mem::take(&mut self.tx.committed) > 0 {
             self.host.shared.journal.progress.nudge();
         }
+        self.look_at_written();
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
         self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());

@@ -22,8 +22,6 @@ pub struct Tracker {
     pub client: u64,
     /// Its connection.
     pub subscriber: Subscriber,
-    /// Whether the client is not told about its own changes.
-    pub no_loop: bool,
 }
 
 /// Who has to be told that a key has changed.
@@ -48,10 +46,8 @@ impl Prefixes {
     /// A client tracks all keys with a prefix.
     pub fn add(&mut self, prefix: &[u8], tracker: Tracker) {
         match self.0.get_mut(prefix) {
-            Some(trackers) => {
-                trackers.retain(|known| known.client != tracker.client);
-                trackers.push(tracker);
-            }
+            Some(trackers) if trackers.iter().any(|known| known.client == tracker.client) => {}
+            Some(trackers) => trackers.push(tracker),
             None => _ = self.0.insert(prefix.into(), vec![tracker]),
         }
     }
@@ -116,22 +112,20 @@ impl Tracking {
     /// A client has read `key`.
     pub fn remember(&mut self, key: &[u8], tracker: Tracker) {
         let trackers = self.by_key.entry(key.into()).or_default();
-        match trackers.iter_mut().find(|known| known.client == tracker.client) {
-            Some(known) => *known = tracker,
-            None => {
-                trackers.push(tracker);
-                self.item_count += 1;
-            }
+        if trackers.iter().all(|known| known.client != tracker.client) {
+            trackers.push(tracker);
+            self.item_count += 1;
         }
         self.note_keys();
     }
 
-    /// Who has to be told that the client `writer` has changed `key`. Each reader is told once.
-    pub fn changed(&mut self, key: &[u8], writer: u64) -> Told {
+    /// Who has to be told that `key` has changed: not the client `deaf`, which changed it and wants to hear nothing of
+    /// its own changes. Each reader is told once.
+    pub fn changed(&mut self, key: &[u8], deaf: Option<u64>) -> Told {
         let readers = self.by_key.remove(key).unwrap_or_default();
         self.item_count -= readers.len();
         self.note_keys();
-        let hears = |tracker: &Tracker| !(tracker.no_loop && tracker.client == writer);
+        let hears = |tracker: &Tracker| deaf != Some(tracker.client);
         let readers = readers.iter().filter(|tracker| hears(tracker)).map(|tracker| tracker.subscriber);
         let of_prefix = |(prefix, trackers): (&Arc<[u8]>, &Vec<Tracker>)| {
             let trackers = trackers.iter().filter(|tracker| hears(tracker));
@@ -168,8 +162,8 @@ impl Tracking {
 mod tests {
     use super::*;
 
-    fn tracker(client: u64, no_loop: bool) -> Tracker {
-        Tracker { client, subscriber: Subscriber { thread: 0, connection: client }, no_loop }
+    fn tracker(client: u64) -> Tracker {
+        Tracker { client, subscriber: Subscriber { thread: 0, connection: client } }
     }
 
     fn with_prefixes(tracking: &mut Tracking, change: impl FnOnce(&mut Prefixes)) {
@@ -182,25 +176,25 @@ mod tests {
     fn readers_are_told_once_and_listeners_always() {
         let figures = Arc::default();
         let mut tracking = Tracking::new(1, &figures);
-        tracking.remember(b"key", tracker(1, false));
-        tracking.remember(b"key", tracker(1, false));
-        tracking.remember(b"key", tracker(2, true));
+        tracking.remember(b"key", tracker(1));
+        tracking.remember(b"key", tracker(1));
+        tracking.remember(b"key", tracker(2));
         with_prefixes(&mut tracking, |prefixes| {
-            prefixes.add(b"ke", tracker(3, false));
-            prefixes.add(b"ke", tracker(3, false));
-            prefixes.add(b"other", tracker(4, false));
+            prefixes.add(b"ke", tracker(3));
+            prefixes.add(b"ke", tracker(3));
+            prefixes.add(b"other", tracker(4));
         });
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (1, 2));
         assert_eq!(figures.tracked_prefixes.get(), 2);
-        let told = |tracking: &mut Tracking, writer| -> Vec<u64> {
-            let told = tracking.changed(b"key", writer);
+        let told = |tracking: &mut Tracking, deaf| -> Vec<u64> {
+            let told = tracking.changed(b"key", deaf);
             let listeners = told.listeners.into_iter().map(|(_, to)| to);
             told.readers.into_iter().chain(listeners).map(|to| to.connection).collect()
         };
-        assert_eq!(told(&mut tracking, 2), [1, 3]);
-        assert_eq!(told(&mut tracking, 2), [3]);
-        with_prefixes(&mut tracking, |prefixes| prefixes.remove(&[tracker(3, false).subscriber]));
-        assert!(tracking.changed(b"key", 0).listeners.is_empty());
+        assert_eq!(told(&mut tracking, Some(2)), [1, 3]);
+        assert_eq!(told(&mut tracking, None), [3]);
+        with_prefixes(&mut tracking, |prefixes| prefixes.remove(&[tracker(3).subscriber]));
+        assert!(tracking.changed(b"key", None).listeners.is_empty());
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (0, 0));
         assert_eq!(figures.tracked_prefixes.get(), 1);
     }
@@ -210,7 +204,7 @@ mod tests {
         let mut prefixes = Prefixes::default();
         let key = b"key:1";
         for (count, prefix) in ["", "k", "ke", "key:1", "key:12", "kez", "l"].into_iter().enumerate() {
-            prefixes.add(prefix.as_bytes(), tracker(1, false));
+            prefixes.add(prefix.as_bytes(), tracker(1));
             let found: Vec<&[u8]> = prefixes.of(key).map(|(prefix, _)| &**prefix).collect();
             let expected: [&[u8]; 4] = [b"", b"k", b"ke", b"key:1"];
             assert_eq!(found, expected[..(count + 1).min(4)], "{prefix}");

@@ -68,6 +68,7 @@ impl Store<'_, '_> {
             self.tx.hold.shard_mut(id).tracking.clear_keys();
         }
         self.tx.posts.push(Post::Flushed);
+        self.tx.told_itself = true;
     }
 
     /// Publishes a further event of a change, if events of this class are enabled.
@@ -142,8 +143,9 @@ fn tell_watchers(store: &mut Store<'_, '_>, key: &[u8]) {
         shard.watches.touch(db, key, exists);
     }
     if !shard.tracking.is_empty() {
-        let told = shard.tracking.changed(key, store.client.id);
-        store.tx.tell_of_change(told, key);
+        let deaf = store.client.no_loop.then_some(store.client.id);
+        let told = shard.tracking.changed(key, deaf);
+        store.tx.tell_of_change(told, key, store.client.subscriber());
     }
 }
 

@@ -2,7 +2,7 @@
 //! and those that this thread runs at a shard, or leaves with its holder.
 
 use command::mutant::{self, Mutant};
-use command::{Client, Forget, Mode, Outcome, OwnedArgs, Task, Work};
+use command::{Client, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
 use resp::Proto;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
@@ -66,11 +66,15 @@ impl Thread {
         let origin = node.task.client.thread;
         let (mark, outer) = (node.task.reply.mark(), std::mem::take(&mut self.tx.seen));
         let outer_written = std::mem::take(&mut self.tx.written);
+        let outer_told = self.tx.told_itself;
         let answers = self.perform(id, &mut node.task);
         self.tx.commit();
         node.task.written = std::mem::replace(&mut self.tx.written, outer_written);
-        let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
-        shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
+        let (shared, seen) = (self.host.shared, self.tx.seen);
+        let mut events = Vec::new();
+        let note = |published| events.push(Post::Published(published));
+        shared.directory.send_events(&mut self.tx.posts, seen, note);
+        self.tx.posts.splice(0..0, events);
         if !mutant::is_on(Mutant::DelegatedAtOnce) {
             shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
         }
@@ -78,7 +82,7 @@ impl Thread {
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published =
             if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
-        self.tx.seen = outer;
+        (self.tx.seen, self.tx.told_itself) = (outer, outer_told);
         self.tx.hold.keep(id);
         if mutant::is_on(Mutant::CommitsLate) {
             self.tx.commit_late();

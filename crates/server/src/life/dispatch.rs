@@ -27,6 +27,7 @@ use crate::life::admit::{Admission, refusal_of_replica};
 use crate::life::executing::note_seen;
 use crate::life::syncing::note_written;
 use crate::message::Message;
+use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost, finish, keep_time};
 use observe::EntryType;
 
@@ -99,12 +100,19 @@ impl Thread {
             || self.host.shared.following.is_replica()
                 && refusal_of_replica(&mut self.host, command, args).is_some();
         if is_special {
-            return self.special_command(command, args, out);
+            self.special_command(command, args, out);
+            if self.tx.told_itself {
+                hear_itself(self, out);
+            }
+            return;
         }
         // Here and not in `execute`, which nearly all commands so do without.
         match located.or_else(|| locate_lone_key(&self.host.shared.shards, command, args)) {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute_otherwise(command, args, Needs::Nothing, 0, out),
+        }
+        if self.tx.told_itself {
+            hear_itself(self, out);
         }
     }
 
@@ -133,6 +141,10 @@ impl Thread {
                 self.host.monitor(command, args, shown_first);
                 self.execute(command, args, Needs::Nothing, 0, out);
                 note_seen(self);
+                if self.host.session().is_subscriber() && !self.tx.posts.is_empty() {
+                    // Only then it is known whether it hears of events of its own.
+                    self.leave_all();
+                }
                 self.host.monitor(command, args, !shown_first);
             }
             Admission::Queued => {
@@ -415,7 +427,13 @@ fn leave_with_news(thread: &mut Thread) {
     note_written(tx, host.current.as_deref_mut());
     let (shared, mailroom, seen) = (host.shared, &mut host.mailroom, tx.seen);
     let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
-    shared.directory.send_events(&mut tx.posts, seen, |published| mailroom.publish(published));
+    let own = host.current.as_deref().map(|session| session.client.subscriber());
+    let mut told_itself = false;
+    shared.directory.send_events(&mut tx.posts, seen, |published| {
+        told_itself |= published.to.iter().any(|receiver| Some(receiver.subscriber) == own);
+        mailroom.publish(published);
+    });
+    tx.told_itself |= told_itself;
     // Ahead of the other posts, and while the shards are held.
     for post in tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
         if let Post::Published(published) = post {

@@ -7,6 +7,7 @@ use resp::Output;
 use session::{Executing, Session};
 
 use crate::commands::transactions::run_rest;
+use crate::subscribers::hear_itself;
 use crate::thread::Thread;
 
 /// If the current client's EXEC waits, its later reply depends on what has been seen so far.
@@ -36,6 +37,9 @@ pub(crate) fn go_on_executing(
         thread.tx.seen = thread.tx.seen.max(seen);
         note_seen(thread);
         thread.host.suppress_reply(None, mode, mark, out);
+        if thread.tx.told_itself {
+            hear_itself(thread, out);
+        }
         thread.host.accounting.stats().net_output_bytes.add(out.len() as u64);
     });
     thread.go_on(conn);

@@ -18,6 +18,7 @@ use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
 use crate::replication::take_news;
+use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost};
 
 /// Messages to post for which a thread keeps memory.
@@ -173,6 +174,9 @@ impl Thread {
             }
             thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
+            if thread.tx.told_itself {
+                hear_itself(thread, out);
+            }
         });
         self.go_on(conn);
         self.post_all();
@@ -346,7 +350,7 @@ pub(crate) fn send_posts(thread: &mut Thread) {
                 Post::Broadcast { to, key } => thread.host.delivery.broadcasts.add(to, &key),
                 Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                 Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
-                    thread.host.shared.broadcast(|| Message::News(News::Flushed));
+                    thread.host.shared.broadcast(|| Message::News(News::Flushed { told: None }));
                 }
                 Post::Flushed => {}
                 Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),

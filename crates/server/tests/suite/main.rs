@@ -26,6 +26,7 @@ mod migrate;
 mod moving;
 mod no_uring;
 mod operation;
+mod own_messages;
 mod parts;
 mod promote;
 mod pubsub;

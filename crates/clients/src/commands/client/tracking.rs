@@ -5,7 +5,7 @@
 
 use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};
-use shard::{Subscriber, Tracker};
+use shard::Tracker;
 
 use super::SUBCOMMAND;
 use crate::{Ctx, Entry, Run};
@@ -53,17 +53,13 @@ fn start(ctx: &mut Ctx, request: Request) {
     let directory = host.server().directory;
     let session = host.session();
     let old = session.tracking.take();
-    // What is known of its prefixes stays right, unless it says something else about its own changes.
-    let stays = session.client.no_loop == request.no_loop;
     if old.is_none() {
         directory.begin_tracking();
     }
     session.client.no_loop = request.no_loop;
-    let client = session.client;
-    let subscriber = Subscriber { thread: client.thread, connection: client.connection };
-    let tracker = Tracker { client: client.id, subscriber, no_loop: request.no_loop };
+    let tracker = Tracker { client: session.client.id, subscriber: session.client.subscriber() };
     let tracking = Box::new(request.follow(old.as_deref(), ctx.store.entered().len()));
-    let known = old.as_deref().filter(|_| stays).map(|old| &old.prefixes);
+    let known = old.as_deref().map(|old| &old.prefixes);
     let is_new = |prefix: &[u8]| known.is_none_or(|known| !known.contains(prefix));
     let mut new = tracking.prefixes.iter().filter(|prefix| is_new(prefix)).peekable();
     if new.peek().is_some() {
@@ -80,7 +76,7 @@ pub fn stop_tracking(ctx: &mut Ctx) {
     let Some(tracking) = session.tracking.take() else { return };
     session.client.no_loop = false;
     session.note_tracking();
-    let subscriber = Subscriber { thread: session.client.thread, connection: session.client.connection };
+    let subscriber = session.client.subscriber();
     host.server().directory.end_tracking();
     if tracking.broadcasts {
         ctx.store.tx.hold.change_prefixes(|known| known.remove(&[subscriber]));

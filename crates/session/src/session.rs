@@ -249,6 +249,7 @@ impl Session {
     #[inline]
     pub fn is_special(&self) -> bool {
         self.multi.is_some()
+            || self.replica.is_some()
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)

@@ -2,11 +2,12 @@
 //!
 //! Not here: whether keys are evicted, which, and how (`upkeep`'s `eviction/`).
 
-use command::{Client, Command, Flag, Route, Rule};
+use command::{Client, Command, Route, Rule};
 use keyspace::eviction::Policy;
 use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use upkeep::eviction::{Limits, Plan, Room, Shortage};
 
+use crate::life::demands::demands;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -17,25 +18,11 @@ impl ThreadHost {
 
     /// Whether a command of the current client is refused when memory is short.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let table = &self.shared.table;
-        let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
-        let is_refused = if command.entry.route == Route::Queued {
-            multi.queued.iter().any(|(id, args)| self.needs_room(table.get(*id), &args.slices()))
-        } else {
-            // Everything else would be queued, or wants to be.
-            !command.entry.is_under(Rule::EndsMulti)
-        };
-        self.session().multi = Some(multi);
-        is_refused
-    }
-
-    /// Whether a command may need memory, by its declaration or its script's.
-    fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let Route::Script(callee) = command.entry.route else { return command.has(Flag::DenyOom) };
-        self.lua.called(args, callee).is_some_and(|program| {
-            let flags = program.flags();
-            flags.is_declared && !flags.allow_oom && !flags.no_writes
-        })
+        if self.session().multi.is_some() && command.entry.route != Route::Queued {
+            // It would be queued, or wants to be.
+            return !command.entry.is_under(Rule::EndsMulti);
+        }
+        demands(self, command, args).needs_room
     }
 }
 

@@ -8,6 +8,7 @@ use replication::Standing;
 use resp::{Output, Proto, Reply};
 use session::ReplyMode;
 
+use crate::life::demands::demands;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -46,7 +47,7 @@ pub(crate) fn asks_threads(command: &Command) -> bool {
 
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
-        if let Some(error) = refuses_to_write(self, command) {
+        if let Some(error) = refuses_to_write(self, command, args) {
             return Admission::Refused(error);
         }
         let refused = refusal_of_replica(self, command, args);
@@ -66,15 +67,21 @@ impl ThreadHost {
         if let Some(error) = refused {
             return Admission::Refused(error);
         }
-        if self.shared.snapshots.progress.is_loading() && !command.has(Flag::Loading) {
+        if self.shared.snapshots.progress.is_loading() && !demands(self, command, args).bears_loading {
             return Admission::Refused(CommandError::LOADING);
         }
         let table = &self.shared.table;
-        if self.pausing.is_on() {
-            let is_write = |command: &Command| command.is_write() || command.has(Flag::MayReplicate);
-            let writes = self.session().runs(table, command, is_write);
-            if self.pausing.stops(writes) {
-                let session = self.current.as_deref_mut().expect("a command runs for a client");
+        let is_paused = self.pausing.is_on();
+        if is_paused || self.session().follows() {
+            let asked = demands(self, command, args);
+            let session = self.current.as_deref_mut().expect("a command runs for a client");
+            if session.follows() {
+                // A pause does not stop it.
+                if asked.reads || asked.replicates {
+                    let error = CommandError::fixed("ERR Replica can't interact with the keyspace");
+                    return Admission::Refused(error);
+                }
+            } else if self.pausing.stops(asked.replicates) {
                 self.pausing.postpone(session, command, args);
                 // As in Redis, where this is one way to be blocked.
                 self.accounting.stats().blocked_clients.add(1);
@@ -191,15 +198,14 @@ impl ThreadHost {
 }
 
 /// The error if the command would write and the current client may not write now.
-fn refuses_to_write(host: &mut ThreadHost, command: &Command) -> Option<CommandError> {
+fn refuses_to_write(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Option<CommandError> {
     let shared = host.shared;
     let tells = command.entry.is_under(Rule::TellsOfFailedSaves);
     if tells && shared.journal.progress.refusal() == Refusal::Stalled {
         return Some(journal_error(shared));
     }
     let error = scripting::Door::refuses_writes(host)?;
-    let writes = host.session().runs(&shared.table, command, Command::is_write);
-    if writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
+    if demands(host, command, args).writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }
 
 /// The error if a replica refuses the command of the current client.
@@ -209,33 +215,16 @@ pub(crate) fn refusal_of_replica(
     command: &Command,
     args: &[&[u8]],
 ) -> Option<CommandError> {
-    let shared = host.shared;
-    let Standing { is_read_only, is_stale } = shared.following.standing(&shared.settings);
+    let Standing { is_read_only, is_stale } = host.shared.following.standing(&host.shared.settings);
     if !is_read_only && !is_stale {
         return None;
     }
-    let multi = host.session().multi.take();
-    let queued = multi.as_ref().filter(|_| command.entry.route == Route::Queued);
-    let mut asked = asked_of_replica(host, command, args);
-    for (id, args) in queued.iter().flat_map(|multi| &multi.queued) {
-        let (writes, may_be_stale) = asked_of_replica(host, shared.table.get(*id), &args.slices());
-        asked = (asked.0 || writes, asked.1 && may_be_stale);
+    let asked = demands(host, command, args);
+    if asked.writes && is_read_only {
+        Some(Standing::READ_ONLY)
+    } else if !asked.bears_stale && is_stale {
+        Some(Standing::STALE)
+    } else {
+        None
     }
-    host.session().multi = multi;
-    match asked {
-        (true, _) if is_read_only => Some(Standing::READ_ONLY),
-        (_, false) if is_stale => Some(Standing::STALE),
-        _ => None,
-    }
-}
-
-/// Whether a command may write, and whether it may run on stale data, by its declaration or its script's.
-fn asked_of_replica(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> (bool, bool) {
-    if let Route::Script(callee) = command.entry.route
-        && let Some(program) = host.lua.called(args, callee)
-        && program.flags().is_declared
-    {
-        return (!program.flags().no_writes, program.flags().allow_stale);
-    }
-    (command.is_write(), command.has(Flag::Stale))
 }

@@ -7,6 +7,7 @@ use resp::Proto;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
+use crate::life::demands::demands_of_one;
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
 use crate::thread::{Thread, finish, keep_time};
@@ -112,13 +113,13 @@ impl Thread {
                 }
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
-                if is_for_a_client
-                    && self.host.shared.may_hold_back()
-                    && self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db)
-                {
-                    // It is held back at home.
-                    task.outcome = Outcome::Again([id].into_iter().collect());
-                    return true;
+                if is_for_a_client && self.host.shared.may_hold_back() {
+                    let writes = demands_of_one(&mut self.host, command, &args).replicates;
+                    if self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db, writes) {
+                        // It is held back at home.
+                        task.outcome = Outcome::Again([id].into_iter().collect());
+                        return true;
+                    }
                 }
                 let shared = self.host.shared;
                 if !is_for_a_client && shared.following.is_replica() {

@@ -412,7 +412,7 @@ fn refuses_by_now(
     args: &[&[u8]],
     out: &mut Output,
 ) -> bool {
-    let may_write = command.is_write() || command.entry.route == Route::Queued;
+    let may_write = command.is_write() || matches!(command.entry.route, Route::Queued | Route::Script(_));
     let refused = may_write.then(|| refusal_of_replica(host, command, args)).flatten();
     let Some(error) = refused.filter(|error| *error == Standing::READ_ONLY) else { return false };
     host.refuse(Some(command), &error, out);

@@ -16,6 +16,7 @@ use settings::REPL_TIMEOUT;
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;
+use crate::life::demands::demands_of_one;
 use crate::message::{LinkNews, Message};
 use crate::reports::monitors::monitor_applied;
 use crate::shared::Shared;
@@ -179,7 +180,8 @@ impl Stage for Host<'_> {
 
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool {
         let Thread { tx, host, .. } = &mut *self.thread;
-        !host.snapshot.stops(tx, command, args, db)
+        let writes = demands_of_one(host, command, args).replicates;
+        !host.snapshot.stops(tx, command, args, db, writes)
     }
 
     fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran {

@@ -14,18 +14,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Tx};
+use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
 use keyspace::Db;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
 use recording::Step;
-use session::{Multi, Retry, Session};
+use session::{Retry, Session};
 use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
 use super::Loaded;
+use crate::life::demands::demands_of_one;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -107,12 +108,16 @@ impl Share {
         self.held_back.push_back(ConnId::from_bits(session.client.connection));
     }
 
-    /// Whether a command must not run yet, because it would change a key that the snapshot cannot capture at once, or
-    /// because too much waits for the journal. If so, this helps with the snapshot.
-    pub(crate) fn stops(&self, tx: &mut Tx<'_>, command: &Command, args: &[&[u8]], db: u32) -> bool {
-        let writes = command.is_write()
-            || command.has(Flag::MayReplicate)
-            || command.entry.group == Group::Scripting && !command.has(Flag::ReadOnly);
+    /// Whether a command, which `writes` or not, must not run yet, because it would change a key that the snapshot cannot
+    /// capture at once, or because too much waits for the journal. If so, this helps with the snapshot.
+    pub(crate) fn stops(
+        &self,
+        tx: &mut Tx<'_>,
+        command: &Command,
+        args: &[&[u8]],
+        db: u32,
+        writes: bool,
+    ) -> bool {
         if writes && self.journal.is_full() {
             return true;
         }
@@ -142,21 +147,6 @@ impl Share {
         }
         must_wait
     }
-
-    /// The same for the commands that EXEC would run, with `db` selected.
-    fn stops_exec(&self, tx: &mut Tx<'_>, multi: &Multi, mut db: u32) -> bool {
-        let mut must_wait = false;
-        for (id, args) in &multi.queued {
-            let (command, args) = (tx.table.get(*id), args.slices());
-            if command.entry.is_under(Rule::SelectsDb)
-                && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
-            {
-                db = number as u32;
-            }
-            must_wait |= self.stops(tx, command, &args, db);
-        }
-        must_wait
-    }
 }
 
 /// Continues the cuts of a shard's databases; true if all of them are done.
@@ -169,6 +159,25 @@ fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
         }
         true
     })
+}
+
+/// Whether commands that the current client's EXEC would run must wait, with `db` selected.
+fn stops_exec(thread: &mut Thread, mut db: u32) -> bool {
+    let Thread { tx, host, .. } = thread;
+    let Some(multi) = host.session().multi.take() else { return false };
+    let mut must_wait = false;
+    for (id, args) in &multi.queued {
+        let (command, args) = (tx.table.get(*id), args.slices());
+        if command.entry.is_under(Rule::SelectsDb)
+            && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
+        {
+            db = number as u32;
+        }
+        let writes = demands_of_one(host, command, &args).replicates;
+        must_wait |= host.snapshot.stops(tx, command, &args, db, writes);
+    }
+    host.session().multi = Some(multi);
+    must_wait
 }
 
 impl Thread {
@@ -216,18 +225,19 @@ impl Thread {
     /// Whether a command whose shards are entered must wait for the snapshot; if so, it is held back.
     #[cold]
     pub(crate) fn hold_back(&mut self, command: &'static Command, args: &[&[u8]]) -> bool {
-        let ThreadHost { snapshot, current, accounting, .. } = &mut self.host;
-        let session = current.as_deref_mut().expect("a command runs for a client");
-        let db = session.client.db;
-        let must_wait = match (command.entry.route, &session.multi) {
-            (Route::Queued, Some(multi)) => snapshot.stops_exec(&mut self.tx, multi, db),
-            (Route::Queued, None) => false,
-            _ => snapshot.stops(&mut self.tx, command, args, db),
+        let db = self.host.session().client.db;
+        let must_wait = if command.entry.route == Route::Queued {
+            stops_exec(self, db)
+        } else {
+            let writes = demands_of_one(&mut self.host, command, args).replicates;
+            self.host.snapshot.stops(&mut self.tx, command, args, db, writes)
         };
         if must_wait {
             self.tx.located = Located::default();
             let args = OwnedArgs::new(args);
             let retry = Retry { command: command.id, args, needs: Needs::Nothing, tries: 0 };
+            let ThreadHost { snapshot, current, accounting, .. } = &mut self.host;
+            let session = current.as_deref_mut().expect("a command runs for a client");
             snapshot.hold_back(session, retry, accounting.stats());
         }
         must_wait
@@ -361,7 +371,8 @@ mod tests {
             let check = |tx: &mut Tx<'_>, line: &str, expected: bool| {
                 let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
                 let command = tx.table.resolve(&args).expect("there is such a command");
-                assert_eq!(share.stops(tx, command, &args, 0), expected, "{line}");
+                let writes = command.is_write();
+                assert_eq!(share.stops(tx, command, &args, 0, writes), expected, "{line}");
             };
             check(tx, "SET a 2", false);
             for id in ids {

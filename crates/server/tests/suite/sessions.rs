@@ -325,6 +325,57 @@ fn writes_are_paused() {
 }
 
 #[test]
+fn scripts_are_paused_by_what_they_declare() {
+    let library = "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{function_name = 'reads', callback = function() \
+        return 7 end, flags = {'no-writes'}}\\nredis.register_function('writes', function() return 8 end)\"";
+    on_each_server(|server| {
+        let (client, reader) = (&mut server.client(), &mut server.client());
+        check(client, library, "\"lib\"");
+        check(client, "CLIENT PAUSE 100000 WRITE", "OK");
+        let reads = "EVAL \"#!lua flags=no-writes\\nreturn redis.call('GET', 'n')\" 1 n";
+        check(reader, reads, "(nil)");
+        check(reader, "EVAL_RO \"return 1\" 0", "(integer) 1");
+        check(reader, "FCALL reads 0", "(integer) 7");
+        check(reader, "MULTI", "OK");
+        check(reader, reads, "QUEUED");
+        check(reader, "EXEC", "1) (nil)");
+        let writes = ["EVAL \"return 8\" 0", "EVAL \"#!lua\\nreturn 8\" 0", "FCALL writes 0"];
+        let mut writers = writes.map(|line| {
+            let mut writer = server.client();
+            let id = writer.id();
+            writer.send(line);
+            eventually("postponed", || client.field_of(id, "flags") == "b");
+            writer
+        });
+        check(client, "CLIENT UNPAUSE", "OK");
+        writers.iter_mut().for_each(|writer| assert_eq!(writer.receive().to_string(), "(integer) 8"));
+    });
+}
+
+#[test]
+fn a_replica_cannot_read_or_write_data() {
+    on_each_server(|server| {
+        let (client, replica) = (&mut server.client(), &mut server.client());
+        let id = replica.id();
+        // Otherwise it is disconnected because of the reply.
+        check(replica, "CLIENT REPLY ON", "OK");
+        replica.send("CLIENT REPLY OFF");
+        replica.send("PSYNC ? -1");
+        for (line, name) in [("SET n 1", "set"), ("EVAL \"return redis.call('SET', 'n', 1)\" 0", "eval")] {
+            replica.send(line);
+            eventually("it was refused", || client.field_of(id, "cmd") == name);
+            check(client, "EXISTS n", "(integer) 0");
+        }
+        // A pause does not hold it.
+        check(client, "CLIENT PAUSE 100000", "OK");
+        replica.send("REPLCONF ACK 0");
+        replica.stream().shutdown(Shutdown::Both).unwrap();
+        eventually("it is gone", || client.info("replication", "connected_slaves") == "0");
+        check(client, "CLIENT UNPAUSE", "OK");
+    });
+}
+
+#[test]
 fn whoever_closes_his_sending_side_gets_his_replies() {
     on_each_server(|server| {
         for _ in 0..20 {

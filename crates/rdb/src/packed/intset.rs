@@ -16,11 +16,12 @@ pub(crate) fn integers(bytes: &[u8]) -> Result<impl Iterator<Item = i64>, &'stat
     if ![2, 4, 8].contains(&width) || count.checked_mul(width) != Some(rest.len()) {
         return Err(DAMAGED);
     }
-    Ok(rest.chunks_exact(width).map(move |chunk| {
+    let numbers = rest.chunks_exact(width).map(move |chunk| {
         let mut wide = [0; 8];
         wide[8 - width..].copy_from_slice(chunk);
         i64::from_le_bytes(wide) >> (64 - 8 * width)
-    }))
+    });
+    if numbers.clone().is_sorted_by(|one, next| one < next) { Ok(numbers) } else { Err(DAMAGED) }
 }
 
 #[cfg(test)]
@@ -37,6 +38,8 @@ mod tests {
         check(b"\x04\0\0\0\x01\0\0\0\0\0\x01\0", Some(&[65_536]));
         check(b"\x08\0\0\0\x01\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff", Some(&[-2]));
         check(b"\x02\0\0\0\0\0\0\0", Some(&[]));
+        check(b"\x02\0\0\0\x02\0\0\0\x01\0\xff\xff", None);
+        check(b"\x02\0\0\0\x02\0\0\0\x01\0\x01\0", None);
         check(b"\x02\0\0\0\x02\0\0\0\xff\xff\x01", None);
         check(b"\x03\0\0\0\x01\0\0\0\xff\xff\x01", None);
         check(b"\x08\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0", None);

@@ -68,9 +68,18 @@ impl<'a> Listpack<'a> {
             0xf5.. => return None,
         };
         let body = before - rest.len();
-        take_slice(rest, back_bytes(body))?;
-        Some(Some(element))
+        let back = take_slice(rest, back_bytes(body))?;
+        back_groups(body).eq(back.iter().copied()).then_some(Some(element))
     }
+}
+
+/// The length of an element as it stands behind it.
+fn back_groups(body: usize) -> impl Iterator<Item = u8> {
+    let count = back_bytes(body);
+    (0..count).rev().map(move |group| {
+        let is_last_read = group == count - 1;
+        (body >> (7 * group)) as u8 & 0x7f | if is_last_read { 0 } else { 0x80 }
+    })
 }
 
 /// Begins a listpack in `out`, which is empty.
@@ -102,10 +111,7 @@ pub(crate) fn push(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     let body = out.len() - start;
-    for group in (0..back_bytes(body)).rev() {
-        let is_last_read = group == back_bytes(body) - 1;
-        out.push((body >> (7 * group)) as u8 & 0x7f | if is_last_read { 0 } else { 0x80 });
-    }
+    out.extend(back_groups(body));
 }
 
 fn push_number(number: i64, out: &mut Vec<u8>) {
@@ -176,6 +182,22 @@ mod tests {
         assert_eq!(elements(&bytes), None);
         bytes[4..6].fill(0xff);
         assert_eq!(elements(&bytes), Some(texts));
+    }
+
+    #[test]
+    fn a_length_behind_an_element_must_be_the_one_before_it() {
+        let long = "x".repeat(200);
+        let mut bytes = Vec::new();
+        begin(&mut bytes);
+        push(long.as_bytes(), &mut bytes);
+        push(b"5", &mut bytes);
+        end(2, &mut bytes);
+        assert_eq!(elements(&bytes), Some(vec![long, "5".to_owned()]));
+        for index in [bytes.len() - 2, bytes.len() - 4, bytes.len() - 5] {
+            bytes[index] ^= 4;
+            assert_eq!(elements(&bytes), None, "{index}");
+            bytes[index] ^= 4;
+        }
     }
 
     /// What redis-server makes of the same elements.

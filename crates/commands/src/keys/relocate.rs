@@ -9,6 +9,7 @@ use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
     key, keyword_is, token,
 };
+use keyspace::{UnixMs, Value};
 
 use super::parse_db;
 
@@ -70,7 +71,7 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     }
     let record = ctx.store.take(source).expect("it was found just before");
     let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
-    ctx.store.replace(target, record.into_value(), expiry);
+    replace_as_new(ctx, target, record.into_value(), expiry);
     ctx.store.set_marks(target, marks.of_changed_value());
     ctx.store.set_access(target, access);
     let effect: [&[u8]; 3] = [b"RENAME", source, target];
@@ -79,6 +80,15 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     ctx.store.notify(Class::Generic, "rename_from", source);
     ctx.store.notify(Class::Generic, "rename_to", target);
     Ok(true)
+}
+
+/// Stores a value under `key`. To Redis, which deletes what was there, the key is new in any case.
+fn replace_as_new(ctx: &mut Ctx, key: &[u8], value: Value, expiry: Option<UnixMs>) {
+    let is_there = ctx.store.write(key).is_some();
+    ctx.store.replace(key, value, expiry);
+    if is_there {
+        ctx.store.notify(Class::New, "new", key);
+    }
 }
 
 pub(super) const COPY: Entry = Entry {
@@ -136,7 +146,7 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
         ctx.store.client.db = source_db;
         return false;
     }
-    ctx.store.replace(target, value, expiry);
+    replace_as_new(ctx, target, value, expiry);
     ctx.store.set_marks(target, marks.of_changed_value());
     ctx.store.changed_with(target, Change::new(Class::Generic, "copy_to"), |store| {
         store.client.db = source_db;
@@ -180,14 +190,40 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
     };
     ctx.reply.int(i64::from(moved.is_some()));
     if let Some(record) = moved {
-        ctx.changed(key, Change::new(Class::Generic, "move_from"));
         ctx.store.client.db = target_db;
         let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
         ctx.store.replace(key, record.into_value(), expiry);
         ctx.store.set_marks(key, marks.of_changed_value());
         ctx.store.set_access(key, access);
+        ctx.store.client.db = source_db;
+        ctx.changed(key, Change::new(Class::Generic, "move_from"));
+        ctx.store.client.db = target_db;
         ctx.store.also_changed(key, Change::new(Class::Generic, "move_to").times(0));
         ctx.store.client.db = source_db;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Clients;
+
+    #[test]
+    fn events_come_in_redis_order() {
+        for (lines, expected) in [
+            (&["SET a 1", "COPY a b", "COPY a b REPLACE"][..], "new new copy_to new copy_to"),
+            (&["SET a 1", "COPY a b DB 1", "COPY a b DB 1 REPLACE"], "new new copy_to new copy_to"),
+            (&["SET a 1", "MOVE a 1"], "new new move_from move_to"),
+            (&["SET a 1", "SET b 2", "RENAME a b"], "new new new rename_from rename_to"),
+            (&["SET a 1", "RENAME a b", "RENAME b b"], "new new rename_from rename_to"),
+        ] {
+            let mut clients = Clients::new();
+            clients.notify(&[Class::Generic, Class::New]);
+            for line in lines {
+                clients.run(0, line);
+            }
+            assert_eq!(clients.events().join(" "), expected, "{lines:?}");
+        }
+    }
 }

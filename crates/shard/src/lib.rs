@@ -43,4 +43,4 @@ pub use shard::{Ready, Shard};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
 pub use waiters::{Claim, Waiter, Waiters};
-pub use watches::{WatchFlag, Watches};
+pub use watches::{Content, WatchFlag, Watches};

@@ -95,15 +95,34 @@ impl Watches {
         }
     }
 
-    /// Raises the flags of all watched keys of `db` for which `changed` holds (when databases are flushed or
-    /// swapped).
-    pub fn touch_all(&self, db: u32, mut changed: impl FnMut(&[u8]) -> bool) {
-        for (place, watches) in &self.by_key {
-            if place.db == db && changed(&place.key) {
-                watches.iter().for_each(|watch| watch.flag.raise());
+    /// The data of `db` have been replaced by others (when databases are flushed or swapped): raises the flags of those
+    /// watched keys that changed by it. `contents` says what was at a key, and what is there now.
+    pub fn replaced(&mut self, db: u32, mut contents: impl FnMut(&[u8]) -> (Content, Content)) {
+        for (place, watches) in self.by_key.iter_mut().filter(|(place, _)| place.db == db) {
+            let (before, now) = contents(&place.key);
+            for watch in watches {
+                match (before, now) {
+                    (Content::Nothing, Content::Nothing) => {}
+                    // Neither is there for the session.
+                    (_, Content::Nothing) if watch.is_of_gone => watch.is_of_gone = false,
+                    (_, Content::Expired) if watch.is_of_gone => {}
+                    (Content::Nothing, Content::Expired) => watch.is_of_gone = true,
+                    _ => watch.flag.raise(),
+                }
             }
         }
     }
+}
+
+/// What is at a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Nothing.
+    Nothing,
+    /// A value that has expired but is not deleted yet.
+    Expired,
+    /// A value.
+    Value,
 }
 
 #[cfg(test)]
@@ -134,5 +153,29 @@ mod tests {
         assert!(!flag.is_raised());
         watches.touch(3, b"k", true);
         assert!(flag.is_raised());
+    }
+
+    #[test]
+    fn that_data_are_replaced_is_a_change_where_something_came_or_went() {
+        use Content::{Expired, Nothing, Value};
+        // Whether the key had expired when the watch began; whether the flag is raised, and it counts as expired then.
+        for (was_gone, before, now, raises, is_gone) in [
+            (false, Nothing, Nothing, false, false),
+            (false, Nothing, Expired, false, true),
+            (false, Nothing, Value, true, false),
+            (false, Expired, Nothing, true, false),
+            (false, Value, Nothing, true, false),
+            (false, Value, Expired, true, false),
+            (true, Expired, Nothing, false, false),
+            (true, Expired, Expired, false, true),
+            (true, Expired, Value, true, true),
+        ] {
+            let (mut watches, flag) = (Watches::new(1, &Arc::default()), WatchFlag::default());
+            watches.add(3, b"k", &flag, was_gone);
+            watches.replaced(2, |_| (Nothing, Value));
+            watches.replaced(3, |_| (before, now));
+            let seen = (flag.is_raised(), watches.was_gone(3, b"k", &flag));
+            assert_eq!(seen, (raises, is_gone), "{was_gone} {before:?} {now:?}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Another database takes the place of one in which clients wait for keys: which of them may find something now.
 
 use keyspace::queue::TURN;
-use keyspace::{Db, Kind};
-use shard::{Placement, Ready};
+use keyspace::{Db, Kind, UnixMs};
+use shard::{Content, Placement, Ready};
 
 use super::limits::beside_in;
 
@@ -18,6 +18,15 @@ pub fn ready_after(
     // Jobs of groups wait beside the queue, of which there may be no list.
     let has_more = beside_in(placement, key).is_ok_and(|begin| has(&[&begin, TURN].concat()));
     (was_lost || has_more || has(key)).then(|| Ready { db: number, key: key.into(), was_lost, has_more })
+}
+
+/// What `db` has at `key`, for those who watch it.
+pub fn content(placement: &Placement, db: &Db, key: &[u8], now: UnixMs) -> Content {
+    match db.find(placement.hash(key), key) {
+        None => Content::Nothing,
+        Some(record) if record.expired(now) => Content::Expired,
+        Some(_) => Content::Value,
+    }
 }
 
 /// Whether `db` has a stream under `key`: clients that read it in a group also wait for its end.

@@ -5,9 +5,9 @@
 use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, Store,
-    has_stream, integer, keyword_is, oneof, ready_after, token,
+    content, has_stream, integer, keyword_is, oneof, ready_after, token,
 };
-use shard::{Ready, ShardId};
+use shard::{Content, Ready, ShardId};
 
 use super::parse_db;
 
@@ -116,7 +116,7 @@ fn check_flush_option(ctx: &Ctx) -> Result<(), CommandError> {
 /// Empties database `db` on shard `id`.
 fn flush(store: &mut Store, id: ShardId, db: u32) {
     let tx = &mut *store.tx;
-    let placement = tx.hold.shards().placement();
+    let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
     // A snapshot may have something to do with an empty one yet, too.
     let data = &shard.dbs[db as usize];
@@ -125,7 +125,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     }
     let taken = shard.dbs[db as usize].take();
     shard.stats.changes.add(taken.len() as u64);
-    shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
+    shard.watches.replaced(db, |key| (content(placement, &taken, key, now), Content::Nothing));
     let lost = shard.waiters.keys(db).filter(|key| has_stream(placement, &taken, key));
     shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true, has_more: false }));
     let has_ready = !shard.ready.is_empty();
@@ -173,15 +173,15 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
 /// them for what it has now, or for the end of a stream.
 fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
-    let placement = tx.hold.shards().placement();
+    let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
     if let Ok([one, other]) = shard.dbs.get_disjoint_mut([one as usize, other as usize]) {
         one.swap(other);
     }
     tx.wrote = true;
-    let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
     for (db, before) in [(one, other), (other, one)] {
-        shard.watches.touch_all(db, |key| has(one, key) || has(other, key));
+        let of = |db: u32, key: &[u8]| content(placement, &shard.dbs[db as usize], key, now);
+        shard.watches.replaced(db, |key| (of(before, key), of(db, key)));
         let dbs = (&shard.dbs[before as usize], &shard.dbs[db as usize]);
         shard.ready.extend(shard.waiters.keys(db).filter_map(|key| ready_after(placement, db, key, dbs)));
     }

@@ -73,12 +73,13 @@ pub(super) const SCAN: Entry = Entry {
 };
 
 /// Continues at the cursor, through as many shards as it takes to visit `COUNT` keys: a small database is returned by
-/// one call. In transactions and scripts it stops at a shard that it would have to wait for.
+/// one call. In transactions and scripts it stops at a shard that it would have to wait for. Expired keys that match the
+/// pattern are deleted.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
     let (shard_count, now) = (ctx.store.tx.hold.shards().len(), ctx.store.now());
-    let mut found: Vec<Box<[u8]>> = Vec::new();
+    let (mut found, mut expired): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = (Vec::new(), Vec::new());
     let mut wanted = filter.count;
     let may_begin_again = ctx.may_block();
     while usize::from(cursor.shard) < shard_count {
@@ -89,7 +90,9 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
                 filter.pattern.is_none_or(|pattern| glob::matches(pattern, record.key(), false));
             let fits_type =
                 filter.type_name.is_none_or(|name| keyword_is(name, record.value().kind().name()));
-            if fits_pattern && fits_type && !record.expired(now) {
+            if fits_pattern && record.expired(now) {
+                expired.push(record.key().into());
+            } else if fits_pattern && fits_type {
                 found.push(record.key().into());
             }
         });
@@ -108,6 +111,10 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
             }
             return Err(CommandError::again(hold.entered().iter().copied().chain([next])));
         }
+    }
+    // Not before: a command that has written cannot begin again.
+    if ctx.store.tx.due() == Due::Delete {
+        expired.iter().for_each(|key| ctx.store.delete_expired(key));
     }
     let at_end = usize::from(cursor.shard) >= shard_count;
     let mut text = itoa::Buffer::new();

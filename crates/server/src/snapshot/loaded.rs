@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use command::{Garbage, Post, Tx, ready_after};
+use command::{Garbage, Post, Tx, content, ready_after};
 use journal::LockedFolder;
 use keyspace::Db;
 use persistence::{Snapshots, StreamId};
@@ -55,13 +55,13 @@ impl Loaded {
 /// Replaces database `db` on shard `id` by `new`. Tells clients that watch a key of either, and serves those that wait
 /// for what exists now.
 fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
-    let placement = tx.hold.shards().placement();
+    let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
     let mut old = new;
     shard.dbs[db as usize].swap(&mut old);
     let new = &shard.dbs[db as usize];
-    let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
-    shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
+    let of = |part: &Db, key: &[u8]| content(placement, part, key, now);
+    shard.watches.replaced(db, |key| (of(&old, key), of(new, key)));
     let ready = |key: &[u8]| ready_after(placement, db, key, (&old, new));
     shard.ready.extend(shard.waiters.keys(db).filter_map(ready));
     let has_ready = !shard.ready.is_empty();

@@ -43,6 +43,52 @@ fn clients_on_all_threads_are_killed_by_a_transaction() {
 }
 
 #[test]
+fn swapping_in_what_has_expired_is_no_change() {
+    on_each_server(|server| {
+        let (client, other) = (&mut server.client(), &mut server.client());
+        check(client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+        // What the databases have, and whether the transaction runs after they were swapped.
+        for (here, there, runs) in
+            [("", "PX 1", true), ("PX 1", "PX 1", true), ("PX 1", "", false), ("", "", false)]
+        {
+            check(other, "FLUSHALL", "OK");
+            for (db, options) in [(0, here), (1, there)] {
+                check(other, &format!("SELECT {db}"), "OK");
+                if !(here.is_empty() && runs && db == 0) {
+                    check(other, &format!("SET x 1 {options}"), "OK");
+                }
+            }
+            // The clock goes on.
+            check(other, "DEBUG SLEEP 0.01", "OK");
+            check(client, "WATCH x", "OK");
+            check(other, "SWAPDB 0 1", "OK");
+            let replies = if runs { "1) PONG" } else { "(nil)" };
+            check(client, "MULTI", "OK");
+            check(client, "PING", "QUEUED");
+            check(client, "EXEC", replies);
+        }
+    });
+}
+
+#[test]
+fn a_scan_removes_what_has_expired() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        check(client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+        for line in ["SET a 1 PX 1", "SET b 1 PX 1", "SET c 1", "DEBUG SLEEP 0.01"] {
+            check(client, line, "OK");
+        }
+        check(client, "DBSIZE", "(integer) 3");
+        check(client, "SCAN 0 MATCH a COUNT 1000", "1) \"0\"\n2) (empty array)");
+        check(client, "DBSIZE", "(integer) 2");
+        // Of whatever type.
+        check(client, "SCAN 0 TYPE list COUNT 1000", "1) \"0\"\n2) (empty array)");
+        check(client, "DBSIZE", "(integer) 1");
+        assert_eq!(client.info("stats", "expired_keys"), "2");
+    });
+}
+
+#[test]
 fn what_needs_shards_runs_before_what_asks_threads() {
     on_each_server(|server| {
         let client = &mut server.client();

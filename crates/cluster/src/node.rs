@@ -1,5 +1,6 @@
 //! The only node of the emulated cluster, and the answers that describe the cluster.
 
+use command::Flag::{Loading, Stale};
 use command::{CommandError, CommandResult, Shape};
 
 use crate::{CHANGING, Ctx, Entry, Run, SLOTS, SUBCOMMAND, check_mode};
@@ -92,6 +93,7 @@ pub(crate) const CLUSTER_SLOTS: Entry = Entry {
     summary: "Returns the mapping of cluster slots to nodes.",
     complexity: "O(N) where N is the total number of Cluster nodes",
     history: &[("4.0.0", "Added node IDs."), ("7.0.0", "Added additional networking metadata field.")],
+    flags: &[Loading, Stale],
     tips: CHANGING,
     deprecated: Some(("7.0.0", "`CLUSTER SHARDS`")),
     reply: Shape::Array(&Shape::Tuple(&[
@@ -122,6 +124,7 @@ pub(crate) const CLUSTER_SHARDS: Entry = Entry {
     summary: "Returns the mapping of cluster slots to shards.",
     complexity: "O(N) where N is the total number of cluster nodes",
     since: "7.0.0",
+    flags: &[Loading, Stale],
     tips: CHANGING,
     reply: Shape::Array(&Shape::Map(&Shape::Bulk, &Shape::Array(&Shape::Any))),
     run: Run::Function(cluster_shards),

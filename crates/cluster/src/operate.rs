@@ -182,6 +182,7 @@ fn replicate(ctx: &mut Ctx) -> CommandResult {
 pub(crate) const REPLICAS: Entry = Entry {
     name: "replicas",
     summary: "Lists the replica nodes of a master node.",
+    complexity: "O(N) where N is the number of replicas.",
     since: "5.0.0",
     flags: &[Admin, Stale],
     tips: CHANGING,

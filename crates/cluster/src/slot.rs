@@ -45,7 +45,7 @@ fn cluster_countkeysinslot(ctx: &mut Ctx) -> CommandResult {
 pub(crate) const CLUSTER_GETKEYSINSLOT: Entry = Entry {
     name: "getkeysinslot",
     summary: "Returns the key names in a hash slot.",
-    complexity: "O(log(N)) where N is the number of requested keys",
+    complexity: "O(N) where N is the number of requested keys",
     arity: 4,
     route: Route::Global,
     args: &[integer("slot"), integer("count")],

@@ -77,7 +77,7 @@ const MODULE_LOADEX: Entry = Entry {
     args: &[
         string("path"),
         block("configs", &[string("name"), string("value")]).token("CONFIG").optional().multiple_token(),
-        block("args", &[string("arg")]).token("ARGS").optional().multiple(),
+        string("args").token("ARGS").optional().multiple(),
     ],
     run: Run::Function(module_loadex),
     ..SUBCOMMAND

@@ -77,11 +77,8 @@ const MIGRATE: Entry = Entry {
         oneof(
             "authentication",
             &[
-                string("auth").token("AUTH").display("password").since("4.0.7").optional(),
-                block("auth2", &[string("username"), string("password")])
-                    .token("AUTH2")
-                    .since("6.0.0")
-                    .optional(),
+                string("auth").token("AUTH").display("password").since("4.0.7"),
+                block("auth2", &[string("username"), string("password")]).token("AUTH2").since("6.0.0"),
             ],
         )
         .optional(),

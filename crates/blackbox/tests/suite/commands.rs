@@ -3,7 +3,7 @@
 //! `COMMAND INFO` and `COMMAND DOCS` field by field, except for summaries and names of arguments, which 7.2 has reworded. All other
 //! changes of 7.2 are listed here. Also the settings of CONFIG GET, with their defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use blackbox::{Server, oracle};
 use resp::Value;
@@ -83,10 +83,12 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("zrandmember", "complexity", "corrected"),
     ("zscan", "complexity", "corrected"),
     ("acl|log", "history", "of 7.2"),
-    ("georadiusbymember", "history", "completed"),
     ("xinfo|consumers", "history", "of 7.2"),
     ("xinfo|stream", "history", "of 7.2"),
     ("zrank", "history", "WITHSCORE"),
+    ("cluster|shards", "flags", "also while loading"),
+    ("cluster|slots", "flags", "also while loading"),
+    ("xread", "complexity", "gone"),
     ("zrevrank", "history", "WITHSCORE"),
     ("xadd", "arguments", "KEEPREF, DELREF and ACKED, of 8.2"),
     ("xadd", "history", "KEEPREF, DELREF and ACKED, of 8.2"),
@@ -148,6 +150,64 @@ fn commands_are_described_as_by_redis() {
         assert!(found.is_empty(), "\n{}", found.join("\n"));
         assert!(unused.is_empty(), "listed, but no difference: {unused:?}");
     });
+}
+
+/// What the arguments of each command are called in `COMMAND DOCS` of redis-server 7.2.6, which names some differently than
+/// the oracle: command, names from the outermost argument on, type, token or `-`, displayed text or `-`, flags.
+const ARGUMENTS: &str = include_str!("arguments_7.2.txt");
+
+#[test]
+fn arguments_are_called_as_in_7_2() {
+    let darter = Server::darter(&[]).expect("the binary starts");
+    let mut socket = darter.connect().expect("the server listens");
+    socket.begin(true).expect("the server greets");
+    let mut ours = Vec::new();
+    note_arguments_of_all(&call(&mut socket, &["COMMAND", "DOCS"]), &mut ours);
+    let known = |line: &str| line.split(' ').next().expect("it has a first word").to_owned();
+    let commands: BTreeSet<String> = ARGUMENTS.lines().map(known).collect();
+    let ours: BTreeSet<String> = ours.into_iter().filter(|line| commands.contains(&known(line))).collect();
+    let theirs: BTreeSet<String> = ARGUMENTS.lines().map(str::to_owned).collect();
+    let differences: Vec<_> = ours.symmetric_difference(&theirs).collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+fn note_arguments_of_all(commands: &Value, lines: &mut Vec<String>) {
+    for (name, doc) in pairs(commands) {
+        for (field, value) in pairs(&doc) {
+            match text(&field).as_str() {
+                "arguments" => note_arguments(&text(&name), "", &value, lines),
+                "subcommands" => note_arguments_of_all(&value, lines),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Adds a line for each argument, except those that came after 7.2.
+fn note_arguments(command: &str, outer: &str, args: &Value, lines: &mut Vec<String>) {
+    let Value::Array(args) = args else { panic!("no array: {args}") };
+    for arg in args {
+        let fields: BTreeMap<String, Value> =
+            pairs(arg).into_iter().map(|(field, value)| (text(&field), value)).collect();
+        let word = |field: &str| fields.get(field).map_or("-".to_owned(), text);
+        if matches!(word("since").as_str(), "7.4.0" | "8.2.0") {
+            continue;
+        }
+        let names = format!("{outer}{}", word("name"));
+        let flags = fields.get("flags").map_or("-".to_owned(), |flags| match flags {
+            Value::Set(flags) | Value::Array(flags) => {
+                let mut flags: Vec<String> = flags.iter().map(text).collect();
+                flags.sort_unstable();
+                flags.join(",")
+            }
+            other => panic!("no flags: {other}"),
+        });
+        let [kind, token, shown] = ["type", "token", "display_text"].map(word);
+        lines.push(format!("{command} {names} {kind} {token} {shown} {flags}"));
+        if let Some(inner) = fields.get("arguments") {
+            note_arguments(command, &format!("{names}/"), inner, lines);
+        }
+    }
 }
 
 /// Calls `test` with connections to Darter and to the oracle, in each protocol.

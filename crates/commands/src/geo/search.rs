@@ -37,9 +37,14 @@ const COUNT_OF_RADIUS: Arg =
 const WITHCOORD: Arg = token("withcoord", "WITHCOORD").optional();
 const WITHDIST: Arg = token("withdist", "WITHDIST").optional();
 const WITHHASH: Arg = token("withhash", "WITHHASH").optional();
-const STORE: Arg =
-    oneof("store", &[key("storekey", 1).token("STORE"), key("storedistkey", 2).token("STOREDIST")])
-        .optional();
+const STORE: Arg = oneof(
+    "store",
+    &[
+        key("storekey", 1).token("STORE").display("key"),
+        key("storedistkey", 2).token("STOREDIST").display("key"),
+    ],
+)
+.optional();
 
 const FOUND: Shape = Shape::Array(&Shape::OneOf(&[
     Shape::Bulk,
@@ -171,10 +176,7 @@ pub(super) const GEORADIUSBYMEMBER: Entry = Entry {
         ORDER,
         STORE,
     ],
-    history: &[
-        ("6.2.0", "Added the `ANY` option for `COUNT`."),
-        ("7.0.0", "Added support for uppercase unit names."),
-    ],
+    history: &[("7.0.0", "Added support for uppercase unit names.")],
     deprecated: Some((
         "6.2.0",
         "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",

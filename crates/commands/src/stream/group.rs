@@ -46,6 +46,8 @@ const SUBCOMMAND: Entry = Entry {
 
 const ID: Arg = oneof("id-selector", &[string("id"), token("new-id", "$")]);
 const ENTRIES_READ: Arg = integer("entriesread").token("ENTRIESREAD").display("entries-read").optional();
+/// The same for a new group, where Redis has another name for it.
+const ENTRIES_READ_FIRST: Arg = integer("entries-read").token("ENTRIESREAD").optional();
 
 const CREATE: Entry = Entry {
     name: "create",
@@ -53,7 +55,7 @@ const CREATE: Entry = Entry {
     arity: -5,
     flags: &[Write, DenyOom],
     keys: &[KeySpec::one(2, &[RW, Insert])],
-    args: &[key("key", 0), string("group"), ID, token("mkstream", "MKSTREAM").optional(), ENTRIES_READ],
+    args: &[key("key", 0), string("group"), ID, token("mkstream", "MKSTREAM").optional(), ENTRIES_READ_FIRST],
     history: &[("7.0.0", "Added the `entries_read` named argument.")],
     reply: Shape::OK,
     run: Run::Function(create),

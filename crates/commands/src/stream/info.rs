@@ -46,7 +46,7 @@ const CONSUMERS: Entry = Entry {
     summary: "Returns a list of the consumers in a consumer group.",
     arity: 4,
     args: &[key("key", 0), string("group")],
-    history: &[("7.2.0", "Added the `inactive` field, and changed the meaning of `idle`.")],
+    history: &[("7.2.0", "Added the `inactive` field.")],
     tips: &["nondeterministic_output"],
     run: Run::Function(consumers),
     ..SUBCOMMAND

@@ -7,13 +7,16 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
+.PHONY: compilers-are-there ports-are-free help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
-run: programs ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
+run: ports-are-free programs ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
 	PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run
+
+ports-are-free:
+	@PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run --check
 
 build: ## Build for tests
 	$(CARGO) build --workspace

@@ -25,7 +25,7 @@ impl Dealer {
             match driver.listen(listener) {
                 Ok(number) => {
                     self.note(number, entrance);
-                    tracing::info!("ready to accept connections on {local}");
+                    tracing::info!("listening on {local}");
                 }
                 Err(error) => tracing::error!("cannot accept connections on {local}: {error}"),
             }

@@ -49,7 +49,7 @@ impl Shared {
         if !self.shutdown.begin(how, asker) {
             return;
         }
-        tracing::info!("User requested shutdown...");
+        tracing::info!("* User requested shutdown...");
         let work = move || Ending::new(self).run();
         if let Err(error) = std::thread::Builder::new().name("shutdown".to_owned()).spawn(work) {
             tracing::warn!("cannot start a thread: {error}");
@@ -86,8 +86,11 @@ impl Shared {
                 Signal::Terminate => ("SIGTERM", SHUTDOWN_ON_SIGTERM),
             };
             if !self.shutdown.is_under_way() || self.shutdown.is_aborted() {
-                let loading = if self.snapshots.progress.is_loading() { " during loading" } else { "" };
-                tracing::info!("Received {name}{loading}, scheduling shutdown...");
+                if self.snapshots.progress.is_loading() {
+                    tracing::info!("* Received shutdown signal during loading, scheduling shutdown.");
+                } else {
+                    tracing::info!("* Received {name} scheduling shutdown...");
+                }
                 self.shut_down(How::of(self.settings.number(setting)), None);
             } else if signal == Signal::Interrupt {
                 tracing::warn!("You insist... exiting now.");
@@ -238,7 +241,7 @@ impl Ending {
     }
 
     fn save(&self, hold: &Hold<'_, Task, Wait>) -> bool {
-        tracing::info!("Saving the final RDB snapshot before exiting.");
+        tracing::info!("* Saving the final RDB snapshot before exiting.");
         supervisor::notify_slow(&self.shared.settings, "Saving the final RDB snapshot");
         self.shared.snapshots.give_up_spool("the server ends");
         // What goes wrong is said there.

@@ -5,18 +5,21 @@
 //! files.
 
 use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
-use clients::{Dealer, Listening};
+use clients::{Dealer, Entrance, Listening};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
-use proactor::{Disk, Driver, Waker};
+use proactor::{Disk, Driver, Listener, Waker};
 use process::daemon::Background;
+use session::Protocol;
 use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
 
 use crate::error::Error;
@@ -38,7 +41,7 @@ pub fn run(args: &[String]) -> ExitCode {
     }
     let outcome = match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Help) => print(&settings::help(&[FOLDER_TASKS, remote::HELP].concat())),
-        Ok(Invocation::Version) => print(&(version::line() + "\n")),
+        Ok(Invocation::Version) => print(&(version::line(is_called_redis()) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
@@ -60,6 +63,12 @@ pub fn run(args: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether this program was started under the name of Redis' server, for which it stands in.
+fn is_called_redis() -> bool {
+    let program = std::env::args_os().next().unwrap_or_default();
+    Path::new(&program).file_name().is_some_and(|name| name == "redis-server")
 }
 
 fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
@@ -150,9 +159,10 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     shared.tls.configure(&shared.settings).map(drop).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let http = admin::Listening::open(&shared.settings)?;
-    let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
+    let places = Places::of(&listeners);
     let pid_file = PidFile::write(&shared.settings, background.is_on());
     background.end_start();
+    tracing::info!("* Server initialized");
     let mut loader = Loader::of(shared);
     loader.begin(&choice, &shared.journal)?;
     shared.journal.run().map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })?;
@@ -183,7 +193,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     loaded?;
     shared.snapshots.end_writer();
     drop(pid_file);
-    tracing::info!("the server stops");
+    tracing::info!("# Redis is now ready to exit, bye bye...");
     Ok(())
 }
 
@@ -221,14 +231,44 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Logs that all commands are served now.
-fn announce(shared: &'static Shared, places: &[String]) {
+/// Where the server listens, and as what for clients of Redis' protocol: kinds of connections in Redis' words.
+struct Places {
+    addresses: Vec<String>,
+    kinds: Vec<&'static str>,
+}
+
+impl Places {
+    fn of(listeners: &Listening) -> Places {
+        let addresses = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
+        let kinds = ["tcp", "unix", "tls"];
+        let has = |kind: &&str| {
+            listeners.iter().any(|(entrance, listener)| kind_of(*entrance, listener) == Some(kind))
+        };
+        Places { addresses, kinds: kinds.into_iter().filter(has).collect() }
+    }
+}
+
+fn kind_of(entrance: Entrance, listener: &Listener) -> Option<&'static str> {
+    let kind = match () {
+        () if entrance.is_secured => "tls",
+        () if listener.local().parse::<SocketAddr>().is_ok() => "tcp",
+        () => "unix",
+    };
+    (entrance.protocol == Protocol::Redis).then_some(kind)
+}
+
+/// Logs that all commands are served now. Other programs wait for some lines of the log: those that begin with a sign
+/// are Redis', to the letter (docs/decisions/redis-texts.md).
+fn announce(shared: &'static Shared, places: &Places) {
     tracing::info!(
-        "ready to accept connections on {} ({}, {} shards)",
-        places.join(", "),
+        "listening on {} ({}, {} shards)",
+        places.addresses.join(", "),
         shared.driver_name,
         shared.shards.len()
     );
+    for kind in &places.kinds {
+        tracing::info!("* Ready to accept connections {kind}");
+    }
     tracing::info!("a crash now would lose: {}", shared.keeper().at_risk(shared.shards.changes()));
     if !shared.settings.is_on(APPENDONLY) && !shared.settings.has_save_points() {
         tracing::info!("appendonly is no and there are no save points: {}", after_restart(shared));

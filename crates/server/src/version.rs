@@ -13,11 +13,15 @@ pub(crate) const BUILD_ID: &str = env!("DARTER_BUILD_ID");
 /// The allocators of the data, and of everything else.
 pub(crate) const ALLOCATOR: &str = "darter-slabs+mimalloc";
 
-/// What `--version` prints.
-pub(crate) fn line() -> String {
+/// What `--version` prints. Programs read the version behind the first `v=` of redis-server's line, so that is the one of
+/// Redis where this program is called that.
+pub(crate) fn line(is_called_redis: bool) -> String {
+    let (called, own, other) = match is_called_redis {
+        true => ("Redis", REDIS_VERSION, format!("darter_version={DARTER_VERSION}")),
+        false => ("Darter", DARTER_VERSION, format!("redis_version={REDIS_VERSION}")),
+    };
     format!(
-        "Darter server v={DARTER_VERSION} sha={GIT_SHA}:{GIT_DIRTY} malloc={ALLOCATOR} bits={} build={BUILD_ID} \
-         redis_version={REDIS_VERSION}",
+        "{called} server v={own} sha={GIT_SHA}:{GIT_DIRTY} malloc={ALLOCATOR} bits={} build={BUILD_ID} {other}",
         usize::BITS
     )
 }

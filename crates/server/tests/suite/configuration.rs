@@ -365,7 +365,7 @@ fn the_log_goes_to_the_system_as_well() {
     let options = ["--syslog-enabled", "yes", "--syslog-ident", "my-queue", "--syslog-facility", "local3"];
     let server = Server::start(1, "auto", &options);
     assert_eq!(server.client().show("CONFIG GET syslog-facility"), "1) \"syslog-facility\"\n2) \"local3\"");
-    eventually("it says so", || server.log_end().contains("ready to accept connections"));
+    eventually("it says so", || server.log_end().contains("* Ready to accept connections tcp"));
     let Some(socket) = socket else { return };
     std::fs::remove_file(place).unwrap();
     socket.set_read_timeout(Some(blackbox::PATIENCE)).unwrap();
@@ -378,7 +378,7 @@ fn the_log_goes_to_the_system_as_well() {
             line.starts_with("<157>") && line.contains(&format!(" my-queue[{}]: ", server.process_id())),
             "{line}"
         );
-        if line.contains("ready to accept connections") {
+        if line.contains("* Ready to accept connections tcp") {
             break;
         }
     }

@@ -212,7 +212,7 @@ fn the_configuration_file_is_read_and_rewritten() {
     assert!(text.contains("\nrequirepass \"a b\"\n"), "{text}");
     let text = std::fs::read_to_string(&log).unwrap();
     assert!(text.contains("accepted but ignored: active-expire-effort"), "{text}");
-    assert!(text.contains("ready to accept connections on 127.0.0.1:"), "{text}");
+    assert!(text.contains("listening on 127.0.0.1:"), "{text}");
 }
 
 #[test]
@@ -454,5 +454,65 @@ fn a_signal_ends_the_process() {
         server.signal(signal);
         assert_eq!(server.wait().code(), Some(0));
         client.expect_end();
+    }
+}
+
+#[test]
+fn the_log_has_the_lines_of_redis_that_others_wait_for() {
+    let scratch = Scratch::new("redis-lines");
+    let (log, socket) = (scratch.path("log"), scratch.path("socket"));
+    let server = Server::start(1, "auto", &["--logfile", &log, "--unixsocket", &socket, "--save", ""]);
+    let text = || std::fs::read_to_string(&log).unwrap();
+    eventually("it is ready", || text().contains("Ready to accept connections unix"));
+    let mut client = server.client();
+    client.send("SHUTDOWN NOSAVE");
+    client.expect_end();
+    eventually("it has ended", || text().contains("bye bye"));
+    let text = text();
+    let found: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(" INFO ")).map(|(_, line)| line).collect();
+    let signed: Vec<&str> = found.into_iter().filter(|line| line.starts_with(['*', '#'])).collect();
+    let expected = [
+        "* Server initialized",
+        "* Ready to accept connections tcp",
+        "* Ready to accept connections unix",
+        "* User requested shutdown...",
+        "# Redis is now ready to exit, bye bye...",
+    ];
+    assert_eq!(signed, expected, "{text}");
+}
+
+#[test]
+fn called_redis_server_it_reports_the_version_of_redis_first() {
+    let scratch = Scratch::new("called-redis");
+    let path = scratch.path("redis-server");
+    std::os::unix::fs::symlink(blackbox::binary().unwrap(), &path).unwrap();
+    let line = |program: &Path| {
+        let output = std::process::Command::new(program).arg("--version").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (redis, own) = (line(path.as_ref()), line(&blackbox::binary().unwrap()));
+    assert!(redis.starts_with("Redis server v=7.2.") && redis.contains(" darter_version="), "{redis}");
+    assert!(own.starts_with("Darter server v=") && own.contains(" redis_version=7.2."), "{own}");
+}
+
+#[test]
+fn command_lines_are_those_of_redis_server() {
+    let scratch = Scratch::new("lines");
+    let path = scratch.file("redis.conf", "maxmemory 5mb\n");
+    for (options, setting, expected) in [
+        (&["--maxmemory 700mb"][..], "maxmemory", "734003200"),
+        (&["--maxmemory", ""], "maxmemory", "0"),
+        (
+            &["--proc-title-template", "--my--title", "--maxclients", "50"],
+            "proc-title-template",
+            "--my--title",
+        ),
+        (&["--masterauth", "--maxclients", "--maxclients", "50"], "maxclients", "50"),
+        (&[&*path, "loglevel", "verbose", "--maxclients", "50"], "loglevel", "verbose"),
+    ] {
+        let server = Server::start(1, "auto", options);
+        let reply = server.client().show(&format!("CONFIG GET {setting}"));
+        assert_eq!(reply, format!("1) \"{setting}\"\n2) \"{expected}\""), "{options:?}");
     }
 }

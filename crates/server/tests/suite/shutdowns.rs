@@ -252,7 +252,7 @@ fn the_log_follows_its_path() {
     eventually("a new file is there", || fs::exists(&path).unwrap());
     client.show("DEBUG LOG after-rename");
     assert!(
-        has(&path, "after-rename") && !has(&old, "after-rename") && has(&old, "ready to accept connections")
+        has(&path, "after-rename") && !has(&old, "after-rename") && has(&old, "Ready to accept connections")
     );
     // As others do, with one.
     fs::rename(&path, &old).unwrap();

@@ -95,6 +95,7 @@ const (
 type Worker struct {
 	Client redis.UniversalClient
 	Queues []string
+	// Handle does a job. If it returns an error or panics, the job has failed.
 	Handle func(context.Context, Job) error
 	// After so long the jobs of a worker that died come back; 30 s if zero.
 	Lease time.Duration
@@ -201,11 +202,24 @@ func (w *Worker) do(ctx context.Context, job Job) error {
 		delete(w.jobs, job)
 		w.lock.Unlock()
 	}()
-	if err := w.Handle(ctx, job); err != nil {
+	if why, failed := w.handle(ctx, job); failed {
 		delay := w.backoff(job.Attempt).Milliseconds()
-		return w.say(ctx, "JOB.FAIL", job.Queue, job.ID, "ATTEMPT", job.Attempt, "IN", delay, "WHY", err.Error())
+		return w.say(ctx, "JOB.FAIL", job.Queue, job.ID, "ATTEMPT", job.Attempt, "IN", delay, "WHY", why)
 	}
 	return w.say(ctx, "JOB.DONE", job.Queue, "ATTEMPT", job.ID, job.Attempt)
+}
+
+// handle has a job done, and says why if it failed. A panic, also of an error's own text, fails that job only.
+func (w *Worker) handle(ctx context.Context, job Job) (why string, failed bool) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			why, failed = fmt.Sprintf("panic: %v", cause), true
+		}
+	}()
+	if err := w.Handle(ctx, job); err != nil {
+		return err.Error(), true
+	}
+	return "", false
 }
 
 // has returns the jobs that this worker does.

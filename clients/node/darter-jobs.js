@@ -31,16 +31,28 @@ const PAUSE_MS = 1000;
 /** Errors that no new attempt changes. Others pass: the server cannot be reached, or cannot serve workers for now. */
 const LASTING = /^(ERR (?!max number of clients)|(WRONGTYPE|NOPERM|NOAUTH|WRONGPASS) )/;
 
+/** What has node-redis return texts as bytes: version 5 and later, and version 4. */
+const AS_BYTES = { typeMapping: { 36: Buffer }, returnBuffers: true };
+/** Reads bytes as text, or throws. */
+const strictly = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Bytes stay as they are in a command, and all else is text. */
+const isBytes = (value) => value instanceof Uint8Array;
+const asWord = (value) => (isBytes(value) ? Buffer.from(value) : String(value));
+
 /** Sends a command by whichever of the two clients this is. */
 const send = (redis, ...words) =>
-  typeof redis.call === "function" ? redis.call(...words.map(String)) : redis.sendCommand(words.map(String));
+  typeof redis.call === "function" ? redis.call(...words.map(asWord)) : redis.sendCommand(words.map(asWord));
+/** The same, with bytes in the reply. */
+const sendForBytes = (redis, ...words) =>
+  typeof redis.call === "function" ? redis.callBuffer(...words.map(asWord)) : redis.sendCommand(words.map(asWord), AS_BYTES);
 
 /**
  * Adds a job and returns its id; with `unique`, the id of the job that holds this lock, if there is one.
- * The payload is a string, or what JSON can express. `at` is a Date, or milliseconds since 1970.
+ * The payload is a string, bytes (a Buffer), or what JSON can express. `at` is a Date, or milliseconds since 1970.
  */
 async function put(redis, queue, payload, { id, delayMs, at, unique, uniqueForMs, tries, group, expireMs } = {}) {
-  const words = ["JOB.PUT", queue, typeof payload === "string" ? payload : JSON.stringify(payload)];
+  const words = ["JOB.PUT", queue, typeof payload === "string" || isBytes(payload) ? payload : JSON.stringify(payload)];
   const options = {
     ID: id, IN: delayMs, AT: at === undefined ? at : Number(at), UNIQUE: unique, FOR: uniqueForMs, TRIES: tries, GROUP: group,
     EXPIRE: expireMs,
@@ -56,7 +68,8 @@ class Worker {
   #handle;
   #options;
   #order;
-  #jobs = new Set();
+  // Those that it does, with what the server calls them: an id need not be text.
+  #jobs = new Map();
   #stopping = false;
   #hasEnded = false;
   #name = `${hostname()}:${process.pid}:${randomBytes(6).toString("hex")}`;
@@ -64,14 +77,16 @@ class Worker {
   /**
    * `leaseMs` is after how long the jobs of a worker that died come back, `concurrency` how many jobs it does at once,
    * `backoffMs(attempt)` after how long a job comes again whose handler threw. `order` is "strict", which serves a queue
-   * only while those before it are empty, or "fair"; `weights` are numbers, one for each queue, and replace it.
+   * only while those before it are empty, or "fair"; `weights` are numbers, one for each queue, and replace it. Payloads
+   * are strings, and a job fails whose payload is not UTF-8; with `binary`, they are Buffers.
    */
-  constructor(redis, queues, handle, { leaseMs = 30_000, concurrency = 1, order = "strict", weights, backoffMs } = {}) {
+  constructor(redis, queues, handle, options = {}) {
+    const { leaseMs = 30_000, concurrency = 1, order = "strict", weights, backoffMs, binary = false } = options;
     this.#redis = redis;
     this.#queues = queues;
     this.#handle = handle;
     this.#order = weights ? ["WEIGHTS", ...weights] : [order.toUpperCase()];
-    this.#options = { leaseMs, concurrency, backoffMs: backoffMs ?? ((n) => Math.min(3_600_000, 5000 * 2 ** Math.min(n, 10))) };
+    this.#options = { leaseMs, concurrency, binary, backoffMs: backoffMs ?? ((n) => Math.min(3_600_000, 5000 * 2 ** Math.min(n, 10))) };
   }
 
   /** Has `run` return after the jobs that it does. */
@@ -99,8 +114,8 @@ class Worker {
     try {
       while (!this.#stopping) {
         try {
-          const taken = (await send(waiting, ...take)) ?? [];
-          for (const [queue, id, attempt, payload] of taken) await this.#do({ queue, id, attempt: Number(attempt), payload });
+          const taken = (await sendForBytes(waiting, ...take)) ?? [];
+          for (const [queue, id, attempt, payload] of taken) await this.#do(queue, id, Number(attempt), payload);
         } catch (error) {
           if (LASTING.test(error.message)) throw error;
           await sleep(PAUSE_MS);
@@ -112,9 +127,9 @@ class Worker {
   }
 
   /** Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job. */
-  async #do(job) {
-    const { queue, id, attempt } = job;
-    this.#jobs.add(job);
+  async #do(queue, id, attempt, payload) {
+    const job = { queue: String(queue), id: String(id), attempt, payload };
+    this.#jobs.set(job, { queue, id });
     try {
       const error = await this.#failure(job);
       if (error === undefined) await this.#say("JOB.DONE", queue, "ATTEMPT", id, attempt);
@@ -124,13 +139,18 @@ class Worker {
     }
   }
 
-  /** Why the handler failed, if it did. */
+  /** Why the job failed, if it did. What is wrong with it, its payload included, is no other job's fault. */
   async #failure(job) {
     try {
+      if (!this.#options.binary) job.payload = strictly.decode(job.payload);
       await this.#handle(job);
       return undefined;
     } catch (error) {
-      return String(error);
+      try {
+        return String(error);
+      } catch {
+        return "an error without a text";
+      }
     }
   }
 
@@ -155,7 +175,7 @@ class Worker {
       await sleep(Math.min(250, Math.max(1, next - Date.now())));
       if (Date.now() < next) continue;
       next = Date.now() + leaseMs / BEATS_PER_LEASE;
-      for (const { queue, id, attempt } of this.#jobs) {
+      for (const [{ attempt }, { queue, id }] of this.#jobs) {
         await send(this.#redis, "JOB.KEEP", queue, leaseMs, "ATTEMPT", id, attempt).catch(() => {});
       }
     }

@@ -23,9 +23,10 @@ import socket
 import threading
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import ClusterError
 
 #: How long a call waits for a job, in ms: an idle worker looks that often whether it is to stop.
@@ -38,6 +39,8 @@ PAUSE = 1.0
 PASSING = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, ClusterError)
 #: The first words of such errors that redis-py has no class for.
 PASSING_WORDS = {"UNBLOCKED", "NOREPLICAS", "MISCONF", "BUSY"}
+#: Replies arrive as bytes whatever the client decodes: it would give up its connection at a job that is not text.
+AS_BYTES = {NEVER_DECODE: True}
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,12 @@ class Job:
     """A job that this worker has."""
 
     queue: str
+    #: Bytes that are not UTF-8 are surrogates in it, as in Python's file names.
     id: str
     #: 1 is the first one.
     attempt: int
-    payload: bytes
+    #: Text if the client has `decode_responses`.
+    payload: bytes | str
 
 
 def put(
@@ -63,11 +68,11 @@ def put(
         payload = json.dumps(payload)
     at = at.timestamp() if hasattr(at, "timestamp") else at
     options = {
-        "ID": id, "IN": _ms(delay), "AT": _ms(at), "UNIQUE": unique, "FOR": _ms(unique_for), "TRIES": tries, "GROUP": group,
+        "ID": _raw(id), "IN": _ms(delay), "AT": _ms(at), "UNIQUE": unique, "FOR": _ms(unique_for), "TRIES": tries, "GROUP": group,
         "EXPIRE": _ms(expire),
     }
     words = [word for option in options.items() if option[1] is not None for word in option]
-    return _text(client.execute_command("JOB.PUT", queue, payload, *words))
+    return _text(client.execute_command("JOB.PUT", _raw(queue), payload, *words, **AS_BYTES))
 
 
 class Worker:
@@ -112,7 +117,7 @@ class Worker:
         """The job that is next, if one comes soon."""
         try:
             taken = self.client.execute_command(
-                "JOB.TAKE", self.name, "LEASE", self.lease_ms, "WAIT", self._wait_ms, *self.order, "FROM", *self.queues
+                "JOB.TAKE", self.name, "LEASE", self.lease_ms, "WAIT", self._wait_ms, *self.order, "FROM", *self.queues, **AS_BYTES
             )
         except redis.RedisError as error:
             if not _passes(error):
@@ -125,13 +130,13 @@ class Worker:
         """Has a job done and says how it ended. It names the attempt: if the lease has ended, another worker may have the job."""
         self._job = job
         try:
-            self.handle(job)
+            # What is wrong with one job, its payload included, fails that job only.
+            self.handle(replace(job, payload=self.client.get_encoder().decode(job.payload)))
         except Exception as error:
             delay_ms = int(self.backoff(job.attempt) * 1000)
-            why = f"{type(error).__name__}: {error}"
-            self._say("JOB.FAIL", job.queue, job.id, "ATTEMPT", job.attempt, "IN", delay_ms, "WHY", why)
+            self._say("JOB.FAIL", _raw(job.queue), _raw(job.id), "ATTEMPT", job.attempt, "IN", delay_ms, "WHY", _why(error))
         else:
-            self._say("JOB.DONE", job.queue, "ATTEMPT", job.id, job.attempt)
+            self._say("JOB.DONE", _raw(job.queue), "ATTEMPT", _raw(job.id), job.attempt)
         finally:
             self._job = None
 
@@ -155,7 +160,7 @@ class Worker:
             if job is None:
                 continue
             try:
-                self.client.execute_command("JOB.KEEP", job.queue, self.lease_ms, "ATTEMPT", job.id, job.attempt)
+                self.client.execute_command("JOB.KEEP", _raw(job.queue), self.lease_ms, "ATTEMPT", _raw(job.id), job.attempt)
             except redis.RedisError:
                 # The next one may succeed.
                 pass
@@ -180,4 +185,18 @@ def _ms(seconds):
 
 
 def _text(value):
-    return value.decode() if isinstance(value, bytes) else value
+    """A name as text, from which `_raw` makes the same bytes."""
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else value
+
+
+def _raw(name):
+    return name.encode(errors="surrogateescape") if isinstance(name, str) else name
+
+
+def _why(error):
+    """An exception as bytes: its text may have letters that UTF-8 has not, or fail itself."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "an exception without a text"
+    return f"{type(error).__name__}: {text}".encode(errors="backslashreplace")

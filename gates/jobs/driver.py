@@ -76,7 +76,7 @@ class Shop:
         return self.client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
     def lines(self):
-        return [line.split() for line in self.runs.read_text().splitlines()]
+        return [line.split() for line in self.runs.read_text(errors="backslashreplace").splitlines()]
 
     def noted(self, word, worker=None):
         """The jobs that were started or done, by this worker or by any."""
@@ -196,6 +196,28 @@ def idle(url, command, folder):
         return "an idle worker kept its connection"
 
 
+def fail_alone(url, command, folder, **more):
+    """Jobs that a client may find hard to read, or whose failure is hard to say, before one that is as it should be."""
+    with Shop(url, command, folder, work_seconds=0, **more) as shop:
+        job = lambda jid, rest=b"": b'{"class":"Leased","args":[],"queue":"mail","jid":"%s"%s}' % (jid, rest)
+        shop.client.execute_command("JOB.PUT", shop.QUEUE, job(b"other"), "ID", b"id \xff")
+        shop.client.lpush(shop.QUEUE, job(b"jid \xff"), job(b"bytes", b',"bytes":"\xff"'), job(b"fails", b',"fails":true'), b"\xff\x00")
+        shop.push(1)
+        shop.start()
+        until("the last job is done", lambda: shop.noted("done")[-1:] == [f"{0:024x}"])
+        until("no lease is left", lambda: not shop.client.exists("{queue:mail}:jobs:active"))
+        assert shop.client.llen(shop.QUEUE) == 0, "no job is in the queue"
+        attempts = shop.client.execute_command("JOB.LIST", shop.QUEUE, "DELAYED")[1]
+        assert all(attempt == 1 and why for _, _, attempt, _, _, why in attempts), attempts
+        shop.stop()
+        return f"{len(attempts)} of 6 jobs failed by themselves, and the worker went on"
+
+
+def fail_alone_as_text(url, command, folder):
+    """The same with a client that decodes its replies."""
+    return fail_alone(url, command, folder, DECODES="1")
+
+
 def put(url, command, folder):
     at = int(time.time()) + 3600
     with Shop(url, [*command, "put"], folder, work_seconds=0, AT_SECONDS=str(at)) as shop:
@@ -237,7 +259,7 @@ def give_back(url, command, folder):
 
 def tests(name):
     own = [give_back] if name.startswith("Sidekiq") else [put, choose]
-    return [account, outlive, survive, lose, *own, *([idle] if name == "Python" else [])]
+    return [account, outlive, survive, lose, fail_alone, *own, *([fail_alone_as_text, idle] if name == "Python" else [])]
 
 
 def main():

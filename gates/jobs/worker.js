@@ -8,8 +8,10 @@ const { put, Worker } = require("../../clients/node/darter-jobs.js");
 const runs = openSync(process.env.RUNS, "a");
 
 async function handle(job) {
-  const { jid } = JSON.parse(job.payload);
+  const { jid, fails } = JSON.parse(job.payload);
   if (jid !== job.id) throw new Error(`${jid} is not ${job.id}`);
+  // This one has no text.
+  if (fails) throw Object.create(null);
   writeSync(runs, `start ${jid} ${process.pid}\n`);
   await sleep(process.env.WORK_SECONDS * 1000);
   writeSync(runs, `done ${jid} ${process.pid}\n`);

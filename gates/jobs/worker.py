@@ -16,15 +16,20 @@ RUNS = os.open(os.environ["RUNS"], os.O_WRONLY | os.O_APPEND)
 
 
 def handle(job):
-    id = json.loads(job.payload)["jid"]
+    payload = json.loads(job.payload)
+    id = payload["jid"]
     assert id == job.id
+    if "fails" in payload:
+        raise ValueError("a surrogate alone: \ud800")
     os.write(RUNS, f"start {id} {os.getpid()}\n".encode())
     time.sleep(float(os.environ["WORK_SECONDS"]))
     os.write(RUNS, f"done {id} {os.getpid()}\n".encode())
 
 
 # It waits for replies for less than a worker waits for jobs, and tries nothing again by itself.
-client = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=0.5, retry=Retry(NoBackoff(), 0))
+client = redis.Redis.from_url(
+    os.environ["REDIS_URL"], socket_timeout=0.5, retry=Retry(NoBackoff(), 0), decode_responses="DECODES" in os.environ
+)
 if sys.argv[1:] == ["put"]:
     darter_jobs.put(client, os.environ["QUEUE"], {"id": "of a group"}, group="customer:17")
     darter_jobs.put(client, os.environ["QUEUE"], {"id": "later"}, at=datetime.fromtimestamp(int(os.environ["AT_SECONDS"])))

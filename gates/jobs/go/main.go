@@ -58,9 +58,15 @@ func work() error {
 		Order:   jobs.Order(strings.ToUpper(os.Getenv("ORDER"))),
 		Weights: weights,
 		Handle: func(_ context.Context, job jobs.Job) error {
-			var payload struct{ Jid string }
+			var payload struct {
+				Jid   string
+				Fails bool
+			}
 			if err := json.Unmarshal([]byte(job.Payload), &payload); err != nil || payload.Jid != job.ID {
 				return fmt.Errorf("%s is not %s: %w", payload.Jid, job.ID, err)
+			}
+			if payload.Fails {
+				panic("it fails")
 			}
 			fmt.Fprintf(runs, "start %s %d\n", job.ID, os.Getpid())
 			time.Sleep(time.Duration(workSeconds * float64(time.Second)))

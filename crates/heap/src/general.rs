@@ -21,10 +21,13 @@ pub(crate) const KEPT_MS: u64 = 2000;
 /// Number and default of mimalloc's option `purge_delay`, for which no crate has a constant.
 const PURGE_DELAY: c_int = 15;
 const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
+/// Number of mimalloc's option `allow_thp`.
+const ALLOW_THP: c_int = 43;
 
 unsafe extern "C" {
     safe fn mi_option_get(option: c_int) -> c_long;
     safe fn mi_option_set(option: c_int, value: c_long);
+    safe fn mi_option_set_default(option: c_int, value: c_long);
     safe fn mi_malloc(size: usize) -> *mut c_void;
     safe fn mi_zalloc(size: usize) -> *mut c_void;
     safe fn mi_collect(force: bool);
@@ -33,6 +36,17 @@ unsafe extern "C" {
 
 /// Whether the user set the delay (`MIMALLOC_PURGE_DELAY`).
 static IS_SET: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`want_small_pages`] was called.
+static WANTS_SMALL_PAGES: AtomicBool = AtomicBool::new(false);
+
+/// Keeps mimalloc from asking for huge pages: with them, the first few bytes of each kind take 2 MiB, which nothing
+/// gives back. To be called before the first allocation. The user can override it (`MIMALLOC_ALLOW_THP`).
+#[cold]
+fn want_small_pages() {
+    WANTS_SMALL_PAGES.store(true, Ordering::Relaxed);
+    mi_option_set_default(ALLOW_THP, 0);
+}
 
 /// Makes mimalloc keep freed memory for a while, unless the user set another delay.
 pub fn keep_freed() {
@@ -98,6 +112,9 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     if cfg!(miri) {
         // SAFETY: no empty block is requested under Miri.
         return unsafe { System.alloc_zeroed(layout) };
+    }
+    if !WANTS_SMALL_PAGES.load(Ordering::Relaxed) {
+        want_small_pages();
     }
     match (is_aligned_anyway(layout.size(), layout.align()), zeroed) {
         (true, false) => mi_malloc(layout.size()).cast(),
@@ -174,6 +191,16 @@ mod tests {
     fn freed_memory_is_kept() {
         keep_freed();
         assert_eq!(mi_option_get(PURGE_DELAY), KEPT_MS as c_long, "mimalloc has renumbered its options");
+    }
+
+    #[test]
+    fn mimalloc_asks_for_no_huge_pages() {
+        let block = allocate(Layout::new::<[u8; 100]>(), false);
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+        // SAFETY: it was allocated there with this layout.
+        unsafe { free(block, Layout::new::<[u8; 100]>()) };
+        let asks = |line: &str| line.starts_with("VmFlags:") && line.split(' ').any(|flag| flag == "hg");
+        assert!(!maps.lines().any(asks), "mimalloc has renumbered its options");
     }
 
     #[test]

@@ -10,7 +10,13 @@
 //! maximum size. Both keep the order, and stamps of a thread only grow, so the collector takes from the one whose next
 //! stamp is smaller.
 //!
+//! There is no ring until the first record. A ring that is full is replaced by one of twice the size, up to a maximum,
+//! and one that was not used for long is dropped. The collector's end of a new ring goes through the queue; the
+//! collector turns to it when it has emptied the ring before.
+//!
 //! Not here: when a record may be taken. `log.rs` makes sure that all records of a slice have arrived.
+
+use std::collections::VecDeque;
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -19,24 +25,38 @@ use crate::record::{Record, Units};
 use crate::recorder::Place;
 use crate::sync::{Receiver, Sender, channel};
 
-/// The size of a ring: as much as a busy thread commits while the log thread is away for a millisecond. The model
-/// checker cannot see into rings, so with it all records take the queue.
-const RING_BYTES: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
+/// The sizes of the first and of the largest ring. The largest takes as much as a busy thread commits while the log
+/// thread is away for a millisecond. The model checker cannot see into rings, so with it all records take the queue.
+const RING_BYTES_FIRST: usize = if cfg!(loom) { 1 } else { 32 * 1024 };
+const RING_BYTES_MAX: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
 /// The bytes before a record in the ring.
 const HEAD_BYTES: usize = 24;
 
 /// The two ends of a new lane.
 pub(crate) fn lane() -> (LaneStart, LaneEnd) {
-    let (ring_start, ring_end) = RingBuffer::new(RING_BYTES);
-    let (queue_start, queue_end) = channel();
-    let end = LaneEnd { ring: ring_end, in_ring: None, queue: queue_end, in_queue: None, joined: Vec::new() };
-    (LaneStart { ring: ring_start, queue: queue_start }, end)
+    let (start, end) = channel();
+    let end = LaneEnd {
+        ring: None,
+        next_rings: VecDeque::new(),
+        in_ring: None,
+        queue: end,
+        in_queue: None,
+        joined: Vec::new(),
+    };
+    (LaneStart { ring: None, queue: start }, end)
+}
+
+/// What goes through the queue.
+enum Sent {
+    Record(Place, Record),
+    /// Records behind this one are in this ring, unless they come through the queue.
+    Ring(Consumer<u8>),
 }
 
 /// The thread's end.
 pub(crate) struct LaneStart {
-    ring: Producer<u8>,
-    queue: Sender<(Place, Record)>,
+    ring: Option<Producer<u8>>,
+    queue: Sender<Sent>,
 }
 
 impl LaneStart {
@@ -44,24 +64,54 @@ impl LaneStart {
     pub(crate) fn send(&mut self, place: Place, record: &mut Record) {
         let bytes = record.bytes();
         let needed = HEAD_BYTES + bytes.len();
-        // Not asked for its news each time: that is a line which the collector writes.
-        if self.ring.cached_slots() >= needed || self.ring.slots() >= needed {
+        if let Some(ring) = self.ring_with_room(needed) {
             let head = Head { record_bytes: bytes.len(), place }.encode();
-            let pushed = self.ring.push_entire_slice(&head).and_then(|()| self.ring.push_entire_slice(bytes));
+            let pushed = ring.push_entire_slice(&head).and_then(|()| ring.push_entire_slice(bytes));
             debug_assert!(pushed.is_ok(), "there was room");
         } else {
             // The collector lives as long as anything is recorded.
-            let _ = self.queue.send((place, std::mem::take(record)));
+            let _ = self.queue.send(Sent::Record(place, std::mem::take(record)));
         }
+    }
+
+    #[inline]
+    fn ring_with_room(&mut self, needed: usize) -> Option<&mut Producer<u8>> {
+        // Not asked for its news each time: that is a line which the collector writes.
+        let has_room =
+            self.ring.as_mut().is_some_and(|ring| ring.cached_slots() >= needed || ring.slots() >= needed);
+        if !has_room {
+            self.begin_ring(needed)?;
+        }
+        self.ring.as_mut()
+    }
+
+    /// Begins a ring that is larger than the one before and has room for so many bytes, unless that would be too large.
+    #[cold]
+    fn begin_ring(&mut self, needed: usize) -> Option<()> {
+        let larger = self.ring.as_ref().map_or(RING_BYTES_FIRST, |ring| 2 * ring.buffer().capacity());
+        let bytes = larger.max(needed.next_power_of_two());
+        if bytes > RING_BYTES_MAX {
+            return None;
+        }
+        let (start, end) = RingBuffer::new(bytes);
+        self.ring = Some(start);
+        self.queue.send(Sent::Ring(end)).ok()
+    }
+
+    /// Drops the ring if all records were taken from it.
+    pub(crate) fn rest(&mut self) {
+        self.ring.take_if(|ring| ring.slots() == ring.buffer().capacity());
     }
 }
 
 /// The collector's end.
 pub(crate) struct LaneEnd {
-    ring: Consumer<u8>,
+    ring: Option<Consumer<u8>>,
+    /// The rings after it.
+    next_rings: VecDeque<Consumer<u8>>,
     /// The head of the next record in the ring, once it was read.
     in_ring: Option<Head>,
-    queue: Receiver<(Place, Record)>,
+    queue: Receiver<Sent>,
     in_queue: Option<(Place, Record)>,
     /// Holds a record that wraps around the end of the ring.
     joined: Vec<u8>,
@@ -70,8 +120,9 @@ pub(crate) struct LaneEnd {
 impl LaneEnd {
     /// Looks for new records. To be called when all records of a slice have arrived, before they are taken.
     pub(crate) fn look(&mut self) {
-        self.look_into_ring();
+        // In this order: the queue may have the ring.
         self.look_into_queue();
+        self.look_into_ring();
     }
 
     /// The place of the next record, as of the last [look](Self::look). If not all records had arrived by then, it may
@@ -90,7 +141,7 @@ impl LaneEnd {
         let next = self.next();
         if let Some((_, record)) = self.in_queue.take_if(|(place, _)| Some(*place) == next) {
             reader(record.units());
-            self.look_into_queue();
+            self.look();
             return record.byte_count();
         }
         let Head { record_bytes, .. } = self.in_ring.take().expect("a record comes next");
@@ -100,7 +151,7 @@ impl LaneEnd {
     }
 
     fn read_ring(&mut self, record_bytes: usize, reader: impl FnOnce(Units<'_>)) -> Result<(), ChunkError> {
-        let chunk = self.ring.read_chunk(record_bytes)?;
+        let chunk = self.ring.as_mut().expect("its head was there").read_chunk(record_bytes)?;
         match chunk.as_slices() {
             (whole, []) => reader(Units::of(whole)),
             (front, back) => {
@@ -115,15 +166,33 @@ impl LaneEnd {
     }
 
     fn look_into_ring(&mut self) {
-        if self.in_ring.is_none() {
+        while self.in_ring.is_none() {
             let mut head = [0; HEAD_BYTES];
-            self.in_ring = self.ring.pop_entire_slice(&mut head).ok().map(|()| Head::decode(&head));
+            let popped = self.ring.as_mut().is_some_and(|ring| ring.pop_entire_slice(&mut head).is_ok());
+            if popped {
+                self.in_ring = Some(Head::decode(&head));
+            } else if !self.next_rings.is_empty() {
+                // The thread had left this ring when it was seen to be empty.
+                self.ring = self.next_rings.pop_front();
+            } else {
+                return self.leave_ring();
+            }
         }
     }
 
+    /// Frees a ring that the thread has dropped, if nothing is left in it.
+    #[inline]
+    fn leave_ring(&mut self) {
+        self.ring.take_if(|ring| ring.is_abandoned() && ring.is_empty());
+    }
+
     fn look_into_queue(&mut self) {
-        if self.in_queue.is_none() {
-            self.in_queue = self.queue.try_recv().ok();
+        while self.in_queue.is_none() {
+            match self.queue.try_recv() {
+                Ok(Sent::Record(place, record)) => self.in_queue = Some((place, record)),
+                Ok(Sent::Ring(ring)) => self.next_rings.push_back(ring),
+                Err(_) => return,
+            }
         }
     }
 }
@@ -180,11 +249,11 @@ mod tests {
     #[test]
     fn records_of_any_size_come_in_order() {
         let (mut start, mut end) = lane();
-        let mut sent = std::collections::VecDeque::new();
+        let mut sent = VecDeque::new();
         // Sizes that end at any place in the ring, and some that never fit; now and then nobody takes for a while, so that it is full.
         for stamp in 1..3000 {
             let bytes = match stamp % 100 {
-                99 => 2 * RING_BYTES,
+                99 => 2 * RING_BYTES_MAX,
                 other => 1 + (stamp as usize * 7919) % (other as usize * 100 + 1),
             };
             start.send(Place { slice: stamp / 10, stamp }, &mut record(stamp, bytes));
@@ -201,10 +270,36 @@ mod tests {
     }
 
     #[test]
+    fn rings_grow_with_what_is_sent_and_go_when_it_rests() {
+        let (mut start, mut end) = lane();
+        let size = |start: &LaneStart| start.ring.as_ref().map_or(0, |ring| ring.buffer().capacity());
+        assert_eq!(size(&start), 0);
+        let mut sent = 0;
+        for _ in 0..3 {
+            start.send(Place { slice: 1, stamp: sent + 1 }, &mut record(sent + 1, 1));
+            sent += 1;
+            assert_eq!(size(&start), RING_BYTES_FIRST);
+            start.rest();
+            assert_eq!(size(&start), RING_BYTES_FIRST, "something is in it");
+            assert_eq!(taken(&mut end), Some((sent, sent as u8, 1)));
+            assert_eq!(taken(&mut end), None);
+            start.rest();
+            assert_eq!((size(&start), taken(&mut end), end.ring.is_none()), (0, None, true));
+        }
+        let all = 40;
+        for stamp in sent + 1..=all {
+            start.send(Place { slice: 1, stamp }, &mut record(stamp, RING_BYTES_FIRST / 2));
+        }
+        assert_eq!(size(&start), RING_BYTES_MAX);
+        let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
+        assert_eq!(stamps, (sent + 1..=all).collect::<Vec<u64>>());
+    }
+
+    #[test]
     fn a_record_that_came_through_the_queue_is_not_overtaken() {
         let (mut start, mut end) = lane();
         start.send(Place { slice: 1, stamp: 1 }, &mut record(1, 1));
-        start.send(Place { slice: 1, stamp: 2 }, &mut record(2, RING_BYTES));
+        start.send(Place { slice: 1, stamp: 2 }, &mut record(2, RING_BYTES_MAX));
         start.send(Place { slice: 1, stamp: 3 }, &mut record(3, 1));
         let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
         assert_eq!(stamps, [1, 2, 3]);

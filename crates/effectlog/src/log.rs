@@ -266,4 +266,8 @@ impl Sink for Track {
         busy.store(false, Ordering::Release);
         place
     }
+
+    fn rest(&mut self) {
+        self.lane.rest();
+    }
 }

@@ -15,6 +15,9 @@ pub trait Sink: Send {
     /// The returned place is greater than that of each record that changed these shards before. The content of `record`
     /// afterwards is undefined.
     fn publish(&mut self, record: &mut Record, after: u64) -> Place;
+
+    /// Frees memory, because nothing was published for a while.
+    fn rest(&mut self) {}
 }
 
 /// Whether effects are recorded. Every transaction reads this; it changes only while one thread holds all shards. It
@@ -36,6 +39,8 @@ pub struct Recorder {
     sink: Option<Box<dyn Sink>>,
     switch: Option<Switch>,
     record: Record,
+    /// Whether there was a record since the last [`give_back_unused`](Self::give_back_unused).
+    is_used: bool,
 }
 
 impl Recorder {
@@ -46,7 +51,7 @@ impl Recorder {
 
     /// A recorder that records while `switch` is on.
     pub(crate) fn with_switch(sink: Box<dyn Sink>, switch: Switch) -> Self {
-        Recorder { sink: Some(sink), switch: Some(switch), record: Record::default() }
+        Recorder { sink: Some(sink), switch: Some(switch), record: Record::default(), is_used: false }
     }
 
     /// Whether effects are recorded. If not, callers need not push them.
@@ -78,6 +83,18 @@ impl Recorder {
         let sink = self.sink.as_mut().filter(|_| !self.record.is_empty());
         let place = sink.map(|sink| sink.publish(&mut self.record, after));
         self.record.clear(KEPT_BYTES_MAX);
+        self.is_used |= place.is_some();
         place
+    }
+
+    /// Frees memory if there was no record since the last call: for calls some seconds apart.
+    pub fn give_back_unused(&mut self) {
+        if std::mem::take(&mut self.is_used) || !self.record.is_empty() {
+            return;
+        }
+        self.record.clear(0);
+        if let Some(sink) = &mut self.sink {
+            sink.rest();
+        }
     }
 }

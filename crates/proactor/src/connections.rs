@@ -141,6 +141,11 @@ impl<L> Connections<L> {
         self.occupant_named(id).filter(|connection| connection.state == State::Open)
     }
 
+    /// Whether there are connections, in any state.
+    pub(crate) fn has_some(&self) -> bool {
+        self.free.len() < self.slots.len()
+    }
+
     /// Number of slots, occupied or not.
     pub(crate) fn slot_count(&self) -> u32 {
         self.slots.len() as u32

@@ -282,6 +282,16 @@ impl Driver {
         each!(self, inner => inner.close(conn, mode));
     }
 
+    /// Frees memory that was not needed since the last call, for calls some seconds apart. Without connections hardly
+    /// any is left.
+    pub fn give_back_unused(&mut self) {
+        match self {
+            Driver::Uring(inner) => inner.give_back_unused(),
+            Driver::Epoll(inner) => inner.give_back_unused(),
+            Driver::Sim(inner) => inner.connections().pool.give_back_unused(),
+        }
+    }
+
     /// The waker by which other threads wake this one.
     pub fn waker(&mut self) -> Arc<Waker> {
         each!(self, inner => inner.thread().waker.clone())

@@ -57,6 +57,7 @@ pub struct EpollDriver {
     connections: Connections<Socket>,
     acceptor: Acceptor,
     ready: Vec<libc::epoll_event>,
+    /// Empty until something is received.
     scratch: Box<[u8]>,
 }
 
@@ -88,7 +89,7 @@ impl EpollDriver {
             connections: Connections::new(limits),
             acceptor: Acceptor::default(),
             ready: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
-            scratch: vec![0; RECEIVE_BYTES_MAX].into_boxed_slice(),
+            scratch: Box::default(),
         })
     }
 
@@ -131,6 +132,14 @@ impl EpollDriver {
         let id = self.connections.attach(connection.relink(link).0);
         self.watch(id.slot);
         id
+    }
+
+    /// Frees memory that was not needed since the last call: for calls some seconds apart.
+    pub(crate) fn give_back_unused(&mut self) {
+        self.connections.pool.give_back_unused();
+        if !self.connections.has_some() {
+            self.scratch = Box::default();
+        }
     }
 
     pub(crate) fn close(&mut self, id: ConnId, mode: CloseMode) {
@@ -273,6 +282,9 @@ impl EpollDriver {
 
     fn read(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
+        if self.scratch.is_empty() {
+            self.scratch = vec![0; RECEIVE_BYTES_MAX].into_boxed_slice();
+        }
         match sys::receive(connection.link.kernel.fd.as_fd(), &mut self.scratch) {
             Ok(0) => self.connections.ended(slot, None, events),
             Ok(len) => {

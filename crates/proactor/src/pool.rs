@@ -19,8 +19,11 @@ const KEPT_BYTES_IN_ALL: usize = 1 << 20;
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
+    /// The fewest spare buffers since the last [`give_back_unused`](Self::give_back_unused): as many were not needed.
+    unused_count: usize,
     /// Not given to a connection whose buffer is still small: a slow client could keep it for a few bytes.
     large: Vec<u8>,
+    is_large_used: bool,
 }
 
 impl BufferPool {
@@ -28,6 +31,7 @@ impl BufferPool {
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let memory = self.spare.pop().unwrap_or_default();
+        self.unused_count = self.unused_count.min(self.spare.len());
         self.spare_bytes -= memory.capacity();
         memory
     }
@@ -44,6 +48,20 @@ impl BufferPool {
         } else if memory.capacity() > self.large.capacity() && memory.capacity() <= LARGE_BYTES_MAX {
             memory.clear();
             self.large = memory;
+            self.is_large_used = true;
+        }
+    }
+
+    /// Frees what was not needed since the last call.
+    pub(crate) fn give_back_unused(&mut self) {
+        let unused = self.spare.drain(..self.unused_count.min(self.spare.len()));
+        self.spare_bytes -= unused.map(|memory| memory.capacity()).sum::<usize>();
+        self.unused_count = self.spare.len();
+        if self.spare.is_empty() {
+            self.spare = Vec::new();
+        }
+        if !std::mem::take(&mut self.is_large_used) {
+            self.large = Vec::new();
         }
     }
 
@@ -52,6 +70,7 @@ impl BufferPool {
     pub(crate) fn enlarge(&mut self, input: &mut InputBuffer, needed: usize) {
         if self.large.capacity() >= input.len() + needed {
             let mut memory = std::mem::take(&mut self.large);
+            self.is_large_used = true;
             memory.extend_from_slice(input.as_slice());
             self.give(std::mem::replace(input, InputBuffer::from_memory(memory)).into_memory());
         }
@@ -83,6 +102,21 @@ mod tests {
         pool.enlarge(&mut InputBuffer::new(), 1);
         pool.give(input.into_memory());
         assert_eq!(pool.large.capacity(), 3 * KEPT_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_was_not_needed_for_a_while_is_freed() {
+        let mut pool = BufferPool::default();
+        (0..10).for_each(|_| pool.give(Vec::with_capacity(KEPT_BYTES_MAX)));
+        pool.give(Vec::with_capacity(2 * KEPT_BYTES_MAX));
+        pool.give_back_unused();
+        let taken = [pool.take(), pool.take()];
+        taken.into_iter().for_each(|memory| pool.give(memory));
+        assert_eq!((pool.spare.len(), pool.large.capacity()), (10, 2 * KEPT_BYTES_MAX));
+        pool.give_back_unused();
+        assert_eq!((pool.spare.len(), pool.spare_bytes, pool.large.capacity()), (2, 2 * KEPT_BYTES_MAX, 0));
+        pool.give_back_unused();
+        assert_eq!((pool.spare.capacity(), pool.spare_bytes), (0, 0));
     }
 
     #[test]

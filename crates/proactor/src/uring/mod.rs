@@ -40,7 +40,7 @@ use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 use buffers::BufferRing;
 use message::Message;
-use ring::{Completion, OpKind, Ring, Tag, ToSend};
+use ring::{Completion, FULL, OpKind, Ring, SMALL, Sizes, Tag, ToSend};
 
 /// After this many events a turn takes no more completions.
 const EVENTS_MAX: usize = 256;
@@ -86,6 +86,9 @@ pub struct UringDriver {
     thread: Thread,
     acceptor: Acceptor,
     completions: Vec<Completion>,
+    /// Whether the queues and buffers are those of a thread with connections.
+    is_awake: bool,
+    receive_buffers: u16,
 }
 
 impl UringDriver {
@@ -93,22 +96,72 @@ impl UringDriver {
     pub(crate) fn open(config: &Config, limits: Limits) -> Result<UringDriver, Error> {
         probe::multishot_receive()
             .map_err(|(step, error)| Error::NoRing { why: format!("{step}: {error}") })?;
-        let mut ring = Ring::open().map_err(Error::setup("an io_uring"))?;
-        let buffers = BufferRing::register(&ring.submitter(), config.receive_buffers)
-            .map_err(Error::setup("a ring of receive buffers"))?;
         let thread = Thread::new(config.poll_us)?;
-        if let Some(bell) = thread.waker.bell() {
-            ring.watch_bell(bell.as_fd().as_raw_fd(), Tag::numbered(OpKind::Bell, 0));
-        }
+        let (ring, buffers) = open(SMALL, config.receive_buffers)?;
         let connections = Connections::new(limits);
         let acceptor = Acceptor::default();
-        Ok(UringDriver { ring, buffers, connections, thread, acceptor, completions: Vec::new() })
+        let mut driver = UringDriver {
+            ring,
+            buffers,
+            connections,
+            thread,
+            acceptor,
+            completions: Vec::new(),
+            is_awake: false,
+            receive_buffers: config.receive_buffers,
+        };
+        driver.watch_bell();
+        Ok(driver)
+    }
+
+    fn watch_bell(&mut self) {
+        if let Some(bell) = self.thread.waker.bell() {
+            self.ring.watch_bell(bell.as_fd().as_raw_fd(), Tag::numbered(OpKind::Bell, 0));
+        }
+    }
+
+    /// A connection comes: the queues and buffers must be those of a thread that serves some.
+    #[inline]
+    fn wake_up(&mut self) {
+        if !self.is_awake {
+            self.resize(FULL);
+        }
+        self.buffers.begin();
+    }
+
+    /// Replaces queues and buffers. Nothing but the bell is watched yet, or any more. If the system refuses the new
+    /// ones, the old ones are kept: they are only slower.
+    #[cold]
+    fn resize(&mut self, sizes: Sizes) {
+        self.is_awake = sizes == FULL;
+        match open(sizes, self.receive_buffers) {
+            // The old ring is dropped before its buffers.
+            Ok((ring, buffers)) => {
+                self.ring = ring;
+                self.buffers = buffers;
+                self.watch_bell();
+            }
+            Err(error) => tracing::debug!("the queues keep their size: {error}"),
+        }
+    }
+
+    /// Frees memory that was not needed since the last call: for calls some seconds apart.
+    pub(crate) fn give_back_unused(&mut self) {
+        self.buffers.give_back_unused();
+        self.connections.pool.give_back_unused();
+        let has_connections = self.connections.has_some();
+        if self.is_awake && !has_connections && self.acceptor.numbers().next().is_none() {
+            self.completions = Vec::new();
+            self.resize(SMALL);
+        }
     }
 
     pub(crate) fn listen(&mut self, listener: Listener) -> io::Result<usize> {
         if let Some(fd) = listener.fd() {
             sys::set_blocking(fd)?;
         }
+        // Before it is there: nothing that was accepted may be lost with the old ring.
+        self.wake_up();
         let number = self.acceptor.add(listener);
         self.accept(number);
         Ok(number)
@@ -121,6 +174,7 @@ impl UringDriver {
     }
 
     pub(crate) fn adopt(&mut self, kernel: KernelSocket) -> ConnId {
+        self.wake_up();
         let id = self.connections.insert(Socket::new(kernel));
         self.read_on(id.slot);
         id
@@ -138,6 +192,7 @@ impl UringDriver {
     }
 
     pub(crate) fn attach(&mut self, connection: Connection<()>, kernel: KernelSocket) -> ConnId {
+        self.wake_up();
         let id = self.connections.attach(connection.relink(Socket::new(kernel)).0);
         self.read_on(id.slot);
         id
@@ -312,8 +367,9 @@ impl UringDriver {
             }
             (Ok(_), None) => {}
             (Err(error), _) => match error.raw_os_error() {
-                // Out of buffers, or stopped for a pause that may be over by now.
-                Some(libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN) => {}
+                Some(libc::ENOBUFS) => self.buffers.grow(),
+                // Stopped for a pause that may be over by now.
+                Some(libc::ECANCELED | libc::EINTR | libc::EAGAIN) => {}
                 _ => self.connections.ended(slot, Some(error.kind()), events),
             },
         }
@@ -443,6 +499,8 @@ impl Backend for UringDriver {
         while self.ring.has_completions() {
             let mut completions = std::mem::take(&mut self.completions);
             self.ring.take_completions(&mut completions);
+            self.buffers
+                .note_full(completions.iter().filter(|completion| completion.buffer.is_some()).count());
             for completion in completions.drain(..) {
                 let received = if completion.buffer.is_some() { completion.length().unwrap_or(0) } else { 0 };
                 taken_bytes += received + COMPLETION_BYTES;
@@ -460,4 +518,12 @@ impl Backend for UringDriver {
         }
         Ok(())
     }
+}
+
+/// Opens queues of these sizes, with a ring of up to so many buffers.
+fn open(sizes: Sizes, receive_buffers: u16) -> Result<(Ring, BufferRing), Error> {
+    let ring = Ring::open(sizes).map_err(Error::setup("an io_uring"))?;
+    let buffers = BufferRing::register(&ring.submitter(), receive_buffers)
+        .map_err(Error::setup("a ring of receive buffers"))?;
+    Ok((ring, buffers))
 }

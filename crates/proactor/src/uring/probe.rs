@@ -10,14 +10,15 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::buffers::BufferRing;
-use super::ring::{OpKind, Ring, Tag};
+use super::ring::{OpKind, Ring, SMALL, Tag};
 
 /// Tests receiving. The error has the step that failed, and why.
 pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let at = |step| move |error| (step, error);
     let lacking = |kind| at("multishot receive")(io::Error::from(kind));
-    let mut ring = Ring::open().map_err(at("io_uring_setup"))?;
-    let buffers = BufferRing::register(&ring.submitter(), 2).map_err(at("provided buffer ring"))?;
+    let mut ring = Ring::open(SMALL).map_err(at("io_uring_setup"))?;
+    let mut buffers = BufferRing::register(&ring.submitter(), 2).map_err(at("provided buffer ring"))?;
+    buffers.begin();
     let (ours, mut theirs) = UnixStream::pair().map_err(at("socket pair"))?;
     ring.receive(ours.as_raw_fd(), Tag::numbered(OpKind::Receive, 0));
     theirs.write_all(b"!").map_err(at("socket pair"))?;

@@ -27,10 +27,19 @@ use io_uring::{IoUring, Submitter, cqueue, opcode};
 use super::buffers::BUFFER_GROUP;
 use crate::event::ConnId;
 
-/// Operations that can be queued before the kernel is asked to take them.
-const SUBMISSIONS: u32 = 1024;
-/// Completions that can be queued; more are kept by the kernel.
-const COMPLETIONS: u32 = 8192;
+/// The sizes of the queues: how many operations can be queued before the kernel is asked to take them, and how many
+/// completions. More of these are kept by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    submissions: u32,
+    completions: u32,
+}
+
+/// 200 KiB, for a thread with connections.
+pub(super) const FULL: Sizes = Sizes { submissions: 1024, completions: 8192 };
+/// Two pages, for a thread that only waits to be woken.
+pub(super) const SMALL: Sizes = Sizes { submissions: 8, completions: 64 };
+
 /// Completions taken per call.
 const TAKEN_MAX: usize = 1024;
 
@@ -118,16 +127,16 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn open() -> io::Result<Ring> {
+    pub(super) fn open(sizes: Sizes) -> io::Result<Ring> {
         let build = |defer: bool| {
             let mut builder = IoUring::builder();
-            builder.setup_cqsize(COMPLETIONS).setup_clamp().setup_submit_all().setup_taskrun_flag();
+            builder.setup_cqsize(sizes.completions).setup_clamp().setup_submit_all().setup_taskrun_flag();
             if defer {
                 builder.setup_single_issuer().setup_defer_taskrun();
             } else {
                 builder.setup_coop_taskrun();
             }
-            builder.build(SUBMISSIONS)
+            builder.build(sizes.submissions)
         };
         let ring = build(true).or_else(|error| {
             if error.raw_os_error() == Some(libc::EINVAL) { build(false) } else { Err(error) }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::classes::{CLASSES, Class};
 use crate::local::Local;
 use crate::owned;
-use crate::region::{SLAB_BYTES, Slab};
+use crate::region::{Size, Slab};
 
 /// Slabs of the table that are examined in one slice, which takes about 20 us.
 const SLABS_PER_SLICE: u32 = 1024;
@@ -25,7 +25,7 @@ const LEVELS: usize = 32;
 /// One slab in this many is kept as a reserve for new blocks, unless memory is tight.
 const SPARE: u64 = 16;
 
-/// The slabs of one class, without the current one.
+/// The slabs of one class and size, without the current one.
 #[derive(Clone, Copy, Debug)]
 struct Slabs {
     /// Number of slabs at each fill level.
@@ -38,21 +38,22 @@ struct Slabs {
 
 const NO_SLABS: Slabs = Slabs { by_level: [0; LEVELS], used: 0, level: 0, kept_there: u32::MAX };
 
-/// Number of blocks in a slab of this class.
-fn capacity(class: Class) -> usize {
-    SLAB_BYTES / class.bytes()
+fn level(slab: &Slab, class: Class) -> usize {
+    let capacity = slab.bytes.load(Relaxed) as usize / class.bytes();
+    (slab.used.load(Relaxed) as usize * LEVELS / capacity).min(LEVELS - 1)
 }
 
-fn level(slab: &Slab, class: Class) -> usize {
-    (slab.used.load(Relaxed) as usize * LEVELS / capacity(class)).min(LEVELS - 1)
+/// Index of the slabs of this class and size.
+fn index(class: Class, size: Size) -> usize {
+    2 * class.index() + size as usize
 }
 
 impl Slabs {
     /// Called when all slabs are counted: chooses to keep the fullest, as many as the counted blocks need beyond the
     /// `room` in the current slab.
-    fn choose(&mut self, class: Class, room: u64, is_tight: bool) {
+    fn choose(&mut self, capacity: u64, room: u64, is_tight: bool) {
         let spare = if is_tight { 0 } else { self.used.div_ceil(SPARE) };
-        let needed = (self.used + spare).saturating_sub(room).div_ceil(capacity(class) as u64);
+        let needed = (self.used + spare).saturating_sub(room).div_ceil(capacity);
         let mut left = u32::try_from(needed).unwrap_or(u32::MAX);
         for level in (0..LEVELS).rev() {
             (self.level, self.kept_there) = (level, left);
@@ -76,6 +77,8 @@ pub struct Emptying {
     classes: Box<[Slabs]>,
     is_counting: bool,
     is_tight: bool,
+    /// All slabs are to be emptied.
+    is_leaving: bool,
     next: u32,
     chosen_count: u32,
 }
@@ -84,9 +87,23 @@ impl Emptying {
     /// Starts choosing the slabs to be emptied, which replaces any earlier choice. If `is_tight`, chooses as many as possible.
     pub fn begin(is_tight: bool) -> Self {
         Emptying {
-            classes: vec![NO_SLABS; CLASSES].into(),
+            classes: vec![NO_SLABS; 2 * CLASSES].into(),
             is_counting: true,
             is_tight,
+            is_leaving: false,
+            next: 0,
+            chosen_count: 0,
+        }
+    }
+
+    /// Starts choosing all slabs: for a thread that will allocate little for a while, so that its blocks come to the
+    /// heaps of others.
+    pub fn leave() -> Self {
+        Emptying {
+            classes: Box::default(),
+            is_counting: false,
+            is_tight: true,
+            is_leaving: true,
             next: 0,
             chosen_count: 0,
         }
@@ -94,7 +111,7 @@ impl Emptying {
 
     /// Starts a pass after which all slabs are used again.
     pub fn end() -> Self {
-        Emptying { is_counting: false, ..Emptying::begin(false) }
+        Emptying { is_leaving: false, ..Emptying::leave() }
     }
 
     /// Does a bounded step. Once it is done, returns the number of slabs to be emptied; `None` before.
@@ -104,6 +121,10 @@ impl Emptying {
 
     fn advance_on(&mut self, local: &mut Local) -> Option<u32> {
         let end = local.slab_count();
+        if self.is_leaving && self.next == 0 {
+            local.leave_current();
+        }
+        self.next = local.skip_unused(self.next);
         let slice = self.next..end.min(self.next.saturating_add(SLABS_PER_SLICE));
         self.next = slice.end;
         for number in slice {
@@ -117,24 +138,31 @@ impl Emptying {
             return Some(self.chosen_count);
         }
         local.let_go();
-        for (number, slabs) in (0..=u8::MAX).zip(&mut self.classes) {
+        for (number, slabs) in (0..=u8::MAX).zip(self.classes.chunks_exact_mut(2)) {
             let class = Class::numbered(number);
-            let room = local
-                .current(class)
-                .map_or(0, |slab| capacity(class) as u64 - u64::from(slab.used.load(Relaxed)));
-            slabs.choose(class, room, self.is_tight);
+            for size in Size::ALL {
+                let capacity = (size.bytes() / class.bytes()) as u64;
+                let room = local
+                    .current(class)
+                    .filter(|slab| local.size(slab) == size)
+                    .map_or(0, |slab| capacity - u64::from(slab.used.load(Relaxed)));
+                slabs[size as usize].choose(capacity, room, self.is_tight);
+            }
         }
         (self.is_counting, self.next) = (false, 0);
         None
     }
 
     fn look_at(&mut self, local: &mut Local, slab: &'static Slab, class: Class) {
-        let (slabs, level) = (&mut self.classes[class.index()], level(slab, class));
-        if self.is_counting {
+        let level = level(slab, class);
+        let mut slabs = self.classes.get_mut(index(class, local.size(slab)));
+        if self.is_counting
+            && let Some(slabs) = &mut slabs
+        {
             slabs.by_level[level] += 1;
             slabs.used += u64::from(slab.used.load(Relaxed));
         } else {
-            let is_kept = slabs.keep(level);
+            let is_kept = slabs.map_or(!self.is_leaving, |slabs| slabs.keep(level));
             local.set_emptying(slab, class, !is_kept);
             self.chosen_count += u32::from(!is_kept);
         }

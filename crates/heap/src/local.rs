@@ -2,6 +2,8 @@
 //!
 //! It owns slabs, each cut into blocks of one size, and allocates from the current slab of a size until that is full. A
 //! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::mail`]).
+//!
+//! The first slabs of a size are small, as few blocks of it may ever be needed, and there are many sizes.
 
 use std::ops::Range;
 use std::ptr;
@@ -12,10 +14,14 @@ use crate::classes::{CLASSES, Class, LargeClass};
 use crate::free::Free;
 use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
-use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
+use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SMALL_SLAB_BYTES, Size, Slab, UNLISTED};
 
-/// Slabs without blocks that a heap keeps.
+/// Slabs without blocks of each size that a heap keeps.
 const EMPTY_MAX: u32 = 16;
+/// Small slabs that a class has before it gets large ones, and blocks that must fit into a small slab: with fewer, too
+/// much of it would be left over.
+const SMALL_SLABS_MAX: u16 = 4;
+const SMALL_SLAB_BLOCKS_MIN: usize = 4;
 /// Posted blocks that are freed in one slice, at about 10 ns each.
 const SORTED_MAX: usize = 256;
 
@@ -24,8 +30,9 @@ static FULL: Slab = Slab {
     owner: AtomicU16::new(NOBODY),
     class: AtomicU8::new(0),
     place: AtomicU8::new(UNLISTED),
+    bytes: AtomicU32::new(0),
     used: AtomicU32::new(0),
-    fresh_at: AtomicU32::new(SLAB_BYTES as u32),
+    fresh_at: AtomicU32::new(0),
     next: AtomicU32::new(NONE),
     previous: AtomicU32::new(NONE),
     free: AtomicPtr::new(ptr::null_mut()),
@@ -39,15 +46,27 @@ pub(crate) struct Local {
     current: [&'static Slab; CLASSES],
     /// Per class, the head of the list of other slabs with room.
     with_room: [u32; CLASSES],
-    /// Head and length of the list of slabs without blocks.
-    empty: u32,
-    empty_count: u32,
+    /// Per class, the number of small slabs.
+    small_count: [u16; CLASSES],
+    /// By size, the slabs without blocks.
+    empty: [Empty; 2],
     /// Blocks that were posted to this heap and are not freed yet.
     arrived: *mut Free,
     outbox: Outbox,
     /// Large blocks; `None` if the system refused the addresses.
     large: Option<Large>,
 }
+
+/// A list of slabs without blocks.
+#[derive(Clone, Copy)]
+struct Empty {
+    head: u32,
+    count: u32,
+    /// The least length of the list since the last round: so many were not needed.
+    unneeded: u32,
+}
+
+const NO_SLABS: Empty = Empty { head: NONE, count: 0, unneeded: 0 };
 
 impl Local {
     /// Creates an empty heap. No other heap may have this `id`, which must be below [`HEAPS_MAX`] and not [`NOBODY`].
@@ -58,8 +77,8 @@ impl Local {
             id,
             current: [&FULL; CLASSES],
             with_room: [NONE; CLASSES],
-            empty: NONE,
-            empty_count: 0,
+            small_count: [0; CLASSES],
+            empty: [NO_SLABS; 2],
             arrived: ptr::null_mut(),
             outbox: Outbox::new(),
             large: chunks::get().map(|chunks| Large::new(chunks, id)),
@@ -84,7 +103,7 @@ impl Local {
     fn allocate_fresh(&mut self, class: Class) -> *mut u8 {
         let slab = self.current[class.index()];
         let at = slab.fresh_at.load(Relaxed) as usize;
-        if at + class.bytes() > SLAB_BYTES {
+        if at + class.bytes() > slab.bytes.load(Relaxed) as usize {
             return self.allocate_in_another(class);
         }
         slab.fresh_at.store((at + class.bytes()) as u32, Relaxed);
@@ -112,7 +131,7 @@ impl Local {
             self.unlist(class, listed);
             listed
         } else {
-            let Some(number) = self.take_empty() else { return false };
+            let Some(number) = self.take_empty(class) else { return false };
             let slab = self.region.slab(number);
             slab.owner.store(self.id, Relaxed);
             slab.class.store(class.number(), Relaxed);
@@ -126,14 +145,24 @@ impl Local {
         true
     }
 
-    fn take_empty(&mut self) -> Option<u32> {
-        if self.empty == NONE {
-            return self.region.take();
+    /// Takes a slab without blocks for this class.
+    fn take_empty(&mut self, class: Class) -> Option<u32> {
+        let small_count = &mut self.small_count[class.index()];
+        if *small_count < SMALL_SLABS_MAX
+            && SMALL_SLAB_BYTES / class.bytes() >= SMALL_SLAB_BLOCKS_MIN
+            && let Some(number) = self.empty[Size::Small as usize].take(self.region, Size::Small)
+        {
+            *small_count += 1;
+            return Some(number);
         }
-        let number = self.empty;
-        self.empty = self.region.slab(number).next.load(Relaxed);
-        self.empty_count -= 1;
-        Some(number)
+        self.empty[Size::Large as usize].take(self.region, Size::Large)
+    }
+
+    /// A slab of this class has no blocks any more: it is no longer one of the class.
+    fn note_empty(&mut self, class: Class, number: u32) {
+        if self.region.size(number) == Size::Small {
+            self.small_count[class.index()] -= 1;
+        }
     }
 
     /// Frees a block of this or another heap of the same region. Blocks of other heaps are collected in the outbox.
@@ -172,12 +201,14 @@ impl Local {
         if slab.place.load(Relaxed) == LISTED {
             self.unlist(class, number);
         }
-        if self.empty_count >= EMPTY_MAX {
+        self.note_empty(class, number);
+        let empty = &mut self.empty[self.region.size(number) as usize];
+        if empty.count >= EMPTY_MAX {
             return self.region.put_back(number);
         }
-        slab.next.store(self.empty, Relaxed);
-        self.empty = number;
-        self.empty_count += 1;
+        slab.next.store(empty.head, Relaxed);
+        empty.head = number;
+        empty.count += 1;
     }
 
     fn list(&mut self, class: Class, number: u32) {
@@ -237,18 +268,40 @@ impl Local {
 
     /// Puts all slabs without blocks into the pool.
     pub(crate) fn let_go(&mut self) {
-        while self.empty != NONE {
-            let number = self.empty;
-            self.empty = self.region.slab(number).next.load(Relaxed);
-            self.region.put_back(number);
+        for empty in &mut self.empty {
+            empty.put_back(self.region, empty.count);
         }
-        self.empty_count = 0;
-        for current in &mut self.current {
-            if !ptr::eq(*current, &FULL) && current.used.load(Relaxed) == 0 {
-                self.region.put_back(self.region.number(current));
-                *current = &FULL;
+        for index in 0..CLASSES {
+            let current = self.current[index];
+            if !ptr::eq(current, &FULL) && current.used.load(Relaxed) == 0 {
+                let number = self.region.number(current);
+                self.note_empty(Class::numbered(index as u8), number);
+                self.region.put_back(number);
+                self.current[index] = &FULL;
             }
         }
+    }
+
+    /// Puts slabs without blocks into the pool that were not needed since the last call.
+    pub(crate) fn let_go_unneeded(&mut self) {
+        for empty in &mut self.empty {
+            empty.put_back(self.region, empty.unneeded);
+            empty.unneeded = empty.count;
+        }
+    }
+
+    /// No longer allocates from the current slabs first, so that they can be emptied like the others.
+    pub(crate) fn leave_current(&mut self) {
+        for index in 0..CLASSES {
+            let (class, current) = (Class::numbered(index as u8), self.current[index]);
+            if !ptr::eq(current, &FULL) && current.used.load(Relaxed) > 0 {
+                self.current[index] = &FULL;
+                if has_room(current, class) {
+                    self.list(class, self.region.number(current));
+                }
+            }
+        }
+        self.let_go();
     }
 
     /// The heap's number.
@@ -262,6 +315,7 @@ impl Local {
         while self.settle() {}
         self.let_go();
         (self.current, self.with_room) = ([&FULL; CLASSES], [NONE; CLASSES]);
+        self.small_count = [0; CLASSES];
         if let Some(large) = &mut self.large {
             large.forget_lists();
         }
@@ -271,15 +325,17 @@ impl Local {
     /// false if there are no larger numbers.
     pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
         let end = self.region.used_ever();
-        for number in numbers.start..numbers.end.min(end) {
+        for number in self.region.skip_unused(numbers.start)..numbers.end.min(end) {
             let slab = self.region.slab(number);
             if slab.owner.load(Relaxed) == other {
                 assert!(slab.used.load(Relaxed) > 0, "a heap that was wound up has no slabs without blocks");
                 slab.owner.store(self.id, Relaxed);
                 slab.place.store(UNLISTED, Relaxed);
                 let class = Class::numbered(slab.class.load(Relaxed));
-                let has_fresh = slab.fresh_at.load(Relaxed) as usize + class.bytes() <= SLAB_BYTES;
-                if has_fresh || !slab.free.load(Relaxed).is_null() {
+                if self.region.size(number) == Size::Small {
+                    self.small_count[class.index()] += 1;
+                }
+                if has_room(slab, class) {
                     self.list(class, number);
                 }
             }
@@ -288,9 +344,19 @@ impl Local {
         has_chunks || numbers.end < end
     }
 
-    /// Number of slabs that were ever used: this heap's slabs have numbers below this.
+    /// This heap's slabs have numbers below this.
     pub(crate) fn slab_count(&self) -> u32 {
         self.region.used_ever()
+    }
+
+    /// The first number from `number` on whose slab may have been used.
+    pub(crate) fn skip_unused(&self, number: u32) -> u32 {
+        self.region.skip_unused(number)
+    }
+
+    /// Size of the slab with this number.
+    pub(crate) fn size(&self, slab: &Slab) -> Size {
+        self.region.size(self.region.number(slab))
     }
 
     /// Posts the blocks of other heaps, and frees some of the blocks posted to this heap. Returns true if more are waiting.
@@ -340,6 +406,35 @@ impl Local {
             self.arrived = unsafe { (*block).next };
             // SAFETY: the block is no longer in use.
             unsafe { self.free(block.cast()) };
+        }
+    }
+}
+
+/// Whether a slab of this heap and class has room for a block.
+fn has_room(slab: &Slab, class: Class) -> bool {
+    let has_fresh = slab.fresh_at.load(Relaxed) as usize + class.bytes() <= slab.bytes.load(Relaxed) as usize;
+    has_fresh || !slab.free.load(Relaxed).is_null()
+}
+
+impl Empty {
+    fn take(&mut self, region: &Region, size: Size) -> Option<u32> {
+        if self.head == NONE {
+            return region.take(size);
+        }
+        let number = self.head;
+        self.head = region.slab(number).next.load(Relaxed);
+        self.count -= 1;
+        self.unneeded = self.unneeded.min(self.count);
+        Some(number)
+    }
+
+    /// Puts so many slabs into the pool.
+    fn put_back(&mut self, region: &Region, count: u32) {
+        for _ in 0..count.min(self.count) {
+            let number = self.head;
+            self.head = region.slab(number).next.load(Relaxed);
+            self.count -= 1;
+            region.put_back(number);
         }
     }
 }

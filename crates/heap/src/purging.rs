@@ -5,6 +5,7 @@
 //! without a thread (`inheriting.rs`). Rounds start every [`ROUND_MS`], so freed memory is kept for one to two such periods.
 
 use crate::inheriting::Inheriting;
+use crate::local::Local;
 use crate::owned::with_local;
 use crate::{general, kept, region};
 
@@ -47,6 +48,7 @@ impl Round {
         match &mut self.stage {
             Stage::Resting => {}
             Stage::Large => {
+                with_local(Local::let_go_unneeded);
                 if with_local(|local| local.cool_large(false)) != Some(true) {
                     general::collect(false);
                     let next = || Stage::Inheriting(Inheriting::begin());

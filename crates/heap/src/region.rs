@@ -1,7 +1,12 @@
 //! The address range that slabs come from, and the pool of slabs that no heap owns.
 //!
 //! One long address range is reserved at the start; the system provides memory page by page as it is touched. The range is cut
-//! into slabs of [`SLAB_BYTES`]. The state of each slab is in a separate table, and a block's address determines the entry.
+//! into slabs of two sizes. The state of each slab is in a separate table, and a block's address determines the entry.
+//!
+//! ```text
+//!   │ small │ small │ small │ … │ large                     │ large                     │ …
+//!   base                        base + small_bytes
+//! ```
 //!
 //! A slab without blocks goes to the pool, from which any heap takes slabs. A slab that has been there long enough
 //! loses its memory ([`Region::cool_some`]), but not its addresses.
@@ -22,9 +27,13 @@ use crate::chunk::PAGE_BYTES;
 use crate::free::Free;
 use crate::kept;
 
-/// Size of a slab.
+/// Size of a large slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
-const SLAB_PAGES: i64 = (SLAB_BYTES / PAGE_BYTES) as i64;
+/// Size of a small slab.
+pub(crate) const SMALL_SLAB_BYTES: usize = 16 * 1024;
+/// Number of small slabs: more than most programs need for the beginnings of all classes. If they are used up, there are
+/// large ones.
+const SMALL_SLABS: usize = if cfg!(miri) { 64 } else { 1 << 16 };
 /// Slabs that lose their memory in one slice, at about 5 us each, and slabs that are queued for that in one slice, at
 /// about 50 ns each.
 const COOLED_AT_ONCE: u32 = 16;
@@ -53,6 +62,8 @@ pub(crate) struct Slab {
     pub(crate) class: AtomicU8,
     /// [`UNLISTED`], [`LISTED`] or [`EMPTYING`].
     pub(crate) place: AtomicU8,
+    /// Its size in bytes.
+    pub(crate) bytes: AtomicU32,
     /// Number of blocks in use.
     pub(crate) used: AtomicU32,
     /// Offset of the first block that was never allocated.
@@ -93,6 +104,10 @@ impl Stack {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.top.load(Ordering::Relaxed) as u32 == NONE
+    }
+
     /// Pops the number on top.
     pub(crate) fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut top = self.top.load(Ordering::Acquire);
@@ -118,22 +133,68 @@ fn next_top(top: u64, number: u32) -> u64 {
     ((top >> 32) + 1) << 32 | u64::from(number)
 }
 
-/// The address range of the slabs, with their table and pool.
+/// The two sizes of slabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Small,
+    Large,
+}
+
+impl Size {
+    pub(crate) const ALL: [Size; 2] = [Size::Small, Size::Large];
+
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Size::Small => SMALL_SLAB_BYTES,
+            Size::Large => SLAB_BYTES,
+        }
+    }
+
+    fn pages(self) -> i64 {
+        (self.bytes() / PAGE_BYTES) as i64
+    }
+}
+
+/// The slabs of one size that no heap owns.
+#[derive(Debug)]
+struct Pool {
+    /// Numbers of the first slab that was never used, and of the first slab of another size.
+    fresh: AtomicU32,
+    end: u32,
+    /// Slabs that may still have memory: `warm` were freed since the last purge, `cooling` before it.
+    warm: Stack,
+    cooling: Stack,
+    /// Slabs without memory.
+    cold: Stack,
+}
+
+impl Pool {
+    fn new(first: usize, end: usize) -> Self {
+        Pool {
+            fresh: AtomicU32::new(first as u32),
+            end: end as u32,
+            warm: Stack::new(),
+            cooling: Stack::new(),
+            cold: Stack::new(),
+        }
+    }
+}
+
+/// The address range of the slabs, with their table and pools.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
     slabs: NonNull<Slab>,
-    /// Number of the first slab that was never used.
-    fresh: AtomicU32,
-    /// Number of slabs that heaps own.
-    taken: AtomicU32,
-    /// Pooled slabs that may still have memory: `warm` were freed since the last purge, `cooling` before it.
-    warm: Stack,
-    cooling: Stack,
-    /// Pooled slabs without memory.
-    cold: Stack,
+    /// By [`Size`].
+    pools: [Pool; 2],
+    /// Bytes of the slabs that heaps own.
+    taken_bytes: AtomicU64,
 }
+
+/// Bytes of the part with small slabs.
+const SMALL_BYTES: usize = SMALL_SLABS * SMALL_SLAB_BYTES;
+const _: () = assert!(SMALL_BYTES.is_multiple_of(SLAB_BYTES), "large slabs are aligned to their size");
 
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
 unsafe impl Send for Region {}
@@ -189,25 +250,26 @@ pub(crate) fn bytes_wanted() -> usize {
 
 impl Region {
     pub(crate) fn reserve(bytes: usize) -> Option<Self> {
-        let count = bytes / SLAB_BYTES;
-        let bytes = count * SLAB_BYTES;
+        let count = SMALL_SLABS + bytes / SLAB_BYTES;
+        let bytes = SMALL_BYTES + bytes / SLAB_BYTES * SLAB_BYTES;
         let base = reserve_aligned(bytes, SLAB_BYTES)?;
         Some(Region {
             base,
             bytes,
             slabs: reserve(count * size_of::<Slab>())?.cast(),
-            fresh: AtomicU32::new(0),
-            taken: AtomicU32::new(0),
-            warm: Stack::new(),
-            cooling: Stack::new(),
-            cold: Stack::new(),
+            pools: [Pool::new(0, SMALL_SLABS), Pool::new(SMALL_SLABS, count)],
+            taken_bytes: AtomicU64::new(0),
         })
+    }
+
+    fn pool(&self, size: Size) -> &Pool {
+        &self.pools[size as usize]
     }
 
     /// State of the slab with this number.
     #[inline]
     pub(crate) fn slab(&self, number: u32) -> &Slab {
-        debug_assert!((number as usize) < self.bytes / SLAB_BYTES);
+        debug_assert!(number < self.pool(Size::Large).end);
         // SAFETY: the table has an entry for each slab.
         let slab = unsafe { self.slabs.add(number as usize) };
         // SAFETY: the entry was zeroed at first, which is a valid state of an unused slab, and consists of atomics.
@@ -217,7 +279,18 @@ impl Region {
     /// Number of the slab in which `block` lies.
     #[inline]
     pub(crate) fn number_of(&self, block: *const u8) -> u32 {
-        ((block.addr() - self.base.addr().get()) / SLAB_BYTES) as u32
+        let offset = block.addr() - self.base.addr().get();
+        let number = match offset.checked_sub(SMALL_BYTES) {
+            None => offset / SMALL_SLAB_BYTES,
+            Some(offset) => SMALL_SLABS + offset / SLAB_BYTES,
+        };
+        number as u32
+    }
+
+    /// Size of the slab with this number.
+    #[inline]
+    pub(crate) fn size(&self, number: u32) -> Size {
+        if (number as usize) < SMALL_SLABS { Size::Small } else { Size::Large }
     }
 
     /// Number of a slab of this region.
@@ -229,24 +302,32 @@ impl Region {
     /// Start address of a slab.
     #[inline]
     pub(crate) fn start(&self, number: u32) -> NonNull<u8> {
+        let number = number as usize;
+        let offset = match number.checked_sub(SMALL_SLABS) {
+            None => number * SMALL_SLAB_BYTES,
+            Some(number) => SMALL_BYTES + number * SLAB_BYTES,
+        };
         // SAFETY: the address lies in the region.
-        unsafe { self.base.add(number as usize * SLAB_BYTES) }
+        unsafe { self.base.add(offset) }
     }
 
-    /// Takes a slab that no heap owns, preferably one that still has memory; `None` if the addresses are used up.
-    pub(crate) fn take(&self) -> Option<u32> {
-        let taken = self.take_warm().or_else(|| self.pop(&self.cold)).or_else(|| {
-            let last = (self.bytes / SLAB_BYTES) as u32;
-            let next = |fresh| (fresh < last).then_some(fresh + 1);
-            self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    /// Takes a slab of this size that no heap owns, preferably one that still has memory; `None` if the addresses are
+    /// used up.
+    pub(crate) fn take(&self, size: Size) -> Option<u32> {
+        let pool = self.pool(size);
+        let taken = self.take_warm(size).or_else(|| self.pop(&pool.cold)).or_else(|| {
+            let next = |fresh| (fresh < pool.end).then_some(fresh + 1);
+            pool.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
         })?;
-        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.taken_bytes.fetch_add(size.bytes() as u64, Ordering::Relaxed);
+        self.slab(taken).bytes.store(size.bytes() as u32, Ordering::Relaxed);
         Some(taken)
     }
 
-    fn take_warm(&self) -> Option<u32> {
-        let number = self.pop(&self.warm).or_else(|| self.pop(&self.cooling))?;
-        kept::change(-SLAB_PAGES);
+    fn take_warm(&self, size: Size) -> Option<u32> {
+        let pool = self.pool(size);
+        let number = self.pop(&pool.warm).or_else(|| self.pop(&pool.cooling))?;
+        kept::change(-size.pages());
         Some(number)
     }
 
@@ -258,52 +339,70 @@ impl Region {
         stack.pop(|number| &self.slab(number).next)
     }
 
-    /// Number of slabs that were ever used: slab numbers are below this.
+    /// Numbers of slabs that were ever used are below this.
     pub(crate) fn used_ever(&self) -> u32 {
-        self.fresh.load(Ordering::Relaxed)
+        self.pool(Size::Large).fresh.load(Ordering::Relaxed)
+    }
+
+    /// The first number from `number` on whose slab may have been used: skips small slabs that never were.
+    pub(crate) fn skip_unused(&self, number: u32) -> u32 {
+        let small = self.pool(Size::Small);
+        let is_unused = (small.fresh.load(Ordering::Relaxed)..small.end).contains(&number);
+        if is_unused { small.end } else { number }
     }
 
     /// Bytes of the slabs that heaps own.
     pub(crate) fn taken_bytes(&self) -> u64 {
-        u64::from(self.taken.load(Ordering::Relaxed)) * SLAB_BYTES as u64
+        self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// Puts a slab without blocks into the pool; returns its memory at once if too much is kept.
     pub(crate) fn put_back(&self, number: u32) {
+        let size = self.size(number);
         self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
-        self.taken.fetch_sub(1, Ordering::Relaxed);
-        kept::change(SLAB_PAGES);
+        self.taken_bytes.fetch_sub(size.bytes() as u64, Ordering::Relaxed);
+        kept::change(size.pages());
         if kept::is_too_much() {
             return self.cool(number);
         }
-        self.push(&self.warm, number);
+        self.push(&self.pool(size).warm, number);
     }
 
     /// Returns the memory of a slab that no heap owns to the system.
     fn cool(&self, number: u32) {
+        let size = self.size(number);
         // SAFETY: no heap owns the slab, and nothing relies on its contents.
-        unsafe { give_back(self.start(number), SLAB_BYTES) };
-        kept::change(-SLAB_PAGES);
-        self.push(&self.cold, number);
+        unsafe { give_back(self.start(number), size.bytes()) };
+        kept::change(-size.pages());
+        self.push(&self.pool(size).cold, number);
     }
 
     /// Returns the memory of some cooling slabs to the system: those that [`Region::age_some`] has queued. Returns
     /// false if none is left.
     pub(crate) fn cool_some(&self) -> bool {
+        let mut pools = self.pools.iter();
+        let mut cooling = pools.next().map(|pool| &pool.cooling);
         for _ in 0..COOLED_AT_ONCE {
-            let Some(number) = self.pop(&self.cooling) else { return false };
-            self.cool(number);
+            while let Some(stack) = cooling {
+                if let Some(number) = self.pop(stack) {
+                    self.cool(number);
+                    break;
+                }
+                cooling = pools.next().map(|pool| &pool.cooling);
+            }
         }
-        true
+        cooling.is_some()
     }
 
     /// Queues some of the recently freed slabs to lose their memory. Returns false if none is left.
     pub(crate) fn age_some(&self) -> bool {
-        for _ in 0..AGED_AT_ONCE {
-            let Some(number) = self.pop(&self.warm) else { return false };
-            self.push(&self.cooling, number);
+        for pool in &self.pools {
+            for _ in 0..AGED_AT_ONCE {
+                let Some(number) = self.pop(&pool.warm) else { break };
+                self.push(&pool.cooling, number);
+            }
         }
-        true
+        self.pools.iter().any(|pool| !pool.warm.is_empty())
     }
 }
 

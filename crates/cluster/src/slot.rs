@@ -75,7 +75,8 @@ pub(crate) fn valid_slot(number: i64) -> Option<u16> {
 /// The keys of a slot in database 0, the only one in cluster mode.
 fn keys_in(ctx: &Ctx, wanted: u16) -> Vec<Box<[u8]>> {
     let hold = &ctx.store.tx.hold;
-    let all = hold.shards().ids().flat_map(|id| hold.shard(id).dbs[0].iter().map(keyspace::RecordRef::key));
+    let used = hold.shards().used().filter_map(|id| hold.shard(id).dbs.used(0));
+    let all = used.flat_map(|db| db.iter().map(keyspace::RecordRef::key));
     all.filter(|key| slot(key) == wanted).map(Box::from).collect()
 }
 

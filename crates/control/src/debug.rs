@@ -163,7 +163,7 @@ fn compress_hashes(ctx: &mut Ctx) -> CommandResult {
     let ids: Vec<_> = ctx.store.tx.hold.entered().to_vec();
     let mut compressed = 0;
     for id in ids {
-        for db in &mut ctx.store.tx.hold.shard_mut(id).dbs {
+        for (_, db) in ctx.store.tx.hold.shard_mut(id).dbs.iter_mut() {
             compressed += db.compress_all_hashes(&config, now);
         }
     }

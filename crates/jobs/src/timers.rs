@@ -77,7 +77,7 @@ impl JobTimers {
     fn look_at(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
         let (promotes, dead_timeout_ms) = (tx.config.promotes, tx.config.jobs.dead_timeout_ms);
         let placement = tx.hold.shards().placement();
-        for (db, data) in (0..).zip(&mut tx.hold.shard_mut(shard).dbs) {
+        for (db, data) in tx.hold.shard_mut(shard).dbs.iter_mut() {
             data.first_times(&mut |key, time_ms| {
                 let time_ms = match key {
                     // Also if the clock was set back, takes are to count no longer than they should.
@@ -106,7 +106,8 @@ impl JobTimers {
         let shards = tx.hold.shards();
         let is_here = |key: &[u8]| shards.placement().locate(key).0 == shard;
         if is_here(PROMOTIONS) {
-            for db in (0..).take(tx.hold.shard(shard).dbs.len()) {
+            let used: Vec<u32> = tx.hold.shard(shard).dbs.iter().map(|(db, _)| db).collect();
+            for db in used {
                 publish_promotions(&Store::new(tx, Client::internal(db, Proto::Resp2)));
             }
         }

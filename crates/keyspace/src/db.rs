@@ -86,6 +86,13 @@ impl Db {
         self
     }
 
+    /// Shows its size there.
+    pub(crate) fn with_tally(mut self, tally: &Arc<Tally>) -> Self {
+        self.tally = Arc::clone(tally);
+        self.note_size();
+        self
+    }
+
     /// Its queues.
     pub fn queues(&self) -> &Queues {
         &self.queues

@@ -92,7 +92,7 @@ impl Accounting {
     /// Counts a command that was rejected before it ran.
     pub fn count_rejection(&self, command: Option<CommandId>, error: &CommandError) {
         if let Some(id) = command {
-            self.stats.command(id).rejected.add(1);
+            self.stats.own_command(id).rejected.add(1);
         }
         self.stats.count_error(&error.code());
     }
@@ -105,7 +105,7 @@ impl Accounting {
         command: CommandId,
         errors: impl IntoIterator<Item = (&'a [u8], u64)>,
     ) {
-        self.stats.command(command).failed.add(1);
+        self.stats.own_command(command).failed.add(1);
         for (code, count) in errors {
             self.stats.count_errors(&String::from_utf8_lossy(code), count);
         }
@@ -115,7 +115,7 @@ impl Accounting {
     #[cold]
     pub fn count_failed_wait(&self, command: Option<CommandId>, error: &CommandError) {
         if let Some(id) = command {
-            self.stats.command(id).failed.add(1);
+            self.stats.own_command(id).failed.add(1);
         }
         self.stats.count_error(&error.code());
     }
@@ -135,7 +135,7 @@ impl Accounting {
         let ended = clock.ticks();
         let ns = clock.ticks_to_ns(call.started, ended);
         self.lap = ended;
-        let stats = self.stats.command(call.command.id);
+        let stats = self.stats.own_command(call.command.id);
         self.stats.commands_processed.add(1);
         stats.calls.add(1);
         stats.ns.add(ns);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use command::Shards;
+use command::{CommandId, Shards};
 use keyspace::Figure;
 use shard::Figures;
 
@@ -178,12 +178,13 @@ impl Observed {
         for (code, count) in self.errors() {
             self.reset.errors.add(&code, count);
         }
+        let own_commands = self.reset.own_commands();
         let mut counters: Vec<_> = self.threads.iter().map(ThreadStats::counters).collect();
         for reset in self.reset.counters() {
             reset.set(counters.iter_mut().filter_map(Iterator::next).map(Counter::get).sum());
         }
-        for (index, reset) in self.reset.commands.iter().enumerate() {
-            let all: Vec<_> = self.threads.iter().map(|stats| &stats.commands[index]).collect();
+        for (index, reset) in (0..).zip(own_commands) {
+            let all: Vec<_> = self.threads.iter().map(|stats| stats.command(CommandId(index))).collect();
             reset.set_durations(&all);
         }
         *rates = Rates::default();
@@ -241,7 +242,7 @@ mod tests {
             for stats in observed.threads() {
                 stats.commands_processed.add(commands);
                 stats.count_error("ERR");
-                stats.commands[0].duration_of(1000).add(1);
+                stats.own_command(CommandId(0)).duration_of(1000).add(1);
             }
         };
         count(3);

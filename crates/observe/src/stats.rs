@@ -186,21 +186,11 @@ impl CommandStats {
 const ERROR_CODES_MAX: usize = 128;
 
 /// Error replies by code.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ErrorCounts {
     len: AtomicUsize,
-    codes: [OnceLock<Box<str>>; ERROR_CODES_MAX],
-    counts: [Counter; ERROR_CODES_MAX],
-}
-
-impl Default for ErrorCounts {
-    fn default() -> Self {
-        ErrorCounts {
-            len: AtomicUsize::new(0),
-            codes: [const { OnceLock::new() }; ERROR_CODES_MAX],
-            counts: std::array::from_fn(|_| Counter::default()),
-        }
-    }
+    /// Allocated at the first error.
+    codes: OnceLock<Box<[(OnceLock<Box<str>>, Counter)]>>,
 }
 
 impl ErrorCounts {
@@ -213,22 +203,24 @@ impl ErrorCounts {
 
     /// The counter of a code. It is created if there is room. Only the owning thread may call this.
     fn counter(&self, code: &str) -> Option<&Counter> {
+        let codes = self.codes.get_or_init(|| (0..ERROR_CODES_MAX).map(|_| Default::default()).collect());
         let len = self.len.load(Ordering::Relaxed);
         let known =
-            self.codes[..len].iter().position(|known| known.get().is_some_and(|known| **known == *code));
+            codes[..len].iter().position(|(known, _)| known.get().is_some_and(|known| **known == *code));
         let index = known.unwrap_or(len);
+        let (name, counter) = codes.get(index)?;
         if index == len {
-            self.codes.get(index)?.get_or_init(|| code.into());
+            name.get_or_init(|| code.into());
             self.len.store(len + 1, Ordering::Release);
         }
-        self.counts.get(index)
+        Some(counter)
     }
 
     /// All codes with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         let len = self.len.load(Ordering::Acquire);
-        let counts = self.codes[..len].iter().zip(&self.counts);
-        counts.filter_map(|(code, count)| Some((&**code.get()?, count.get())))
+        let codes = self.codes.get().map_or(&[][..], |codes| &codes[..len]);
+        codes.iter().filter_map(|(code, count)| Some((&**code.get()?, count.get())))
     }
 }
 
@@ -319,17 +311,15 @@ pub struct ThreadStats {
     pub errors: ErrorCounts,
     /// Denials by [`Denial`]; never reset.
     pub denied: [Counter; 4],
-    /// Counters of each command, by its number.
-    pub commands: Box<[CommandStats]>,
+    command_count: usize,
+    /// Counters of each command, by its number. Allocated at the first command, as many threads never run any.
+    commands: OnceLock<Box<[CommandStats]>>,
 }
 
 impl ThreadStats {
     /// Counters for a table of `command_count` commands.
     pub fn new(command_count: usize) -> Self {
-        ThreadStats {
-            commands: (0..command_count).map(|_| CommandStats::default()).collect(),
-            ..ThreadStats::default()
-        }
+        ThreadStats { command_count, ..ThreadStats::default() }
     }
 
     /// Counts a command that entered `width` shards.
@@ -365,13 +355,40 @@ impl ThreadStats {
         self.errors.add(code, count);
     }
 
-    /// Counters of one command.
-    #[inline]
+    /// Counters of one command, for reading.
     pub fn command(&self, id: CommandId) -> &CommandStats {
-        &self.commands[usize::from(id.0)]
+        static NONE: CommandStats = CommandStats {
+            calls: Counter(AtomicU64::new(0)),
+            ns: Counter(AtomicU64::new(0)),
+            rejected: Counter(AtomicU64::new(0)),
+            failed: Counter(AtomicU64::new(0)),
+            durations: OnceLock::new(),
+        };
+        self.commands.get().map_or(&NONE, |commands| &commands[usize::from(id.0)])
     }
 
-    /// All counters that `CONFIG RESETSTAT` resets, except errors by code and durations, always in the same order.
+    /// Counters of one command, for counting. Only the owning thread may call this.
+    #[inline]
+    pub fn own_command(&self, id: CommandId) -> &CommandStats {
+        &self.own_commands()[usize::from(id.0)]
+    }
+
+    /// Counters of all commands, for counting. Only the owning thread may call this.
+    #[inline]
+    pub(crate) fn own_commands(&self) -> &[CommandStats] {
+        match self.commands.get() {
+            Some(commands) => commands,
+            None => self.begin_commands(),
+        }
+    }
+
+    #[cold]
+    fn begin_commands(&self) -> &[CommandStats] {
+        self.commands.get_or_init(|| (0..self.command_count).map(|_| CommandStats::default()).collect())
+    }
+
+    /// All counters that `CONFIG RESETSTAT` resets, except errors by code and durations, always in the same order. Those
+    /// of commands come last, and are missing if the thread never ran one.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         let single = [
             &self.commands_processed,
@@ -398,7 +415,9 @@ impl ThreadStats {
         ];
         let of_commands = self
             .commands
-            .iter()
+            .get()
+            .into_iter()
+            .flatten()
             .flat_map(|command| [&command.calls, &command.ns, &command.rejected, &command.failed]);
         single.into_iter().chain(&self.entries).chain(&self.widths).chain(of_commands)
     }

@@ -15,7 +15,7 @@ use command::Table;
 use config::Export;
 use ds::hashing::Seed;
 use journal::{End, Folder, Reading, Rest};
-use keyspace::{Config, Db, Marks, UnixMs, ValueRef};
+use keyspace::{Config, Db, Dbs, Marks, UnixMs, ValueRef};
 use persistence::{
     Content, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Settings, Snapshots, Tuning,
     Usage, roles,
@@ -171,7 +171,7 @@ fn save(data: &Data, names: &Names, clock: &Clock, redis_version: &str) -> std::
     about.aux("aof-base", b"1")?;
     data.libraries.iter().try_for_each(|code| about.function(code))?;
     let content = Content {
-        shards: data.loaded.dbs.iter().map(|dbs| (0, &dbs[..])).collect(),
+        shards: data.loaded.dbs.iter().map(|dbs| (0, dbs)).collect(),
         thread_count: 1,
         usage: Usage { is_idle_wanted: false, lfu: None, now: now_ms as UnixMs },
         about: about.finish()?,
@@ -199,7 +199,7 @@ fn tell(data: &Data, bytes: u64) -> Result<(), Error> {
     if rest.slices > 0 {
         say(&format!("left out: {rest}"))?;
     }
-    let lost = lost(loaded.dbs.iter().flatten());
+    let lost = lost(loaded.dbs.iter().flat_map(Dbs::iter).map(|(_, db)| db));
     if lost.expiring_fields > 0 {
         say(&format!(
             "left out: the expiry of {} fields of hashes, which Redis before 7.4 does not know; they stay for ever",

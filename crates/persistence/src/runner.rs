@@ -7,7 +7,7 @@
 //! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
 
 use command::{Client, Command, Located, Outcome, Shards, Table, Tx};
-use keyspace::{Config, Db, UnixMs};
+use keyspace::{Config, UnixMs};
 use resp::{Output, Proto};
 use shard::{Hold, ShardId};
 
@@ -52,7 +52,7 @@ impl<'a> Stage<'a> {
             let entered = hold.try_enter(id);
             assert!(entered, "nobody else knows these shards");
             let dbs = &mut hold.shard_mut(id).dbs;
-            key_count += dbs.iter().map(|db| db.len() as u64).sum::<u64>();
+            key_count += dbs.iter().map(|(_, db)| db.len() as u64).sum::<u64>();
             self.target.exchange(id, dbs);
         }
         leave(&mut hold, |_| true);
@@ -111,7 +111,7 @@ impl<'s> Runner<'s> {
     /// Keys on the shards that it has entered.
     pub(crate) fn key_count(&self) -> u64 {
         let ids = self.tx.hold.entered().iter();
-        ids.flat_map(|id| &self.tx.hold.shard(*id).dbs).map(|db: &Db| db.len() as u64).sum()
+        ids.flat_map(|id| self.tx.hold.shard(*id).dbs.iter()).map(|(_, db)| db.len() as u64).sum()
     }
 
     /// Prefetches the table entry for this hash.

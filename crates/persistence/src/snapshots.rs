@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keyspace::Db;
+use keyspace::Dbs;
 use proactor::Clock;
 use rdb::{Encoder, Style};
 
@@ -45,7 +45,7 @@ pub struct Settings {
 /// The content of a snapshot.
 pub struct Content<'a> {
     /// The databases of each shard, with its home thread.
-    pub shards: Vec<(u16, &'a [Db])>,
+    pub shards: Vec<(u16, &'a Dbs)>,
     /// How many threads there are.
     pub thread_count: u16,
     /// What is saved about the use of keys.
@@ -71,7 +71,7 @@ impl Content<'_> {
     }
 
     fn key_count(&self) -> u64 {
-        self.shards.iter().flat_map(|(_, dbs)| *dbs).map(|db| db.len() as u64).sum()
+        self.shards.iter().flat_map(|(_, dbs)| dbs.iter()).map(|(_, db)| db.len() as u64).sum()
     }
 
     /// The beginning of a snapshot: the header, fields about it, and the number of keys.
@@ -87,7 +87,7 @@ impl Content<'_> {
         }
         encoder.bytes(&self.about)?;
         for db in 0..count {
-            let parts = || self.shards.iter().map(|(_, dbs)| &dbs[db]);
+            let parts = || self.shards.iter().filter_map(|(_, dbs)| dbs.used(db));
             let key_count: usize = parts().map(|part| part.len()).sum();
             if key_count > 0 {
                 let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
@@ -221,9 +221,8 @@ impl Snapshots {
                 if is_aborted() {
                     return Err(io::Error::other("the shutdown that needed it was aborted"));
                 }
-                let (part, file) = (&dbs[db], output.form.file_of(*thread));
-                let encoder = output.file(file)?;
-                if !part.is_empty() {
+                let encoder = output.file(output.form.file_of(*thread))?;
+                if let Some(part) = dbs.used(db).filter(|part| !part.is_empty()) {
                     encoder.select(db as u32)?;
                     part.iter().try_for_each(|record| write_record(record, content.usage, encoder))?;
                     self.keys_written.fetch_add(part.len() as u64, Ordering::Relaxed);

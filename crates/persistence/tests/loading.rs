@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
 use keyspace::queue::Known;
-use keyspace::{Config, Db};
+use keyspace::{Config, Dbs};
 use persistence::{
     Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Purpose, Role, STATE_AUX,
     Settings, Snapshots, Source, Tuning, Usage, Wanted, Wish,
@@ -203,12 +203,7 @@ impl World {
         self.import(text, false).0.expect("the file is right").expect("nobody stopped it")
     }
 
-    fn save(
-        &self,
-        dbs: &[Vec<Db>],
-        has_own_format: bool,
-        about: &dyn Fn(&mut Encoder<Vec<u8>>),
-    ) -> Snapshots {
+    fn save(&self, dbs: &[Dbs], has_own_format: bool, about: &dyn Fn(&mut Encoder<Vec<u8>>)) -> Snapshots {
         let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
         let settings = Settings {
             purpose: Purpose::Snapshot,
@@ -221,7 +216,7 @@ impl World {
         let mut beside = Encoder::of_chunks(STYLE);
         about(&mut beside);
         let content = Content {
-            shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, &dbs[..])).collect(),
+            shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, dbs)).collect(),
             thread_count: 2,
             usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
             about: beside.finish().expect("memory takes all"),
@@ -235,12 +230,12 @@ fn keys(loaded: &Loaded) -> Keys {
     let mut keys = Keys::new();
     for dbs in &loaded.dbs {
         assert_eq!(dbs.len(), DB_COUNT as usize);
-        for (number, db) in dbs.iter().enumerate() {
+        for (number, db) in dbs.iter() {
             for record in db.iter() {
                 let mut value = Encoder::of_chunks(STYLE);
                 encoded::write(record.value(), &mut value).expect("memory takes all");
                 let value = value.finish().expect("memory takes all");
-                let old = keys.insert((number, record.key().to_vec()), (value, record.expiry()));
+                let old = keys.insert((number as usize, record.key().to_vec()), (value, record.expiry()));
                 assert!(old.is_none(), "each key is on one shard");
             }
         }

@@ -11,7 +11,7 @@ use commands::keys::digest::{Digest, digest};
 use ds::hashing::Seed;
 use ds::random::Random;
 use effectlog::Slice;
-use keyspace::{Config, Db};
+use keyspace::{Config, Dbs};
 use persistence::{
     Content, Extras, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Role, Scribe, Settings,
     Snapshots, Tuning, Usage, WriterStep,
@@ -262,16 +262,12 @@ impl World {
     }
 
     /// The digest of what was loaded, in which nothing is due.
-    fn digest(&self, loaded: &mut [Vec<Db>]) -> Digest {
+    fn digest(&self, loaded: &mut [Dbs]) -> Digest {
         let shards = Shards::new(self.placement.clone(), 1, DB_COUNT, 1);
         let mut hold = Hold::new(&shards);
         for (id, dbs) in shards.ids().zip(loaded) {
             assert!(hold.try_enter(id));
-            hold.shard_mut(id)
-                .dbs
-                .iter_mut()
-                .zip(dbs)
-                .for_each(|(ours, theirs)| std::mem::swap(ours, theirs));
+            hold.shard_mut(id).dbs.exchange(dbs);
         }
         let mut tx = Tx::new(hold, &self.table, &self.config, 0);
         let found = digest(&Store::new(&mut tx, Client::internal(0, Proto::Resp2)));
@@ -300,9 +296,9 @@ impl World {
 }
 
 /// What is saved of these databases.
-fn content(dbs: &[Vec<Db>]) -> Content<'_> {
+fn content(dbs: &[Dbs]) -> Content<'_> {
     Content {
-        shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, &dbs[..])).collect(),
+        shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, dbs)).collect(),
         thread_count: 2,
         usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
         about: Encoder::of_chunks(STYLE).finish().expect("memory takes all"),
@@ -527,7 +523,7 @@ fn a_checkpoint_becomes_a_base_and_nothing_else() {
         assert_eq!(snapshots.checkpoints.last_try_seconds.load(RELAXED), now_seconds);
         assert_eq!(snapshots.last_try_seconds.load(RELAXED), 0, "that is the snapshot's");
         for dbs in &mut there.dbs {
-            for (number, db) in (0..).zip(dbs) {
+            for (number, db) in dbs.iter_mut() {
                 db.begin_cut(Box::new(Scribe::new(&saving, number, 0)));
             }
         }
@@ -541,7 +537,7 @@ fn a_checkpoint_becomes_a_base_and_nothing_else() {
         if is_given_up {
             snapshots.give_up("it is not wanted");
         }
-        for db in there.dbs.iter_mut().flatten() {
+        for (_, db) in there.dbs.iter_mut().flat_map(Dbs::iter_mut) {
             while !db.continue_cut(&mut || true) {}
         }
         while writer.step() != WriterStep::Ended {}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use command::{Client, Command, Local};
 use ds::hashing::Seed;
-use keyspace::{Config, Db};
+use keyspace::{Config, Dbs};
 use persistence::{
     Content, Extras, Load, Names, Progress, Purpose, Saving, Scribe, Settings, Snapshots, Spool,
     SpoolProgress, SpoolState, Tuning, Usage, Writer, WriterStep,
@@ -111,7 +111,7 @@ impl World {
             let mut about = Encoder::of_chunks(STYLE);
             about.aux("something", b"else").expect("memory takes all");
             let content = Content {
-                shards: ids.iter().map(|id| (0, &hold.shard(*id).dbs[..])).collect(),
+                shards: ids.iter().map(|id| (0, &hold.shard(*id).dbs)).collect(),
                 thread_count: 1,
                 usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
                 about: about.finish().expect("memory takes all"),
@@ -125,7 +125,7 @@ impl World {
                 (begun.0, begun.1, None)
             };
             for id in ids {
-                for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
+                for (number, db) in hold.shard_mut(id).dbs.iter_mut() {
                     db.begin_cut(Box::new(Scribe::new(&saving, number, 0)));
                 }
             }
@@ -144,7 +144,7 @@ impl World {
     fn step(&mut self, begun: &mut Begun) -> bool {
         self.local.with_store(Client::internal(0, Proto::Resp2), |store| {
             for id in store.tx.hold.shards().ids() {
-                for db in &mut store.tx.hold.shard_mut(id).dbs {
+                for (_, db) in store.tx.hold.shard_mut(id).dbs.iter_mut() {
                     let mut records = 4;
                     db.continue_cut(&mut || {
                         records -= 1;
@@ -199,13 +199,13 @@ impl World {
     }
 }
 
-fn add_keys(dbs: &[Db], keys: &mut Keys) {
-    for (number, db) in dbs.iter().enumerate() {
+fn add_keys(dbs: &Dbs, keys: &mut Keys) {
+    for (number, db) in dbs.iter() {
         for record in db.iter() {
             let mut value = Encoder::of_chunks(STYLE);
             encoded::write(record.value(), &mut value).expect("memory takes all");
             let value = value.finish().expect("memory takes all");
-            keys.insert((number, record.key().to_vec()), (value, record.expiry()));
+            keys.insert((number as usize, record.key().to_vec()), (value, record.expiry()));
         }
     }
 }

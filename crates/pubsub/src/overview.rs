@@ -57,7 +57,7 @@ fn pubsub_channels(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     };
     let mark = ctx.reply.deferred();
     let mut count = 0;
-    for id in ctx.store.tx.hold.shards().ids() {
+    for id in ctx.store.tx.hold.shards().used() {
         for channel in ctx.store.tx.hold.shard(id).subscribers.channels(scope) {
             if wanted.is_none_or(|wanted| ds::glob::matches(wanted, channel, false)) {
                 ctx.reply.bulk(channel);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ds::hashing::Seed;
 use ds::random::Random;
-use keyspace::Db;
+use keyspace::Dbs;
 use keyspace::queue::Known;
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ pub struct Shard<W> {
     /// Its number.
     pub id: ShardId,
     /// Its part of every database.
-    pub dbs: Box<[Db]>,
+    pub dbs: Dbs,
     /// Clients waiting for keys of this shard.
     pub waiters: Waiters<W>,
     /// Keys whose waiters may be served after the running transaction.
@@ -66,9 +66,7 @@ impl<W> Shard<W> {
         let stats = Arc::<Figures>::default();
         Shard {
             id,
-            dbs: (0..db_count)
-                .map(|number| Db::new(Arc::clone(key_seed)).with_queues(queues, number, true))
-                .collect(),
+            dbs: Dbs::new(db_count, key_seed, queues, true),
             waiters: Waiters::new(seed, &stats),
             ready: Vec::new(),
             watches: Watches::new(seed, &stats),

@@ -2,12 +2,13 @@
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
+use ds::hashing::Seed;
 use ds::random::Random;
-use keyspace::Tally;
 use keyspace::queue::Known;
+use keyspace::{Tallies, Tally};
 
 use crate::baton::{Baton, Delegated};
 use crate::figures::Figures;
@@ -25,10 +26,23 @@ struct Cell<T, W> {
     baton: Baton<T>,
     home: u16,
     backlog: UnsafeCell<Backlog<T>>,
-    /// The figures, which may be read without the baton.
-    figures: Arc<Figures>,
-    tallies: Box<[Arc<Tally>]>,
-    shard: UnsafeCell<Shard<W>>,
+    /// The data; null until somebody who holds the baton asks for them. Owned: a leaked box.
+    shard: AtomicPtr<Shard<W>>,
+    /// What may be read of the data without the baton.
+    shown: OnceLock<(Arc<Figures>, Arc<Tallies>)>,
+}
+
+// A line more for each shard would be much for a server of many threads that has few data.
+const _: () = assert!(size_of::<Cell<(), ()>>() == 128);
+
+impl<T, W> Drop for Cell<T, W> {
+    fn drop(&mut self) {
+        let shard = *self.shard.get_mut();
+        if !shard.is_null() {
+            // SAFETY: `create` leaked this box, and nobody else refers to it.
+            drop(unsafe { Box::from_raw(shard) });
+        }
+    }
 }
 
 /// All shards. `T` is a delegated task, `W` what a shard keeps of a waiting client.
@@ -41,6 +55,8 @@ pub struct Shards<T, W> {
     /// How often a random shard was chosen.
     chances: AtomicU64,
     seed: u64,
+    key_seed: Arc<Seed>,
+    db_count: u32,
     hides_due: AtomicBool,
     queues: Arc<Known>,
 }
@@ -52,21 +68,17 @@ unsafe impl<T: Send, W: Send + Sync> Sync for Shards<T, W> {}
 unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
 
 impl<T, W> Shards<T, W> {
-    /// Empty shards, as many as `placement` has, dealt out to `thread_count` threads as their homes.
+    /// Empty shards, as many as `placement` has, each created when it is first used, dealt out to `thread_count` threads as their homes.
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
         let key_seed = Arc::new(placement.seed().clone());
         let queues = Arc::<Known>::default();
         let cells = (0..=placement.shard_count())
-            .map(|number| {
-                let shard = Shard::new(ShardId(number), db_count, &key_seed, seed, &queues);
-                Cell {
-                    baton: Baton::default(),
-                    home: number % thread_count.max(1),
-                    backlog: UnsafeCell::default(),
-                    figures: shard.stats.clone(),
-                    tallies: shard.dbs.iter().map(|db| db.tally().clone()).collect(),
-                    shard: UnsafeCell::new(shard),
-                }
+            .map(|number| Cell {
+                baton: Baton::default(),
+                home: number % thread_count.max(1),
+                backlog: UnsafeCell::default(),
+                shard: AtomicPtr::default(),
+                shown: OnceLock::new(),
             })
             .collect();
         Shards {
@@ -76,6 +88,8 @@ impl<T, W> Shards<T, W> {
             asker_count: AtomicUsize::new(0),
             chances: AtomicU64::new(0),
             seed,
+            key_seed,
+            db_count,
             hides_due: AtomicBool::new(false),
             queues,
         }
@@ -90,6 +104,11 @@ impl<T, W> Shards<T, W> {
     /// Number of shards.
     pub fn len(&self) -> usize {
         usize::from(self.placement.shard_count())
+    }
+
+    /// Number of databases.
+    pub fn db_count(&self) -> u32 {
+        self.db_count
     }
 
     /// The shard after the last one, which has no keys. A script that may touch shards beyond those of its declared
@@ -109,6 +128,22 @@ impl<T, W> Shards<T, W> {
         (0..self.placement.shard_count()).map(ShardId)
     }
 
+    /// The shards that somebody has used, in ascending order: all others are empty. To be called while all shards are
+    /// held, or where it does not matter that some are used meanwhile.
+    pub fn used(&self) -> impl Iterator<Item = ShardId> + use<'_, T, W> {
+        self.ids().filter(|id| self.is_used(*id))
+    }
+
+    /// Whether somebody has used the shard.
+    pub fn is_used(&self, id: ShardId) -> bool {
+        !self.cells[id.index()].shard.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Those of them that have `thread` as their home.
+    pub fn used_at_home(&self, thread: u16) -> impl Iterator<Item = ShardId> + use<'_, T, W> {
+        self.used().filter(move |id| self.home(*id) == thread)
+    }
+
     /// The home thread of `id`.
     #[inline]
     pub fn home(&self, id: ShardId) -> u16 {
@@ -121,9 +156,9 @@ impl<T, W> Shards<T, W> {
         &self.cells[id.index()].baton
     }
 
-    /// The figures of all shards, read without entering them.
+    /// The figures of the shards that were used, read without entering them.
     pub fn figures(&self) -> impl Iterator<Item = &Figures> {
-        self.cells[..self.len()].iter().map(|cell| &*cell.figures)
+        self.cells[..self.len()].iter().filter_map(|cell| Some(&*cell.shown.get()?.0))
     }
 
     /// Changes on all shards: the exact number for a caller that has entered all of them.
@@ -131,10 +166,14 @@ impl<T, W> Shards<T, W> {
         self.figures().map(|figures| figures.changes.get()).sum()
     }
 
-    /// The size of a database on each shard, read without entering it. A thread that holds a shard sees its own changes
-    /// here.
+    /// The size of a database on each shard where it was used, read without entering it. A thread that holds a shard
+    /// sees its own changes here.
     pub fn tallies(&self, db: u32) -> impl Iterator<Item = &Tally> {
-        self.cells[..self.len()].iter().filter_map(move |cell| cell.tallies.get(db as usize)).map(Arc::as_ref)
+        self.tallies_by_shard(db).map(|(_, tally)| tally)
+    }
+
+    fn tallies_by_shard(&self, db: u32) -> impl Iterator<Item = (ShardId, &Tally)> {
+        self.ids().filter_map(move |id| Some((id, self.cells[id.index()].shown.get()?.1.get(db)?)))
     }
 
     /// The known queues.
@@ -151,7 +190,7 @@ impl<T, W> Shards<T, W> {
         let mut index = random.below(key_count.max(1));
         // If keys are deleted meanwhile, the result is the last shard that has some.
         let mut last = None;
-        for (id, tally) in self.ids().zip(self.tallies(db)) {
+        for (id, tally) in self.tallies_by_shard(db) {
             let here = tally.keys.get();
             if here > 0 {
                 last = Some(id);
@@ -201,7 +240,22 @@ impl<T, W> Shards<T, W> {
     /// The data of `id`: to be used only while holding its baton.
     #[inline]
     pub(crate) fn shard_ptr(&self, id: ShardId) -> *mut Shard<W> {
-        self.cells[id.index()].shard.get()
+        // Relaxed: whoever has created it held the baton.
+        let shard = self.cells[id.index()].shard.load(Ordering::Relaxed);
+        if shard.is_null() { self.create(id) } else { shard }
+    }
+
+    /// Creates the data of `id`.
+    #[cold]
+    #[inline(never)]
+    fn create(&self, id: ShardId) -> *mut Shard<W> {
+        let cell = &self.cells[id.index()];
+        let shard = Box::new(Shard::new(id, self.db_count, &self.key_seed, self.seed, &self.queues));
+        let shown = cell.shown.set((shard.stats.clone(), shard.dbs.tallies().clone()));
+        assert!(shown.is_ok(), "a shard is created once, by the holder of its baton");
+        let shard = Box::into_raw(shard);
+        cell.shard.store(shard, Ordering::Relaxed);
+        shard
     }
 
     /// The backlog of `id`: to be used only while holding its baton.

@@ -62,16 +62,18 @@ impl Cron {
     }
 
     /// In a round: returns freed memory to the system if it is time. The first thread also returns memory that belongs
-    /// to no thread.
-    pub fn purge(&mut self, now_ms: u64, is_first_thread: bool) {
+    /// to no thread. Returns true when it begins, every few seconds.
+    pub fn purge(&mut self, now_ms: u64, is_first_thread: bool) -> bool {
         if self.purges_left > 0 {
             self.purges_left -= 1;
             heap::purge_at_once();
         }
-        if now_ms >= self.next_purge_ms {
+        let begins = now_ms >= self.next_purge_ms;
+        if begins {
             self.next_purge_ms = now_ms + heap::ROUND_MS;
             self.purge.begin(is_first_thread);
         }
+        begins
     }
 
     /// Returns all free memory at once in the next few rounds, because other threads are about to post freed blocks to this one.

@@ -3,13 +3,15 @@
 //! ```text
 //!          too much of the slabs is unused
 //!  resting ───────────▶ choosing ──▶ walking ──▶ resting, and again as long as it is too much
-//!     ▲                 which slabs  shards at home, record by record:
+//!     ▲                 which slabs  shards in its care, record by record:
 //!     └──── ending ◀──  the heap     what lies in a slab to be emptied moves
 //!           it is not   is to empty
 //! ```
 //!
-//! Each thread chooses among its own slabs and walks over its home shards, moving all blocks in slabs that any thread
-//! has chosen. Threads need not coordinate, because passes are repeated. A slice takes [`SLICE_NS`], and slices come as
+//! Each thread chooses among its own slabs and walks over the shards that it looks after, moving all blocks in slabs that
+//! any thread has chosen. Threads need not coordinate, because passes are repeated. Threads that serve no connections look
+//! after no shards, and choose all of their slabs: with a few blocks of each size in many heaps, most of the slabs would
+//! be unused. A slice takes [`SLICE_NS`], and slices come as
 //! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise more, up
 //! to `-max`, depending on how much is unused. If a pass did not help, the remaining blocks cannot be moved, and the
 //! next pass waits longer, unless more memory becomes unused.
@@ -69,6 +71,8 @@ pub struct Settings {
     pub cycle_max_percent: u64,
     /// Bytes that may be used; 0: no limit.
     pub memory_bytes_max: u64,
+    /// The thread serves no connections, so that it allocates little: its blocks move to the heaps of the others.
+    pub is_leaving: bool,
 }
 
 /// A thread's defragmentation.
@@ -237,8 +241,8 @@ pub struct Surroundings<'a> {
     pub settings: Settings,
     /// Where moved blocks are counted.
     pub stats: &'a ThreadStats,
-    /// Returns the home shards.
-    pub at_home: &'a dyn Fn() -> Vec<ShardId>,
+    /// Returns the shards that the thread looks after.
+    pub in_care: &'a dyn Fn() -> Vec<ShardId>,
     /// Whether clients keep the thread busy.
     pub is_busy: bool,
 }
@@ -264,7 +268,9 @@ impl Defrag {
         match (percent.map(|percent| percent.max(pressed_percent)), &self.stage) {
             (Some(percent), Stage::Resting) if is_due => {
                 self.due_ns = now_ns;
-                self.stage = Stage::Choosing(Emptying::begin(self.is_pressed));
+                let emptying =
+                    if settings.is_leaving { Emptying::leave() } else { Emptying::begin(self.is_pressed) };
+                self.stage = Stage::Choosing(emptying);
                 (self.percent, self.has_chosen) = (percent, true);
             }
             (Some(percent), _) => self.percent = percent,
@@ -323,7 +329,7 @@ impl Defrag {
             Stage::Resting => return false,
             Stage::Choosing(emptying) => {
                 if emptying.advance().is_some() {
-                    let left = (around.at_home)().into_iter().map(|id| (id, 0)).collect();
+                    let left = (around.in_care)().into_iter().map(|id| (id, 0)).collect();
                     self.stage = Stage::Walking(left);
                 }
             }
@@ -331,7 +337,8 @@ impl Defrag {
                 let Some((id, db)) = left.pop_front() else { return false };
                 let unfinished = thread.visit(id, |tx| {
                     let dbs = &mut tx.hold.shard_mut(id).dbs;
-                    (db..dbs.len()).find(|number| !dbs[*number].defragment(slice))
+                    (db..dbs.len())
+                        .find(|number| dbs.used_mut(*number).is_some_and(|db| !db.defragment(slice)))
                 });
                 match unfinished {
                     // The shard is taken; try it again later.
@@ -365,6 +372,7 @@ mod tests {
         cycle_min_percent: 1,
         cycle_max_percent: 25,
         memory_bytes_max: 0,
+        is_leaving: false,
     };
 
     #[test]
@@ -392,7 +400,7 @@ mod tests {
         let stats = ThreadStats::new(0);
         let clock = Clock::real();
         let around =
-            Surroundings { clock, settings: SETTINGS, stats: &stats, at_home: &Vec::new, is_busy: false };
+            Surroundings { clock, settings: SETTINGS, stats: &stats, in_care: &Vec::new, is_busy: false };
         let left = shards.into_iter().map(|id| (id, 0)).collect();
         let mut defrag = Defrag { stage: Stage::Walking(left), ..Defrag::default() };
         thread.is_taken = true;

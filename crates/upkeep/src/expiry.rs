@@ -60,7 +60,8 @@ impl Round {
         let mut many = false;
         for db in 0..tx.hold.shard(id).dbs.len() {
             let (mut expired, mut with_due_fields) = (Vec::new(), Vec::new());
-            let seen_count = tx.hold.shard_mut(id).dbs[db].find_expired(
+            let Some(data) = tx.hold.shard_mut(id).dbs.used_mut(db) else { continue };
+            let seen_count = data.find_expired(
                 tx.now,
                 SEGMENTS_PER_VISIT,
                 EXPIRED_PER_VISIT,

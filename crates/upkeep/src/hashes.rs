@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use ds::random::Random;
-use keyspace::{Config, Db, UnixMs};
+use keyspace::{Config, Dbs, UnixMs};
 use proactor::Clock;
 use shard::ShardId;
 
@@ -98,15 +98,15 @@ impl HashUpkeep {
         while let Some((id, db)) = self.left.pop_front() {
             let done = thread.visit(id, |tx| {
                 let (config, now) = (tx.config, tx.now);
-                compress(&mut tx.hold.shard_mut(id).dbs[db..], config, now, &mut has_time)
+                compress(&mut tx.hold.shard_mut(id).dbs, db, config, now, &mut has_time)
             });
             match done {
                 // The shard is taken; try it again later.
                 None => self.left.push_back((id, db)),
-                Some((passed, has_helped)) => {
+                Some((next, has_helped)) => {
                     self.has_helped |= has_helped;
-                    if let Some(passed) = passed {
-                        self.left.push_front((id, db + passed));
+                    if let Some(next) = next {
+                        self.left.push_front((id, next));
                     }
                 }
             }
@@ -133,16 +133,18 @@ impl HashUpkeep {
     }
 }
 
-/// Continues in these databases. Returns the number of databases that are done, if there was no time for all of them,
-/// and whether there was work to do.
+/// Continues in these databases, from `first` on. Returns the one to continue with, if there was no time for all of
+/// them, and whether there was work to do.
 fn compress(
-    dbs: &mut [Db],
+    dbs: &mut Dbs,
+    first: usize,
     config: &Config,
     now: UnixMs,
     has_time: &mut dyn FnMut() -> bool,
 ) -> (Option<usize>, bool) {
     let mut has_helped = false;
-    for (number, db) in dbs.iter_mut().enumerate() {
+    for number in first..dbs.len() {
+        let Some(db) = dbs.used_mut(number) else { continue };
         let progress = db.compress_hashes(config, now, has_time);
         has_helped |= progress.attempts > 0;
         if !progress.is_pass_over {

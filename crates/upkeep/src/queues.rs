@@ -48,7 +48,7 @@ impl QueueUpkeep {
             let Some((id, db, cursor)) = self.unseen.pop_front() else { return };
             let next = thread.visit(id, |tx| {
                 let dbs = &mut tx.hold.shard_mut(id).dbs;
-                match dbs[db].find_queues(cursor, KEYS_PER_VISIT) {
+                match dbs.used_mut(db).map_or(0, |db| db.find_queues(cursor, KEYS_PER_VISIT)) {
                     0 if db + 1 == dbs.len() => None,
                     0 => Some((id, db + 1, 0)),
                     cursor => Some((id, db, cursor)),
@@ -104,7 +104,7 @@ fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool 
         shard.waiters.find_queues(|db, key| dbs[db as usize].queues_mut().awaited(placement.hash(key), key));
     }
     let (mut has_more, mut with_jobs) = (false, Vec::new());
-    for db in &mut shard.dbs {
+    for (_, db) in shard.dbs.iter_mut() {
         let count = db.queues().len();
         if count > seen {
             with_jobs.append(&mut db.refresh_queues(QUEUES_PER_VISIT, now, forgotten_ms));

@@ -75,12 +75,17 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Number of databases.
     pub fn db_count(&self) -> u32 {
-        self.tx.hold.entered().first().map_or(0, |&id| self.tx.hold.shard(id).dbs.len() as u32)
+        self.tx.hold.shards().db_count()
     }
 
     /// The selected database on shard `id`.
     pub fn db(&self, id: ShardId) -> &Db {
         &self.tx.hold.shard(id).dbs[self.client.db as usize]
+    }
+
+    /// The selected database on shard `id`, if it was ever used: otherwise it is empty.
+    pub fn used_db(&self, id: ShardId) -> Option<&Db> {
+        self.tx.hold.shard(id).dbs.used(self.client.db as usize)
     }
 
     /// The selected database on shard `id`, to be changed.

@@ -119,7 +119,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
     // A snapshot may have something to do with an empty one yet, too.
-    let data = &shard.dbs[db as usize];
+    let Some(data) = shard.dbs.used(db as usize) else { return };
     if data.is_empty() && data.queues().is_empty() {
         return;
     }
@@ -175,9 +175,7 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
-    if let Ok([one, other]) = shard.dbs.get_disjoint_mut([one as usize, other as usize]) {
-        one.swap(other);
-    }
+    shard.dbs.swap(one as usize, other as usize);
     tx.wrote = true;
     for (db, before) in [(one, other), (other, one)] {
         let of = |db: u32, key: &[u8]| content(placement, &shard.dbs[db as usize], key, now);

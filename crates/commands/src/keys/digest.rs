@@ -20,7 +20,8 @@ pub fn digest(store: &Store) -> Digest {
         let mut of_keys = Digest::default();
         let mut is_empty = true;
         for &id in store.tx.hold.entered() {
-            for record in store.tx.hold.shard(id).dbs[db as usize].iter() {
+            let Some(data) = store.tx.hold.shard(id).dbs.used(db as usize) else { continue };
+            for record in data.iter() {
                 if !record.expired(store.now()) {
                     let mut of_key = Digest::default();
                     mix(&mut of_key, record.key());

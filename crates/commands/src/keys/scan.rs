@@ -37,7 +37,8 @@ fn keys(ctx: &mut Ctx) -> CommandResult {
     let mark = ctx.reply.deferred();
     let mut count = 0;
     for id in ctx.store.entered() {
-        for record in ctx.store.db(id).iter() {
+        let Some(data) = ctx.store.used_db(id) else { continue };
+        for record in data.iter() {
             let matches = pattern == b"*" || glob::matches(pattern, record.key(), false);
             if matches && !record.expired(now) {
                 ctx.reply.bulk(record.key());

@@ -193,7 +193,7 @@ pub(super) fn look_at<R>(
 pub fn trim(since_ms: Option<u64>, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
     for id in shards {
         thread.visit(id, |tx| {
-            for data in &mut tx.hold.shard_mut(id).dbs {
+            for (_, data) in tx.hold.shard_mut(id).dbs.iter_mut() {
                 data.queues_mut().trim_popped(since_ms);
             }
         });

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::Command;
 use keyspace::queue::Known;
-use keyspace::{Config, Db, UnixMs};
+use keyspace::{Config, Dbs, UnixMs};
 use proactor::Clock;
 use rdb::{FileReader, Item, MANIFEST_MAGIC, Why};
 use shard::Placement;
@@ -77,7 +77,7 @@ pub trait Extras {
 /// What was read.
 pub struct Loaded {
     /// By shard, then by number.
-    pub dbs: Vec<Vec<Db>>,
+    pub dbs: Vec<Dbs>,
     /// The state of the append-only file that the snapshot supersedes.
     pub superseded_aof: Option<String>,
     /// The database that is selected in the stream that continues from it, if known.

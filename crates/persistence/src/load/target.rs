@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use ds::queue::{Arrivals, Seen};
 use encoded::Builder;
-use keyspace::{Db, Marks, Record, UnixMs, Value, access};
+use keyspace::{Dbs, Marks, Record, UnixMs, Value, access};
 use proactor::DiskReader;
 use rdb::{FileReader, Item, KeyItem, Why};
 use shard::ShardId;
@@ -35,7 +35,7 @@ pub(crate) struct Target<'a> {
     /// Expired keys are kept, because commands follow that say when they go.
     keeps_due: bool,
     /// By shard, then by number.
-    dbs: Vec<Mutex<Vec<Db>>>,
+    dbs: Vec<Mutex<Dbs>>,
     key_count: AtomicU64,
     expired_count: AtomicU64,
     /// When the next line of the log is due.
@@ -47,10 +47,7 @@ impl<'a> Target<'a> {
         let shard_count = load.placement.shard_count();
         assert!(shard_count > 0 && load.db_count > 0, "keys need a place");
         let seed = Arc::new(load.placement.seed().clone());
-        let new_dbs = || {
-            let numbers = 0..load.db_count;
-            numbers.map(|number| Db::new(Arc::clone(&seed)).with_queues(load.queues, number, false)).collect()
-        };
+        let new_dbs = || Dbs::new(load.db_count, &seed, load.queues, false);
         let dbs = (0..shard_count).map(|_| Mutex::new(new_dbs())).collect();
         let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
         let next_ms = AtomicU64::new(load.clock.monotonic_ms() + PROGRESS_MS);
@@ -153,12 +150,8 @@ impl<'a> Target<'a> {
     }
 
     /// Exchanges a shard's databases with `dbs`.
-    pub(crate) fn exchange(&self, shard: ShardId, dbs: &mut Box<[Db]>) {
-        let mut ours = self.dbs[shard.index()].lock().expect("nobody panicked");
-        assert_eq!(ours.len(), dbs.len(), "all shards have the same databases");
-        for (ours, theirs) in ours.iter_mut().zip(dbs) {
-            std::mem::swap(ours, theirs);
-        }
+    pub(crate) fn exchange(&self, shard: ShardId, dbs: &mut Dbs) {
+        self.dbs[shard.index()].lock().expect("nobody panicked").exchange(dbs);
     }
 
     /// A queue is paused; the field contains its database and key.
@@ -168,7 +161,9 @@ impl<'a> Target<'a> {
         if let (Some(db), Some(key)) = (db, words.next()) {
             let (shard, hash) = self.load.placement.locate(key);
             let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
-            dbs.get_mut(db).and_then(|db| db.pause_queue(hash, key, true));
+            if db < dbs.len() {
+                dbs[db].pause_queue(hash, key, true);
+            }
         }
     }
 
@@ -188,7 +183,7 @@ impl<'a> Target<'a> {
             key_count: self.key_count.into_inner(),
             expired_count: self.expired_count.into_inner(),
         };
-        let in_dbs: u64 = loaded.dbs.iter().flatten().map(|db| db.len() as u64).sum();
+        let in_dbs: u64 = loaded.dbs.iter().flat_map(Dbs::iter).map(|(_, db)| db.len() as u64).sum();
         assert_eq!(in_dbs, loaded.key_count, "every key that was counted is there");
         loaded
     }

@@ -12,7 +12,7 @@ use proactor::CloseMode;
 use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
     ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS,
-    QUEUE_IDLE_TIMEOUT, Settings,
+    QUEUE_IDLE_TIMEOUT,
 };
 use shard::ShardId;
 use upkeep::defrag::{self, CREDIT_NS, Surroundings};
@@ -22,6 +22,7 @@ use upkeep::hashes;
 
 use crate::connections::{balancing, moving};
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 use clients::Sizes;
 
@@ -35,7 +36,8 @@ const TIGHT_PART: u64 = 16;
 const KEPT_PART: u64 = 64;
 
 /// The settings of defragmentation.
-fn defrag_settings(settings: &Settings) -> defrag::Settings {
+fn defrag_settings(host: &ThreadHost) -> defrag::Settings {
+    let settings = &host.shared.settings;
     let number = |id| settings.number(id) as u64;
     defrag::Settings {
         is_on: settings.is_on(ACTIVEDEFRAG),
@@ -45,7 +47,15 @@ fn defrag_settings(settings: &Settings) -> defrag::Settings {
         cycle_min_percent: number(ACTIVE_DEFRAG_CYCLE_MIN),
         cycle_max_percent: number(ACTIVE_DEFRAG_CYCLE_MAX),
         memory_bytes_max: settings.memory_bytes_max(),
+        is_leaving: usize::from(host.id) >= balancing::threads_at_work(host.shared),
     }
+}
+
+/// The shards whose memory a thread looks after: those of which it is the home, and its part of those whose home serves
+/// no connections. What is allocated for them should come from few heaps.
+fn in_care(shared: &Shared, id: u16) -> Vec<ShardId> {
+    let (shards, at_work) = (&shared.shards, balancing::threads_at_work(shared));
+    shards.used().filter(|shard| usize::from(shards.home(*shard)) % at_work == usize::from(id)).collect()
 }
 
 /// If too much waits to be freed, frees for a few times as long as the commands of this turn took. A client that
@@ -112,7 +122,10 @@ impl Thread {
             let limit = self.host.shared.settings.memory_bytes_max();
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
-        self.host.cron.purge(now_ms, is_first);
+        if self.host.cron.purge(now_ms, is_first) {
+            self.host.driver.give_back_unused();
+            self.tx.record.give_back_unused();
+        }
         let shared = self.host.shared;
         // What goes on a replica its primary says.
         let expires = shared.active_expire.load(Ordering::Relaxed) && !shared.following.is_replica();
@@ -133,8 +146,8 @@ impl Thread {
         let (shared, id) = (host.shared, host.id);
         if is_round || host.defrag.take_suspicion() {
             let now_ns = host.driver.clock().monotonic_ns();
-            let is_needed =
-                host.defrag.look(&defrag_settings(&shared.settings), shared.is_simulated(), now_ns);
+            let settings = defrag_settings(host);
+            let is_needed = host.defrag.look(&settings, shared.is_simulated(), now_ns);
             if id == 0 {
                 shared.fragmented.note(is_needed, host.now_ms);
             }
@@ -145,7 +158,7 @@ impl Thread {
         }
         let clock = host.driver.clock().clone();
         let end_ns = clock.monotonic_ns() + CREDIT_NS;
-        let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();
+        let in_care = || in_care(shared, id);
         while let now_ns = clock.monotonic_ns()
             && now_ns < end_ns
             && self.host.defrag.is_due(now_ns)
@@ -156,9 +169,9 @@ impl Thread {
             });
             let around = Surroundings {
                 clock: clock.clone(),
-                settings: defrag_settings(&shared.settings),
+                settings: defrag_settings(&self.host),
                 stats: self.host.accounting.stats(),
-                at_home: &at_home,
+                in_care: &in_care,
                 is_busy: self.host.is_busy,
             };
             // It is on loan, since shards are visited meanwhile.
@@ -211,7 +224,7 @@ impl Thread {
     fn expire(&mut self) {
         let started = self.host.driver.clock().ticks();
         let (shards, own) = (&self.host.shared.shards, self.host.id);
-        let round = Round::over(shards.ids().filter(|id| shards.home(*id) == own), self);
+        let round = Round::over(shards.used_at_home(own), self);
         self.post_all();
         round.note(self.host.accounting.stats());
         let clock = self.host.driver.clock();
@@ -240,10 +253,9 @@ fn compress_hashes(thread: &mut Thread) {
         is_busy: host.is_busy,
         chance,
     };
-    let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();
     // It is on loan, since shards are visited meanwhile.
     let mut hashes = std::mem::take(&mut host.hashes);
-    hashes.work(around, at_home, thread);
+    hashes.work(around, || in_care(shared, id), thread);
     thread.host.hashes = hashes;
 }
 
@@ -252,7 +264,7 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     let (shared, id) = (thread.host.shared, thread.host.id);
     let (known, placement) = (shared.shards.queues(), shared.shards.placement());
     let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
-    let at_home = || shared.shards.ids().filter(is_at_home);
+    let at_home = || shared.shards.used_at_home(id);
     if id == 0 {
         known.set_now_ms(thread.tx.steady as u64);
     }
@@ -289,7 +301,7 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     let mut jobs = std::mem::take(&mut thread.host.jobs);
     if is_second {
         // On a replica as well: sets that are gone are forgotten.
-        jobs.look(now_ms, shared.shards.ids().filter(|shard| is_at_home(*shard)), thread);
+        jobs.look(now_ms, shared.shards.used_at_home(id), thread);
     }
     // A replica hears from its primary what has ended.
     if shared.following.is_replica() || may_not_write(&thread.host) {
@@ -311,7 +323,7 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
     if is_second {
         let since_ms = is_on.then(|| recovery.kept_since_ms());
         if is_on || shards.queues().recovery.popped_bytes.load(Ordering::Relaxed) > 0 {
-            trim(since_ms, shards.ids().filter(|shard| shards.home(*shard) == id), thread);
+            trim(since_ms, shards.used_at_home(id), thread);
         }
     }
     if id != 0 || (!is_second && !thread.host.job_watch.is_busy()) {
@@ -324,7 +336,7 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
         return;
     }
     if !may_not_write(&thread.host) {
-        let (all, placement): (Vec<ShardId>, _) = (shards.ids().collect(), shards.placement());
+        let (all, placement): (Vec<ShardId>, _) = (shards.used().collect(), shards.placement());
         let around = Around {
             now_ms,
             wall_ms: thread.tx.now.cast_unsigned(),

@@ -12,6 +12,7 @@ use settings::{EntryMode, THREADS_ELASTIC};
 
 use crate::connections::moving::send_off;
 use crate::message::Message;
+use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 /// Connections that move to a thread at a time: more would hold up the others.
@@ -32,6 +33,12 @@ fn is_elastic(host: &ThreadHost) -> bool {
 /// The number of threads that get new connections.
 pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
     if is_elastic(host) { host.workload.balance.in_use() } else { host.shared.threads.len() }
+}
+
+/// The number of threads that serve connections, as all threads may know it: those with lower numbers do.
+pub(crate) fn threads_at_work(shared: &Shared) -> usize {
+    let threads = shared.observed.threads();
+    (threads[0].threads_in_use.get() as usize).clamp(1, threads.len())
 }
 
 /// Reports how busy the thread was in the last round; the first thread acts on the reports.

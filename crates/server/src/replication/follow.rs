@@ -289,7 +289,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         let databases = shared.settings.databases();
         let stream_db = loaded.stream_db().filter(|db| *db < databases);
         loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
-        shared.shards.ids().for_each(|id| tx.hold.shard_mut(id).tracking.clear_keys());
+        shared.shards.used().for_each(|id| tx.hold.shard_mut(id).tracking.clear_keys());
         tx.posts.push(Post::Flushed);
         // It is not on the own disk.
         tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
-use keyspace::Db;
+use keyspace::Dbs;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
@@ -129,7 +129,7 @@ impl Share {
             if !tx.hold.has(id) {
                 continue;
             }
-            let Some(db) = tx.hold.shard_mut(id).dbs.get_mut(db as usize).filter(|db| db.is_cut()) else {
+            let Some(db) = tx.hold.shard_mut(id).dbs.used_mut(db as usize).filter(|db| db.is_cut()) else {
                 continue;
             };
             // To look at what has expired is to take it away.
@@ -150,8 +150,8 @@ impl Share {
 }
 
 /// Continues the cuts of a shard's databases; true if all of them are done.
-fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
-    dbs.iter_mut().all(|db| {
+fn continue_cuts(dbs: &mut Dbs, has_time: &mut dyn FnMut() -> bool) -> bool {
+    dbs.iter_mut().all(|(_, db)| {
         while !db.continue_cut(has_time) {
             if !has_time() {
                 return false;
@@ -184,7 +184,7 @@ impl Thread {
     /// Notes that a snapshot has begun or ended.
     pub(crate) fn look_at_snapshot(&mut self) {
         let (shared, own) = (self.host.shared, self.host.id);
-        let at_home = shared.shards.ids().filter(|id| shared.shards.home(*id) == own);
+        let at_home = shared.shards.used_at_home(own);
         self.host.snapshot.look(shared.snapshots.current(), at_home);
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use command::{Garbage, Post, Tx, content, ready_after};
 use journal::LockedFolder;
-use keyspace::Db;
+use keyspace::{Db, Dbs};
 use persistence::{Snapshots, StreamId};
 use recording::Opened;
 use script::LibrarySet;
@@ -41,9 +41,7 @@ impl Loaded {
         let (data, shards) = (self.data, tx.hold.shards());
         assert_eq!(data.dbs.len(), shards.len(), "it was read for these shards");
         for (id, dbs) in shards.ids().zip(data.dbs) {
-            for (db, new) in (0..).zip(dbs) {
-                replace(tx, id, db, new);
-            }
+            put(tx, id, dbs);
         }
         scripts.libraries.set(self.libraries);
         snapshots.loaded_key_count.store(data.key_count, Ordering::Relaxed);
@@ -52,13 +50,24 @@ impl Loaded {
     }
 }
 
-/// Replaces database `db` on shard `id` by `new`. Tells clients that watch a key of either, and serves those that wait
-/// for what exists now.
-fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
+/// Replaces all databases on shard `id`.
+fn put(tx: &mut Tx, id: ShardId, mut dbs: Dbs) {
+    let was_used = tx.hold.shards().is_used(id);
+    for db in 0..dbs.len() {
+        // Where neither has anything, nothing changes.
+        if dbs.used(db).is_some() || was_used && tx.hold.shard(id).dbs.used(db).is_some() {
+            replace(tx, id, db as u32, &mut dbs);
+        }
+    }
+}
+
+/// Replaces database `db` on shard `id` by that of `dbs`. Tells clients that watch a key of either, and serves those
+/// that wait for what exists now.
+fn replace(tx: &mut Tx, id: ShardId, db: u32, dbs: &mut Dbs) {
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
-    let mut old = new;
-    shard.dbs[db as usize].swap(&mut old);
+    shard.dbs[db as usize].swap(&mut dbs[db as usize]);
+    let old = dbs[db as usize].take();
     let new = &shard.dbs[db as usize];
     let of = |part: &Db, key: &[u8]| content(placement, part, key, now);
     shard.watches.replaced(db, |key| (of(&old, key), of(new, key)));

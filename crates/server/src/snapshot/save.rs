@@ -62,8 +62,8 @@ impl Shared {
 
     /// Makes the cut: from now on data are captured before they change; all shards are entered.
     pub(super) fn cut(&'static self, hold: &mut Hold<'_, Task, Wait>, saving: &Arc<Saving>) {
-        for id in self.shards.ids() {
-            for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
+        for id in self.shards.used() {
+            for (number, db) in hold.shard_mut(id).dbs.iter_mut() {
                 if !db.is_empty() {
                     db.begin_cut(Box::new(Scribe::new(saving, number, self.shards.home(id))));
                 }
@@ -95,7 +95,7 @@ impl Shared {
         purpose: Purpose,
     ) -> io::Result<Content<'a>> {
         Ok(Content {
-            shards: self.shards.ids().map(|id| (self.shards.home(id), &hold.shard(id).dbs[..])).collect(),
+            shards: self.shards.used().map(|id| (self.shards.home(id), &hold.shard(id).dbs)).collect(),
             ..self.content_without_data(purpose)?
         })
     }

@@ -40,18 +40,20 @@ pub(super) enum Step {
 pub(super) struct Search {
     pool: Pool,
     random: Random,
-    /// Number of evictable keys on each shard at its last visit.
+    shard_count: usize,
+    /// Number of evictable keys on each shard at its last visit. Empty until something is to be evicted.
     weights: Vec<u32>,
 }
 
 impl Search {
     pub(super) fn new(seed: u64, shard_count: usize) -> Search {
-        Search { pool: Pool::default(), random: Random::new(seed), weights: vec![0; shard_count] }
+        Search { pool: Pool::default(), random: Random::new(seed), shard_count, weights: Vec::new() }
     }
 
     /// Prepares for evicting keys by `policy`.
     pub(super) fn begin(&mut self, policy: Policy) {
-        assert!(!self.weights.is_empty(), "what evicts is not on loan");
+        assert!(self.shard_count > 0, "what evicts is not on loan");
+        self.weights.resize(self.shard_count, 0);
         self.pool.begin(policy);
     }
 
@@ -111,10 +113,13 @@ impl Search {
 
     /// Offers some records of an entered shard to the pool. Returns the number of evictable records.
     fn look(&mut self, policy: Policy, sample_count: usize, id: ShardId, tx: &mut Tx) -> usize {
+        if !tx.hold.shards().is_used(id) {
+            return 0;
+        }
         let (lfu, now) = (tx.config.lfu, tx.now);
         let placement = tx.hold.shards().placement();
         let mut weight = 0;
-        for (number, db) in (0..).zip(&mut *tx.hold.shard_mut(id).dbs) {
+        for (number, db) in tx.hold.shard_mut(id).dbs.iter_mut() {
             let len = policy.eligible_len(db);
             if len == 0 {
                 continue;

@@ -295,7 +295,7 @@ mod tests {
     fn sections_say_what_is_known() {
         let example = example();
         for stats in example.observed.threads() {
-            let command = &stats.commands[0];
+            let command = stats.own_command(command::CommandId(0));
             command.calls.add(2);
             command.ns.add(6000);
             command.duration_of(1000).add(2);

@@ -36,6 +36,7 @@ enum DiskOrder {
     Run(DiskWork),
     Open(Journal),
     Spares(usize),
+    Look,
     Sync,
     Base(NextBase),
     End,
@@ -76,6 +77,11 @@ impl DiskOrders {
 
     pub(crate) fn want_spares(&self, count: usize) {
         self.send(DiskOrder::Spares(count));
+    }
+
+    /// A spare was taken, so another one may have to be prepared.
+    pub(crate) fn look(&self) {
+        self.send(DiskOrder::Look);
     }
 
     pub(crate) fn sync(&self) {
@@ -185,6 +191,7 @@ impl DiskThread {
                 self.bases.clear();
                 self.no_room = None;
             }
+            DiskOrder::Look => {}
             DiskOrder::Sync => self.is_asked = true,
             DiskOrder::Spares(count) => self.wanted_spares = count,
             DiskOrder::Base(next) => self.bases.push_back(next),

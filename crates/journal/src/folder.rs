@@ -70,6 +70,11 @@ impl Folder {
         self.path.join(SegmentName { journal_id, number }.to_string())
     }
 
+    /// The bytes of a segment's file; 0 if there is none.
+    pub fn segment_bytes(&self, journal_id: u64, number: u64) -> u64 {
+        self.disk().info(&self.segment(journal_id, number)).map_or(0, |info| info.bytes)
+    }
+
     pub(crate) fn manifest_path(&self) -> PathBuf {
         self.path.join(MANIFEST)
     }

@@ -15,7 +15,7 @@
 //!
 //! Not here: how a journal begins (`life.rs`), frames and their order (`writer.rs`), and when to do what.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,6 +74,8 @@ struct InUse {
     /// Oldest first; the last one is being written.
     segments: Vec<SegmentStart>,
     spares: VecDeque<u64>,
+    /// The bytes of each of them.
+    sizes: BTreeMap<u64, u64>,
     /// Segments that may have unsynced data, oldest first. The last one is being written, unless its writes need no
     /// sync.
     unsynced: Vec<Arc<SegmentFile>>,
@@ -182,7 +184,7 @@ impl Journal {
         }
         let number = match kept.unlisted {
             Some(number) => number,
-            None => shared.make_spare(&mut kept)?,
+            None => shared.make_spare(&mut kept, wanted)?,
         };
         kept.unlisted = Some(number);
         let manifest = shared.manifest(&kept, None, Some(number));
@@ -257,11 +259,15 @@ impl Shared {
     ) -> Shared {
         tuning.check();
         let last = *manifest.segments.last().expect("a journal has a segment");
+        let numbers =
+            manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
+        let sizes = numbers.map(|number| (number, folder.segment_bytes(manifest.id, number))).collect();
         let durable = last.place.last_slice();
         let in_use = InUse {
             policy,
             segments: manifest.segments.clone(),
             spares: manifest.spares.iter().copied().collect(),
+            sizes,
             unsynced: Vec::new(),
             listed: Arc::new(manifest.clone()),
             term: manifest.term,
@@ -355,9 +361,16 @@ impl Shared {
         Ok(self.durable_slice.fetch_max(written, Ordering::AcqRel).max(written))
     }
 
-    /// How many spare segments are ready.
-    pub(crate) fn spares(&self) -> usize {
-        locked(&self.in_use).spares.len()
+    /// The bytes of the spare segments that are ready, in the order of their use.
+    pub(crate) fn spare_sizes(&self) -> Vec<u64> {
+        let in_use = locked(&self.in_use);
+        in_use.spares.iter().filter_map(|number| in_use.sizes.get(number).copied()).collect()
+    }
+
+    /// Their sum.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        let in_use = locked(&self.in_use);
+        in_use.spares.iter().filter_map(|number| in_use.sizes.get(number)).sum()
     }
 
     /// Takes a spare, which begins at this place.
@@ -384,8 +397,8 @@ impl Shared {
         locked(&self.in_use).unsynced.clear();
     }
 
-    /// Creates the next segment, with a durable name; returns its number.
-    fn make_spare(&self, kept: &mut Kept) -> Result<u64, Trouble> {
+    /// Creates the next segment, with a durable name; returns its number. `wanted`: how many spares the log waits for.
+    fn make_spare(&self, kept: &mut Kept, wanted: usize) -> Result<u64, Trouble> {
         let number = kept.number_max + 1;
         let path = self.folder.segment(self.id, number);
         let made = match kept.free.pop() {
@@ -394,11 +407,18 @@ impl Shared {
                 self.folder.disk().rename(&old, &path).map_err(Error::io(&old, "rename it"))
             }
             None => {
-                let policy = locked(&self.in_use).policy;
-                make_segment(&self.folder, &self.tuning, policy, self.id, number)
+                let in_use = locked(&self.in_use);
+                let (policy, log_bytes) = (in_use.policy, in_use.log_bytes());
+                let (largest, is_short) =
+                    (in_use.sizes.values().max().copied().unwrap_or(0), in_use.spares.len() < wanted);
+                drop(in_use);
+                let bytes = self.tuning.next_segment_bytes(log_bytes, largest, is_short);
+                make_segment(&self.folder, bytes, policy, self.id, number)
             }
         };
         made.map_err(Trouble::NotReady)?;
+        let bytes = self.folder.segment_bytes(self.id, number);
+        locked(&self.in_use).sizes.insert(number, bytes);
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
         kept.number_max = number;
         Ok(number)
@@ -448,12 +468,17 @@ impl Shared {
 
     /// These segments are no longer needed: some are kept for reuse, the others are removed.
     fn free(&self, kept: &mut Kept, numbers: &[u64]) {
-        locked(&self.in_use).segments.retain(|start| !numbers.contains(&start.number));
-        for number in numbers {
+        let mut in_use = locked(&self.in_use);
+        // The log will be about as long again: half of it is ready then.
+        let mut kept_bytes_left = in_use.log_bytes() / 2;
+        in_use.segments.retain(|start| !numbers.contains(&start.number));
+        let sizes: Vec<u64> = numbers.iter().map(|number| in_use.sizes.remove(number).unwrap_or(0)).collect();
+        drop(in_use);
+        for (number, bytes) in numbers.iter().zip(sizes) {
             let name = SegmentName { journal_id: self.id, number: *number }.to_string();
-            let info = self.folder.disk().info(&self.folder.segment(self.id, *number));
-            let is_usable = info.is_ok_and(|info| info.bytes == self.tuning.segment_bytes);
+            let is_usable = self.tuning.can_use(bytes) && bytes <= kept_bytes_left;
             if is_usable && kept.free.len() < self.tuning.free_max && !kept.free.contains(&name) {
+                kept_bytes_left -= bytes;
                 kept.free.push(name);
             } else if !kept.free.contains(&name) {
                 // What cannot be removed now is removed at the next start.
@@ -476,14 +501,21 @@ impl Shared {
     }
 }
 
+impl InUse {
+    /// The bytes of the segments in use.
+    fn log_bytes(&self) -> u64 {
+        self.segments.iter().filter_map(|start| self.sizes.get(&start.number)).sum()
+    }
+}
+
 pub(crate) fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
     if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
 }
 
-/// Creates a segment of zeros. The zeros are durable; its name is not.
+/// Creates a segment of so many zeros. The zeros are durable; its name is not.
 pub(crate) fn make_segment(
     folder: &LockedFolder,
-    tuning: &Tuning,
+    bytes: u64,
     policy: Policy,
     id: u64,
     number: u64,
@@ -492,9 +524,9 @@ pub(crate) fn make_segment(
     let make = || {
         let file = folder.disk().open(&path, Open::Empty)?;
         match policy {
-            Policy::Always => file.pre_write(tuning.segment_bytes),
+            Policy::Always => file.pre_write(bytes),
             // To write everything twice would be dearer than a sync that takes longer, for which nobody waits.
-            Policy::Everysec | Policy::No => file.reserve(tuning.segment_bytes),
+            Policy::Everysec | Policy::No => file.reserve(bytes),
         }
     };
     make().map_err(|error| {

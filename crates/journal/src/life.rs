@@ -71,7 +71,7 @@ impl Journal {
             spares: Vec::new(),
         };
         folder.write_manifest(&manifest, true)?;
-        make_segment(&folder, &tuning, policy, id, 1)?;
+        make_segment(&folder, tuning.segment_bytes_first, policy, id, 1)?;
         sync_names(&folder)?;
         if data == Data::None {
             folder.write_manifest(&manifest, false)?;
@@ -138,13 +138,10 @@ impl Journal {
         ready.extend(later.filter(|number| *number > last_number));
         ready.sort_unstable();
         ready.dedup();
-        ready.retain(|number| {
-            let info = folder.disk().info(&folder.segment(manifest.id, *number));
-            info.is_ok_and(|info| info.bytes == tuning.segment_bytes)
-        });
+        ready.retain(|number| tuning.can_use(folder.segment_bytes(manifest.id, *number)));
         if ready.is_empty() {
             let number = manifest.last_number() + 1;
-            make_segment(&folder, &tuning, policy, manifest.id, number)?;
+            make_segment(&folder, tuning.segment_bytes_first, policy, manifest.id, number)?;
             sync_names(&folder)?;
             ready.push(number);
         }

@@ -302,6 +302,7 @@ impl LogThread {
         let started_ns = self.clock.monotonic_ns();
         if let Some((journal, writer)) = &mut self.open {
             self.progress.counts.write_since_ms.store((started_ns / 1_000_000).max(1), Ordering::Relaxed);
+            let spares_before = journal.spare_count();
             let appended = writer.append(&self.closed, self.clock.now_ms());
             self.progress.counts.write_since_ms.store(0, Ordering::Relaxed);
             match appended {
@@ -309,8 +310,10 @@ impl LogThread {
                     self.progress.counts.position.store(writer.next().1, Ordering::Relaxed);
                     self.progress.note_written(last);
                     // Not only when this segment is full: what has been answered by then is to have room.
-                    if journal.spare_count() == 0 {
-                        self.disk.want_spares(1);
+                    match journal.spare_count() {
+                        0 => self.disk.want_spares(1),
+                        spares if spares < spares_before => self.disk.look(),
+                        _ => {}
                     }
                     self.note_durable();
                     if self.progress.asked() > self.progress.durable() {

@@ -1,8 +1,8 @@
 //! A segment: one file of frames.
 //!
 //! Its name is `journal-<id>-<number>.seg`: the journal's id in 16 hexadecimal digits, the number in decimal. The
-//! segments of a journal are read in the order of their numbers. A segment is allocated at its full length, with its
-//! name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
+//! segments of a journal are read in the order of their numbers. The first ones are small, and later ones larger. A
+//! segment is allocated at its full length, with its name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
 //! the segment is also filled with zeros, because that makes later writes cheaper to make durable. A segment that is no
 //! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain.
 //!
@@ -16,7 +16,9 @@ use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
 /// Sizes and counts, for which tests and the simulation choose smaller values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Bytes of a segment.
+    /// Bytes of the first segments. Later ones grow with the log, see [`Tuning::next_segment_bytes`].
+    pub segment_bytes_first: u64,
+    /// Bytes of the largest segments.
     pub segment_bytes: u64,
     /// The largest payload of a frame: up to [`PAYLOAD_BYTES_MAX`], so that a frame fits into a segment.
     pub payload_bytes_max: usize,
@@ -37,6 +39,7 @@ impl Default for Tuning {
 impl Tuning {
     /// The values of a server.
     pub const BUILT: Tuning = Tuning {
+        segment_bytes_first: 2 << 20,
         segment_bytes: 64 << 20,
         payload_bytes_max: PAYLOAD_BYTES_MAX,
         spares: 2,
@@ -46,10 +49,22 @@ impl Tuning {
 
     pub(crate) fn check(&self) {
         assert!((1..=PAYLOAD_BYTES_MAX).contains(&self.payload_bytes_max));
-        assert!(
-            padded_bytes(self.payload_bytes_max) as u64 <= self.segment_bytes,
-            "a frame fits into a segment"
-        );
+        assert!(self.can_use(self.segment_bytes_first), "a frame fits into a segment");
+        assert!(self.segment_bytes_first <= self.segment_bytes);
+    }
+
+    /// Whether a segment of so many bytes has room for any frame.
+    pub(crate) fn can_use(&self, segment_bytes: u64) -> bool {
+        padded_bytes(self.payload_bytes_max) as u64 <= segment_bytes
+    }
+
+    /// The size of the next segment after a log of so many bytes, whose largest segment has `largest_bytes`: a quarter of
+    /// the log, so that a small log takes little space, and a large one has few segments. If the log waits for it
+    /// (`is_short`), segments were too small for its speed.
+    pub(crate) fn next_segment_bytes(&self, log_bytes: u64, largest_bytes: u64, is_short: bool) -> u64 {
+        let wanted = if is_short { log_bytes.max(4 * largest_bytes) } else { log_bytes / 4 };
+        let floor = 1 << wanted.max(1).ilog2();
+        floor.clamp(self.segment_bytes_first, self.segment_bytes)
     }
 }
 
@@ -120,6 +135,17 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_grow_with_the_log_and_faster_if_it_waits() {
+        let next = |log_mib: u64, largest_mib: u64, is_short| {
+            Tuning::BUILT.next_segment_bytes(log_mib << 20, largest_mib << 20, is_short) >> 20
+        };
+        assert_eq!([0, 2, 8, 31, 32, 64, 300].map(|log| next(log, 8, false)), [2, 2, 2, 4, 8, 16, 64]);
+        assert_eq!([2, 8, 16, 64].map(|largest| next(2, largest, true)), [8, 32, 64, 64]);
+        let all_alike = Tuning { segment_bytes_first: 12_288, segment_bytes: 12_288, ..Tuning::BUILT };
+        assert_eq!(all_alike.next_segment_bytes(1 << 40, 1, true), 12_288);
+    }
 
     #[test]
     fn names_are_read_as_they_are_written() {

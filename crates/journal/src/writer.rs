@@ -120,8 +120,7 @@ impl Writer {
     /// If they do not begin where the last one ended.
     pub fn append<S: Borrow<Slice>>(&mut self, slices: &[S], unix_ms: u64) -> Result<u64, Trouble> {
         self.shared.check()?;
-        let needed = self.spares_needed(slices);
-        if needed > 0 && self.shared.spares() < needed {
+        if let Some(needed) = self.lacks_spares(slices) {
             return Err(Trouble::NoSpare { needed });
         }
         if mutant::is_on(Mutant::RewritesBlock)
@@ -157,28 +156,37 @@ impl Writer {
 
     /// Bytes of space in segments that are ready, including the rest of the open one.
     pub(crate) fn room_bytes(&self) -> u64 {
-        let spares = self.shared.spares() as u64;
-        self.segment_bytes - self.offset + spares * self.shared.tuning.segment_bytes
+        self.segment_bytes - self.offset + self.shared.spare_bytes()
     }
 
     /// The space that must be left when commits have to stop: what is committed until all threads know must fit.
     pub(crate) fn margin_bytes(&self) -> u64 {
-        MARGIN_BYTES.min(self.shared.tuning.segment_bytes / 4)
+        MARGIN_BYTES.min(self.segment_bytes / 4)
     }
 
     fn reopen(&self, policy: Policy) -> Result<(Arc<SegmentFile>, u64), Trouble> {
         open_path(&self.shared, policy, self.segment.path.clone()).map_err(|error| self.shared.fail(error))
     }
 
-    /// How many spares are needed to write these slices.
-    fn spares_needed<S: Borrow<Slice>>(&self, slices: &[S]) -> usize {
-        let (mut needed, mut left) = (0, self.segment_bytes - self.offset);
+    /// How many spares are needed at least to write these slices, if fewer are ready.
+    fn lacks_spares<S: Borrow<Slice>>(&self, slices: &[S]) -> Option<usize> {
         let max = self.shared.tuning.payload_bytes_max;
+        let mut left = self.segment_bytes - self.offset;
+        let bytes = |slice: &S| {
+            let payload_bytes = slice.borrow().payload.len();
+            payload_bytes / max * padded_bytes(max) + padded_bytes(payload_bytes % max)
+        };
+        if slices.iter().map(bytes).sum::<usize>() as u64 <= left {
+            return None;
+        }
+        let spares = self.shared.spare_sizes();
+        let mut needed = 0;
         let mut take = |payload_bytes: usize| {
             let bytes = padded_bytes(payload_bytes) as u64;
             if bytes > left {
+                // Those that are made for it may be as large as any.
+                left = spares.get(needed).copied().unwrap_or(self.shared.tuning.segment_bytes);
                 needed += 1;
-                left = self.shared.tuning.segment_bytes;
             }
             left -= bytes;
         };
@@ -189,7 +197,7 @@ impl Writer {
                 take(rest);
             }
         }
-        needed
+        (needed > spares.len()).then_some(needed)
     }
 
     fn append_slice(&mut self, slice: &Slice, unix_ms: u64) -> Result<(), Trouble> {

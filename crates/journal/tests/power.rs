@@ -18,8 +18,14 @@ use powerlog::{Bytes, Disk, Event, Promise, Recording, What};
 const FOLDER: &str = "JOURNAL_TEST_FOLDER";
 const SLICES: u64 = 150;
 const POINTS: u64 = 250;
-const TUNING: Tuning =
-    Tuning { segment_bytes: 64 << 10, payload_bytes_max: 5_000, spares: 2, free_max: 2, write_bytes: 10_000 };
+const TUNING: Tuning = Tuning {
+    segment_bytes_first: 64 << 10,
+    segment_bytes: 64 << 10,
+    payload_bytes_max: 5_000,
+    spares: 2,
+    free_max: 2,
+    write_bytes: 10_000,
+};
 
 fn journal_in(folder: &Path) -> Folder {
     Folder::new(proactor::Disk::real(), &folder.join("appendonlydir"))

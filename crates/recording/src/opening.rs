@@ -56,8 +56,9 @@ impl Opening {
     /// it may not be full.
     pub fn slice_bytes(&self) -> u64 {
         let Some(manifest) = &self.manifest else { return 0 };
-        let last = manifest.segments.last().map_or(0, |last| last.place.position);
-        last.saturating_sub(manifest.base.position) + self.tuning.segment_bytes
+        let Some(last) = manifest.segments.last() else { return 0 };
+        let in_last = self.folder.segment_bytes(manifest.id, last.number);
+        last.place.position.saturating_sub(manifest.base.position) + in_last
     }
 
     /// The slices of the existing journal.

@@ -67,8 +67,10 @@ impl Tuning {
 /// Segments that are soon full: some hold a few frames, and some not even one slice.
 fn segments(entropy: &mut Entropy) -> journal::Tuning {
     let payload_bytes_max = [100, 1_000, 8_000][entropy.below(3) as usize];
+    let segment_bytes_first = [12_288, 16_384, 65_536][entropy.below(3) as usize];
     journal::Tuning {
-        segment_bytes: [12_288, 16_384, 65_536][entropy.below(3) as usize],
+        segment_bytes_first,
+        segment_bytes: segment_bytes_first << (2 * entropy.below(2)),
         payload_bytes_max,
         spares: 1 + entropy.below(2) as usize,
         free_max: entropy.below(3) as usize,

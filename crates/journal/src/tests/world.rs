@@ -13,8 +13,14 @@ use crate::{
     Verdict, Writer,
 };
 
-pub(super) const TUNING: Tuning =
-    Tuning { segment_bytes: 32 << 10, payload_bytes_max: 5_000, spares: 2, free_max: 2, write_bytes: 10_000 };
+pub(super) const TUNING: Tuning = Tuning {
+    segment_bytes_first: 32 << 10,
+    segment_bytes: 32 << 10,
+    payload_bytes_max: 5_000,
+    spares: 2,
+    free_max: 2,
+    write_bytes: 10_000,
+};
 
 pub(super) fn folder(disk: &Disk) -> Folder {
     Folder::new(disk.clone(), Path::new("data/appendonlydir"))

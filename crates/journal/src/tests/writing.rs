@@ -210,7 +210,7 @@ fn real_disks_have_what_was_written() {
 fn another_thread_syncs_while_one_writes() {
     let path = real_folders("threads").remove(0);
     let folder = Folder::new(Disk::real(), &path);
-    let tuning = Tuning { segment_bytes: 256 << 10, ..TUNING };
+    let tuning = Tuning { segment_bytes_first: 256 << 10, segment_bytes: 256 << 10, ..TUNING };
     let lock = folder.lock().unwrap().into();
     let (journal, mut writer) = Journal::create(lock, tuning, Policy::Everysec, BEGINNING).unwrap();
     let is_over = AtomicBool::new(false);

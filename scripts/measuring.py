@@ -148,6 +148,16 @@ class Server:
         return json.loads(ran.stdout)
 
 
+def encoded(requests):
+    """Requests as they are sent."""
+    parts = []
+    for words in requests:
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        parts.append(b"*%d\r\n" % len(words))
+        parts.extend(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+    return b"".join(parts)
+
+
 class Connection:
     """A connection that speaks RESP2, for what darter-bench does not send."""
 
@@ -156,12 +166,7 @@ class Connection:
         self.file = self.socket.makefile("rb", buffering=1 << 20)
 
     def send(self, requests):
-        parts = []
-        for words in requests:
-            words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-            parts.append(b"*%d\r\n" % len(words))
-            parts.extend(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-        self.socket.sendall(b"".join(parts))
+        self.socket.sendall(encoded(requests))
 
     def reply(self):
         """Bytes, nothing, or a list of them; whole numbers, statuses and errors with their first byte."""

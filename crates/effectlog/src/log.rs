@@ -24,7 +24,11 @@
 //!
 //! A commit never waits, see `lane.rs`. Nothing between 1 and 4 can panic, so a thread does not stay busy.
 //!
-//! Not here: how slices are made of records (`collector.rs`), and what keeps a thread from committing too much.
+//! Who commits much calls a [watch](Log::set_watch), which may see to it that no more comes for a while.
+//!
+//! Not here: how slices are made of records (`collector.rs`), and how much may wait (`journal`'s `pressure.rs`).
+
+use std::sync::OnceLock;
 
 use crate::boundary::{Boundaries, Boundary, Cut};
 use crate::lane::{LaneEnd, LaneStart, lane};
@@ -36,6 +40,9 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 /// How often the collector checks a committing thread before it gives up for now: for some hundred nanoseconds, which
 /// is longer than a commit takes.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
+
+/// After so many bytes a thread calls the [watch](Log::set_watch).
+const WATCH_BYTES: u64 = 256 * 1024;
 
 /// A deliberate defect. Tests check that the model checker finds it.
 #[doc(hidden)]
@@ -59,6 +66,9 @@ pub enum Mutant {
 
 /// A counter that advances with real time.
 pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Checks whether too much waits for the collector.
+pub type Watch = Box<dyn Fn(&Log) + Send + Sync>;
 
 /// State that a thread and the collector share beside the records.
 #[derive(Debug, Default)]
@@ -90,6 +100,7 @@ pub struct Log {
     boundaries: Boundaries,
     accounts: Box<[Account]>,
     ticks: Ticks,
+    watch: OnceLock<Watch>,
     mutant: Mutant,
 }
 
@@ -98,6 +109,8 @@ struct Track {
     log: Arc<Log>,
     thread: usize,
     last_stamp: u64,
+    /// The watch is called when this many bytes were sent.
+    watch_at_bytes: u64,
     lane: LaneStart,
 }
 
@@ -119,16 +132,32 @@ impl Log {
             boundaries: Boundaries::default(),
             accounts: (0..threads).map(|_| Account::default()).collect(),
             ticks,
+            watch: OnceLock::new(),
             mutant,
         });
         let (mut recorders, mut ends) = (Vec::new(), Vec::new());
         for thread in 0..threads {
             let (start, end) = lane();
-            let track = Track { log: Arc::clone(&log), thread, last_stamp: 0, lane: start };
+            let track = Track {
+                log: Arc::clone(&log),
+                thread,
+                last_stamp: 0,
+                watch_at_bytes: WATCH_BYTES,
+                lane: start,
+            };
             recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.records)));
             ends.push(end);
         }
         (log, recorders, LaneEnds(ends))
+    }
+
+    /// From now on each thread calls this now and then when it has committed: after so many bytes that it costs nothing,
+    /// and so few that together they are little more than what may wait.
+    ///
+    /// # Panics
+    /// If there is a watch already.
+    pub fn set_watch(&self, watch: Watch) {
+        assert!(self.watch.set(watch).is_ok(), "there is one watch");
     }
 
     /// Records commits from now on, in slices from `first` on. The caller holds all shards. Returns the number of the
@@ -242,6 +271,16 @@ impl Account {
 /// The collector's ends of all lanes, by thread.
 pub struct LaneEnds(pub(crate) Vec<LaneEnd>);
 
+impl Track {
+    #[cold]
+    fn call_watch(&mut self, sent_bytes: u64) {
+        self.watch_at_bytes = sent_bytes + WATCH_BYTES;
+        if let Some(watch) = self.log.watch.get() {
+            watch(&self.log);
+        }
+    }
+}
+
 impl Sink for Track {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place {
         let Track { log, thread, .. } = self;
@@ -264,6 +303,9 @@ impl Sink for Track {
         }
         self.lane.send(place, record);
         busy.store(false, Ordering::Release);
+        if sent >= self.watch_at_bytes {
+            self.call_watch(sent);
+        }
         place
     }
 

@@ -240,7 +240,12 @@ impl DiskThread {
     fn syncs(&mut self, journal: &Journal, now_ms: u64) -> bool {
         let is_due = self.progress.policy() == Policy::Everysec && now_ms >= self.synced_ms + SYNC_MS;
         let is_asked = std::mem::take(&mut self.is_asked);
-        if !(is_due || is_asked) || journal.written_slice() == journal.durable_slice() {
+        if !(is_due || is_asked) {
+            return false;
+        }
+        self.progress.pressure.begin_sync();
+        if journal.written_slice() == journal.durable_slice() {
+            self.progress.pressure.end_sync();
             return false;
         }
         self.synced_ms = now_ms;
@@ -251,7 +256,10 @@ impl DiskThread {
         self.progress.counts.slowest_sync_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.progress.counts.sync_since_ms.store(0, Ordering::Relaxed);
         match synced {
-            Ok(durable) => self.progress.note_durable(durable),
+            Ok(durable) => {
+                self.progress.pressure.end_sync();
+                self.progress.note_durable(durable);
+            }
             Err(trouble) => return self.fail(&trouble),
         }
         true

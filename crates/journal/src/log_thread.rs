@@ -40,8 +40,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(1);
 /// After this time without a write, an empty slice confirms the last one that is not empty.
 const CONFIRM_MS: u64 = 1000;
-/// A sync that takes longer than this holds back commands that write.
-const LATE_SYNC_MS: u64 = 2000;
 /// Payloads that are kept for slices to come, and of what size.
 const SPARE_PAYLOADS: usize = 16;
 const SPARE_PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -63,8 +61,6 @@ pub enum Order {
     Name(u64, StreamId),
     /// The policy has changed.
     Policy(Policy),
-    /// The amount that may wait before commands that write are held back.
-    PendingMax(u64),
     /// Write everything, and end.
     Stop,
 }
@@ -102,7 +98,6 @@ pub struct LogThread {
     disk: DiskOrders,
     on_failure: OnFailure,
     policy: Policy,
-    pending_bytes_max: u64,
     open: Option<(Journal, Writer)>,
     /// Whether slices go into the backlog.
     is_streaming: bool,
@@ -138,7 +133,6 @@ impl LogThread {
             disk,
             on_failure,
             policy: progress.policy(),
-            pending_bytes_max: u64::MAX,
             open: None,
             is_streaming: false,
             backlog: Arc::clone(backlog),
@@ -183,8 +177,13 @@ impl LogThread {
         }
         // What waits may be asked at any time, and is never said to be less than it is.
         self.note_taken(self.log.pending_bytes());
+        self.progress.pressure.take();
         let is_busy = self.collect();
         self.note_taken(0);
+        if self.closed_bytes >= BATCH_BYTES {
+            // There may be more, of which it is not known since when.
+            self.progress.pressure.note_commit(now_ns / 1_000_000);
+        }
         let is_asked = self.open.is_some() && self.progress.asked() >= self.collector.next();
         if self.closed.is_empty() && (is_asked || self.wants_confirmation(since_ns / 1_000_000)) {
             self.close(true);
@@ -195,6 +194,7 @@ impl LogThread {
         if is_busy {
             return Step::Rests(Duration::ZERO);
         }
+        self.progress.pressure.end_write();
         if self.change_over() {
             return Step::Worked;
         }
@@ -211,7 +211,6 @@ impl LogThread {
             Order::Stream(last, is_on) => self.next = Some((last, Change::Stream(is_on))),
             Order::Copy(last, first, position) => self.next = Some((last, Change::Copy(first, position))),
             Order::Name(last, id) => self.next = Some((last, Change::Name(id))),
-            Order::PendingMax(bytes) => self.pending_bytes_max = bytes,
             Order::Stop => self.is_stopping = true,
             Order::Policy(policy) => {
                 self.policy = policy;
@@ -227,18 +226,13 @@ impl LogThread {
 
     /// Determines whether so much waits, or for so long, that commands that write are held back.
     fn look_at_pending(&mut self, now_ms: u64) {
-        let since_ms = self.progress.counts.sync_since_ms.load(Ordering::Relaxed);
-        let is_late =
-            self.policy == Policy::Everysec && since_ms > 0 && now_ms.saturating_sub(since_ms) > LATE_SYNC_MS;
+        let (progress, pressure) = (&self.progress, &self.progress.pressure);
         let pending_bytes = self.log.pending_bytes() + self.closed_bytes as u64;
-        // Not at every byte to and fro.
-        let max = if self.progress.is_full() { self.pending_bytes_max / 2 } else { self.pending_bytes_max };
-        let is_full = is_late || pending_bytes > max || self.is_tight(pending_bytes);
-        if self.progress.set_full(is_full) {
-            if is_full && is_late {
-                self.progress.counts.syncs_delayed.fetch_add(1, Ordering::Relaxed);
-            }
-            self.progress.wake_all();
+        let is_late = !progress.is_refused() && pressure.is_late(self.policy, now_ms);
+        let is_full = is_late || pressure.is_too_much(pending_bytes) || self.is_tight(pending_bytes);
+        let has_changed = if is_full { progress.note_full(now_ms) } else { pressure.set_full(false) };
+        if has_changed {
+            progress.wake_all();
         }
     }
 
@@ -246,8 +240,7 @@ impl LogThread {
     /// space can be prepared. (If it cannot, commands that write are refused.)
     fn is_tight(&self, pending_bytes: u64) -> bool {
         let Some((_, writer)) = &self.open else { return false };
-        let is_known = matches!(self.progress.refusal(), Refusal::NoRoom | Refusal::Failed);
-        !is_known && pending_bytes + writer.margin_bytes() > writer.room_bytes()
+        !self.progress.is_refused() && pending_bytes + writer.margin_bytes() > writer.room_bytes()
     }
 
     /// Records how much of closed slices is unwritten, including what may be taken in a moment.
@@ -309,6 +302,9 @@ impl LogThread {
                 Ok(last) => {
                     self.progress.counts.position.store(writer.next().1, Ordering::Relaxed);
                     self.progress.note_written(last);
+                    if self.policy == Policy::Everysec {
+                        self.progress.pressure.note_unsynced();
+                    }
                     // Not only when this segment is full: what has been answered by then is to have room.
                     match journal.spare_count() {
                         0 => self.disk.want_spares(1),
@@ -334,6 +330,7 @@ impl LogThread {
         self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
         self.note_taken(0);
+        self.progress.pressure.end_write();
         while let Some(slice) = self.closed.pop() {
             if let Some(Slice { payload, .. }) = Arc::into_inner(slice) {
                 self.keep_spare(payload);
@@ -422,12 +419,14 @@ impl LogThread {
             self.fail(&trouble);
         }
         self.disk.open(&journal);
+        self.progress.pressure.set_open(true);
         self.open = Some((journal, writer));
     }
 
     /// Makes durable what was written to the open journal, and closes it.
     fn end_former(&mut self) {
         if let Some((former, _)) = self.open.take() {
+            self.progress.pressure.set_open(false);
             match former.sync() {
                 Ok(durable) => self.progress.note_durable(durable),
                 Err(trouble) => self.fail(&trouble),
@@ -438,6 +437,7 @@ impl LogThread {
     /// Nothing more is written.
     fn fail(&mut self, trouble: &Trouble) {
         self.open = None;
+        self.progress.pressure.set_open(false);
         self.progress.set_refusal(Refusal::Failed, &trouble.to_string());
         (self.on_failure)(trouble);
     }

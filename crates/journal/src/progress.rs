@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use effectlog::Log;
 
+use crate::pressure::Pressure;
 use crate::writer::Policy;
 
 /// Why commands that write are refused.
@@ -52,8 +53,10 @@ pub struct Counts {
     pub write_since_ms: AtomicU64,
     /// The same for the sync.
     pub sync_since_ms: AtomicU64,
-    /// Syncs that took longer than they may.
+    /// How often commands that write had to wait because a sync took too long.
     pub syncs_delayed: AtomicU64,
+    /// How often they had to wait for the journal at all.
+    pub writes_delayed: AtomicU64,
     /// Bytes that the log thread has taken out of the log, or is about to take, and has not written.
     pub taken_bytes: AtomicU64,
     /// The position at the end of the stream.
@@ -68,8 +71,8 @@ pub struct Progress {
     /// The policy in force, as a number.
     policy: AtomicU8,
     refusal: AtomicU8,
-    /// So much waits that commands that write are held back.
-    is_full: AtomicBool,
+    /// How much waits, and for how long.
+    pub pressure: Pressure,
     written: Line<AtomicU64>,
     durable: Line<AtomicU64>,
     /// The last slice of the journal that was closed last.
@@ -95,7 +98,7 @@ impl Progress {
         Progress {
             policy: AtomicU8::new(policy as u8),
             refusal: AtomicU8::new(Refusal::None as u8),
-            is_full: AtomicBool::new(false),
+            pressure: Pressure::default(),
             written: Line(AtomicU64::new(slice)),
             durable: Line(AtomicU64::new(slice)),
             ended: AtomicU64::new(0),
@@ -174,15 +177,50 @@ impl Progress {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether commands that write have to wait, because too much is pending.
+    /// Whether commands that write have to wait, because too much waits to be written, or for too long.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        self.pressure.is_full()
     }
 
-    /// Sets that; true if it has changed.
-    pub fn set_full(&self, is_full: bool) -> bool {
-        self.is_full.swap(is_full, Ordering::Relaxed) != is_full
+    /// Commands that write have to wait from now on if something has waited too long. Each thread calls this before it
+    /// serves commands; `now_ms` is on the monotonic clock.
+    #[inline]
+    pub fn look(&self, now_ms: u64) {
+        if self.pressure.is_late(self.policy(), now_ms) && !self.is_full() && !self.is_refused() {
+            self.hold_back(now_ms);
+        }
+    }
+
+    /// The same if too many bytes wait. A thread that has committed many calls this.
+    pub fn look_at_bytes(&self, log: &Log) {
+        if !self.is_full() && self.pressure.is_too_much(self.pending_bytes(log)) {
+            self.hold_back(0);
+        }
+    }
+
+    /// Whether commands that write are refused, so that none need wait.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.refusal(), Refusal::NoRoom | Refusal::Failed)
+    }
+
+    #[cold]
+    fn hold_back(&self, now_ms: u64) {
+        if self.note_full(now_ms) {
+            // It lets them continue, perhaps at once: it may just have written what waited.
+            self.wake_log_thread();
+        }
+    }
+
+    /// Commands that write have to wait; false: they already do.
+    pub(crate) fn note_full(&self, now_ms: u64) -> bool {
+        let is_new = self.pressure.set_full(true);
+        if is_new {
+            self.counts.writes_delayed.fetch_add(1, Ordering::Relaxed);
+            let is_sync_late = self.pressure.is_unsynced_too_long(now_ms);
+            self.counts.syncs_delayed.fetch_add(u64::from(is_sync_late), Ordering::Relaxed);
+        }
+        is_new
     }
 
     /// Bytes that were committed to `log` and are not written.
@@ -280,10 +318,12 @@ impl Progress {
         let _ = self.log_thread.set(std::thread::current());
     }
 
-    /// Something was committed, which the log thread may not know.
+    /// The calling thread has committed something, which the log thread may not know; `now_ms` is on the monotonic
+    /// clock, not later than that.
     #[inline]
-    pub fn nudge(&self) {
+    pub fn nudge(&self, now_ms: u64) {
         fence(Ordering::SeqCst);
+        self.pressure.note_commit(now_ms);
         if self.is_asleep.0.load(Ordering::Relaxed) {
             self.wake_log_thread();
         }

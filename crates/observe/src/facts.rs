@@ -210,8 +210,10 @@ pub struct Journal {
     pub pending_bytes: u64,
     /// The number of syncs in progress.
     pub syncs_pending: u64,
-    /// The number of syncs that took longer than allowed.
+    /// How often commands that write had to wait because a sync took too long.
     pub syncs_delayed: u64,
+    /// How often they had to wait for the journal at all.
+    pub writes_delayed: u64,
     /// The number of the last slice.
     pub slice: u64,
     /// The number of the last durable slice.

@@ -22,6 +22,7 @@ impl Journal {
             pending_bytes: progress.pending_bytes(&self.log),
             syncs_pending: u64::from(number(&progress.counts.sync_since_ms) > 0),
             syncs_delayed: number(&progress.counts.syncs_delayed),
+            writes_delayed: number(&progress.counts.writes_delayed),
             slice: progress.written(),
             durable_slice: progress.durable(),
             position,
@@ -90,10 +91,10 @@ impl Keeper {
             let what = match self.journal.progress.policy() {
                 Policy::Always => "nothing that was acknowledged",
                 Policy::Everysec => {
-                    "at most the last two seconds if the power fails, about half a millisecond if the process dies"
+                    "at most the last two seconds if the power fails, about half a millisecond (at most a tenth of a second) if the process dies"
                 }
                 Policy::No => {
-                    "what the system has not written yet if the power fails, about half a millisecond if the process dies"
+                    "what the system has not written yet if the power fails, about half a millisecond (at most a tenth of a second) if the process dies"
                 }
             };
             return what.to_owned();

@@ -16,7 +16,9 @@ use journal::{
 };
 use proactor::{Clock, Waker};
 use replication::{Following, Synced};
-use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings};
+use settings::{
+    APPENDFSYNC, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings,
+};
 
 use crate::switch::{Ended, Making};
 
@@ -113,6 +115,8 @@ impl Journal {
             Box::new(move |thread: usize| wakers[thread].wake())
         };
         let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake()));
+        let watched = Arc::clone(&progress);
+        log.set_watch(Box::new(move |log| watched.look_at_bytes(log)));
         let backlog = Arc::new(Backlog::new(threads, wake()));
         let (failed, has_ended) = (Arc::clone(&progress), Arc::<AtomicBool>::default());
         let ended = Arc::clone(&has_ended);
@@ -206,7 +210,9 @@ impl Journal {
 
     /// Passes changed settings on to the thread that writes.
     pub fn obey_settings(&self, settings: &Settings) {
-        self.order(Order::PendingMax(settings.number(JOURNAL_PENDING_MAX) as u64));
+        // Not through the log thread, which may be what is waited for.
+        let limits = [JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS].map(|limit| settings.number(limit) as u64);
+        self.progress.pressure.set_limits(limits[0], limits[1]);
         self.order(Order::Policy(policy(settings)));
     }
 

@@ -304,7 +304,7 @@ impl Thread {
             delivery.send_broadcasts(&mut around);
         }
         if std::mem::take(&mut self.tx.committed) > 0 {
-            self.host.shared.journal.progress.nudge();
+            self.host.shared.journal.progress.nudge(self.host.now_ms);
         }
         self.look_at_written();
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
@@ -373,6 +373,7 @@ impl Thread {
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         read_clock(self);
+        self.host.shared.journal.progress.look(self.host.now_ms);
     }
 
     /// Handles its messages.

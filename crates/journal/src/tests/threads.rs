@@ -83,6 +83,7 @@ impl House {
         let place = self.recorders[thread].commit(self.last_stamp).expect("it is on");
         self.last_stamp = place.stamp;
         self.commits.push(place.slice);
+        self.progress.nudge(self.clock.monotonic_ms());
     }
 
     /// One step of one of them; time goes on.
@@ -230,6 +231,41 @@ fn what_is_committed_has_room() {
     house.commit(0);
     house.settle();
     assert!(!house.progress.is_full(), "there is another segment");
+}
+
+/// Who commits notices that the log thread is away, and that is over when the log thread has written everything.
+#[test]
+fn a_log_thread_that_is_away_holds_back_commands() {
+    for policy in [Policy::Everysec, Policy::No, Policy::Always] {
+        let mut house = House::new(1, policy);
+        house.progress.pressure.set_limits(1 << 20, 100);
+        house.begin(7, 1, Data::None);
+        house.settle();
+        let look = |house: &House| {
+            house.progress.look(house.clock.monotonic_ms());
+            house.progress.is_full()
+        };
+        house.commit(0);
+        house.now_ns.fetch_add(90_000_000, Ordering::Relaxed);
+        house.commit(1);
+        assert!(!look(&house));
+        house.now_ns.fetch_add(12_000_000, Ordering::Relaxed);
+        assert_eq!(look(&house), policy != Policy::Always, "with always their replies wait");
+        house.settle();
+        assert!(!look(&house), "everything is written");
+        house.now_ns.fetch_add(500_000_000, Ordering::Relaxed);
+        house.commit(0);
+        assert!(!look(&house), "nothing waited meanwhile");
+        let large = vec![b'x'; 600 * 1024];
+        for is_too_much in [false, true] {
+            house.recorders[0].push(0, &[b"ECHO", &large]);
+            house.recorders[0].commit(house.last_stamp);
+            house.progress.look_at_bytes(&house.log);
+            assert_eq!(house.progress.is_full(), is_too_much);
+        }
+        house.settle();
+        assert!(!house.progress.is_full());
+    }
 }
 
 /// Two spares are what is usual, and one is enough to go on.

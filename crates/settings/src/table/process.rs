@@ -195,7 +195,16 @@ settings! {
         default: "64mb",
         unit: "bytes",
         effect: Some(Consequence::Journal),
-        doc: "Write commands wait while more than this waits for the disk",
+        doc: "Write commands wait while more than this waits to be written",
+        ..Setting::of(group::PROCESS)
+    };
+    JOURNAL_PENDING_MS = Setting {
+        name: "journal-pending-ms",
+        kind: SettingKind::Integer { min: 0, max: i64::MAX },
+        default: "100",
+        unit: "milliseconds",
+        effect: Some(Consequence::Journal),
+        doc: "With appendfsync everysec and no, write commands wait while a change has waited longer than this to be written: it would be lost if the process died; 0: never",
         ..Setting::of(group::PROCESS)
     };
     JOURNAL_STALL_MS = Setting {

@@ -16,6 +16,7 @@ mod jobs;
 mod journaled;
 mod leases;
 mod moving;
+mod pressure;
 mod queues;
 mod roaming;
 mod serializable;

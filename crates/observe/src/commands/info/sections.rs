@@ -169,6 +169,7 @@ fn journal(report: &mut Report, known: &Persistence) {
         report.number("journal_position", journal.position);
         report.number("journal_commits", journal.write_count);
         report.number("journal_commit_usec", journal.write_us);
+        report.number("journal_delayed_writes", journal.writes_delayed);
     }
     report.text("crash_now_loses", &known.at_risk);
 }

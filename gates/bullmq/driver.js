@@ -1,6 +1,7 @@
 // Each check has a queue of its own under BullMQ's default prefix, whose scripts make up names of keys that no call declares.
 
 const { Queue, Worker, QueueEvents, FlowProducer, Job, UnrecoverableError } = require("bullmq");
+const { Redis } = require("ioredis");
 const { assert, run, until } = require("../checks");
 
 const { hostname: host, port } = new URL(process.argv[2]);
@@ -216,6 +217,42 @@ const checks = {
     assert.equal((await queue.clean(0, 1000, "completed")).length, 20);
     await queue.add("kept", {}, { removeOnComplete: true });
     await until(async () => (await queue.getJobCountByTypes("waiting", "active", "completed")) === 0);
+  },
+
+  // QUEUE is a command of Darter only.
+  "jobs moved and removed by QUEUE run once, or never": async ({ queue, work }) => {
+    const client = new Redis(connection);
+    if ((await client.call("COMMAND", "INFO", "QUEUE"))[0] === null) return client.disconnect();
+    const key = (state) => queue.toKey(state);
+    const runs = [];
+    let fails = true;
+    const worker = work(async (job) => {
+      runs.push(job.data.index);
+      if (fails) throw new Error("not yet");
+      return job.data.index;
+    });
+    await queue.addBulk([0, 1, 2, 3].map((index) => ({ name: "moved", data: { index } })));
+    await until(async () => (await queue.getFailedCount()) === 4);
+    fails = false;
+    const [job] = await queue.getFailed(0, 0);
+    assert.equal(await client.call("QUEUE", "REMOVE", key("failed"), "ID", job.id), 1);
+    assert.equal(await queue.getJob(job.id), undefined);
+    assert.equal(await client.call("QUEUE", "MOVE", key("failed"), key("wait")), 3);
+    await until(async () => (await queue.getCompletedCount()) === 3);
+    assert.equal(runs.length, 7);
+    assert.equal((await queue.getCompleted())[0].failedReason, undefined);
+    // A job that is due much later, and one with a priority.
+    await queue.add("moved", { index: 10 }, { delay: 600_000 });
+    assert.equal(await client.call("QUEUE", "MOVE", key("delayed"), key("wait")), 1);
+    await until(() => runs.includes(10));
+    await worker.pause();
+    await queue.add("moved", { index: 11 }, { priority: 7 });
+    assert.equal(await client.call("QUEUE", "MOVE", key("prioritized"), key("wait")), 1);
+    worker.resume();
+    await until(async () => (await queue.getCompletedCount()) === 5);
+    assert.equal(runs.length, 9);
+    await assert.rejects(client.call("QUEUE", "MOVE", key("completed"), "bull:another:wait"), /numbers the jobs/);
+    client.disconnect();
   },
 
   [`runs ${JOBS} jobs once each on ${WORKERS} workers`]: async ({ queue, work }) => {

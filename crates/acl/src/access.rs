@@ -171,6 +171,16 @@ impl Access {
         self.account.user.check(command, args).map_err(Lack::Permission)
     }
 
+    /// Whether the client may run `command`, and read and change `key` with it, which is not among the arguments.
+    pub fn may_change(&self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool {
+        !self.is_limited || self.account.user.may_change(command, args, key)
+    }
+
+    /// The same for all keys that begin with `begin`.
+    pub fn may_change_all(&self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool {
+        !self.is_limited || self.account.user.may_change_all(command, args, begin)
+    }
+
     /// Whether the client may run `command` and read every key.
     pub fn may_read_all(&self, command: &Command, args: &[&[u8]]) -> bool {
         !self.is_limited || self.account.user.may_read_all(command, args)

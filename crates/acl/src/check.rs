@@ -103,6 +103,28 @@ impl User {
         self.check_selectors(command, args, reads_all).is_ok()
     }
 
+    /// Whether the user may run `command`, and read and change `key` with it, which is not among the arguments.
+    pub fn may_change(&self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool {
+        let all = [KeyFlag::Access, KeyFlag::Insert];
+        let changes = |selector: &Selector| selector.all_keys || selector.allows_key(key, &all);
+        self.check_selectors(command, args, changes).is_ok()
+    }
+
+    /// The same for all keys that begin with `begin`: a pattern says so if it is the beginning of that and a star.
+    pub fn may_change_all(&self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool {
+        let has_all = |pattern: &[u8]| {
+            let fixed = pattern.strip_suffix(b"*");
+            fixed.is_some_and(|fixed| {
+                begin.starts_with(fixed) && !fixed.iter().any(|byte| b"*?[\\".contains(byte))
+            })
+        };
+        let changes = |selector: &Selector| {
+            let mut keys = selector.keys.iter();
+            selector.all_keys || keys.any(|keys| keys.reads && keys.writes && has_all(&keys.pattern))
+        };
+        self.check_selectors(command, args, changes).is_ok()
+    }
+
     /// Checks the selectors one by one. If all of them deny the call, returns the greatest [`Denied`]: of the last
     /// reason in their order, at the last argument.
     fn check_selectors(

@@ -33,6 +33,9 @@ pub enum Route {
     Keys,
     /// The same keys, tried in turn ([`Ctx::enter_next`](crate::Ctx::enter_next)): only the shard of the first one is entered beforehand.
     KeysInTurn,
+    /// The same keys. The command enters the shards of further keys, which it learns from what it reads, as it runs; in
+    /// transactions and scripts all shards are entered beforehand.
+    KeysAndBeside,
     /// The shards of the keys that its key specs find, and of every key after a word `STORE` or `STOREDIST`. If such a
     /// word comes several times, the command uses the last key, but a key spec finds the first.
     Stored,
@@ -265,6 +268,8 @@ pub enum Rule {
     KeepsCaching,
     /// Its keys may follow a word instead; the argument in their usual place is then empty.
     MayListKeys,
+    /// Only shows something if it has no more arguments than it must have, though it writes otherwise.
+    ShowsAlone,
     /// Leaves no state behind: replaying a log of commands skips it.
     LeavesNothing,
 }

@@ -95,7 +95,7 @@ impl Needs {
                 Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),
                 _ => Needs::Nothing,
             },
-            Route::Global | Route::Chance => Needs::All,
+            Route::Global | Route::Chance | Route::KeysAndBeside => Needs::All,
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }
@@ -111,7 +111,8 @@ impl Needs {
         first.map_or(Needs::Nothing, |key| Needs::One(placement.shard(key)))
     }
 
-    fn of_keys(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
+    /// The shards of the keys that its key specs find.
+    pub fn of_keys(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         let mut found = SmallVec::new();
         for spec in command.entry.keys {
             spec.find(args, &mut found);

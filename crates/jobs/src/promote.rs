@@ -29,7 +29,8 @@ use ds::set::Set;
 use ds::zset::ZSet;
 use keyspace::UnixMs;
 use keyspace::queue::PROMOTIONS;
-use queues::{Promotion, json_member, opposite, popping_end};
+pub(crate) use queues::in_seconds;
+use queues::{Promotion, json_member, opposite, popping_end, stamped};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 use upkeep::Visits;
@@ -145,7 +146,7 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
             left_count += 1;
             continue;
         }
-        let element = rule.stamped(job, &payload, store.now());
+        let element = rule.stamped(job, store.now());
         take_out(&mut store, &due.queue, job);
         if let Some((key, member)) = listed {
             note_queue(&mut store, key, member);
@@ -168,11 +169,6 @@ pub(crate) fn first_due_ms(store: &Store, set: &[u8]) -> Option<UnixMs> {
 
 fn store_of<'a, 't>(tx: &'a mut Tx<'t>, db: u32) -> Store<'a, 't> {
     Store::new(tx, Client::internal(db, Proto::Resp2))
-}
-
-/// A time in seconds since 1970, with a fraction, as Sidekiq writes it.
-pub(crate) fn in_seconds(ms: UnixMs) -> String {
-    format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
 fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
@@ -209,10 +205,6 @@ struct Payload {
     queue: Vec<u8>,
     /// What is added to the set of queues.
     member: Option<Vec<u8>>,
-    /// Where the member that is stamped has its value.
-    stamp: Option<std::ops::Range<usize>>,
-    /// Times are integers, in milliseconds, as in Sidekiq 8, not seconds with a fraction.
-    is_in_ms: bool,
 }
 
 impl Rule {
@@ -275,39 +267,16 @@ impl Rule {
             }
         }
         let (queue, member) = self.promotion.queue_of(job)?;
-        let mut payload = Payload { queue, member, stamp: None, is_in_ms: false };
         if let Some(stamp) = &self.promotion.stamp {
-            let trimmed = job.trim_ascii();
-            if !(trimmed.starts_with(b"{") && trimmed.ends_with(b"}")) {
-                return None;
-            }
-            let value = json_member(job, std::str::from_utf8(stamp).ok()?);
-            let begin = |value: &[u8]| value.as_ptr().addr() - job.as_ptr().addr();
-            payload.stamp = value.map(|value| begin(value)..begin(value) + value.len());
-            let is_in_ms = |value: &[u8]| {
-                std::str::from_utf8(value)
-                    .ok()
-                    .and_then(|text| text.parse().ok())
-                    .is_some_and(|time: i64| time as f64 >= MS_MIN)
-            };
-            payload.is_in_ms = [value, json_member(job, "created_at")].into_iter().flatten().any(is_in_ms);
+            stamped(job, std::str::from_utf8(stamp).ok()?, 0)?;
         }
-        Some(payload)
+        Some(Payload { queue, member })
     }
 
     /// The job as it is pushed at this moment.
-    fn stamped(&self, job: &[u8], payload: &Payload, now_ms: UnixMs) -> Vec<u8> {
-        let Some(name) = &self.promotion.stamp else { return job.to_vec() };
-        let time = if payload.is_in_ms { now_ms.to_string() } else { in_seconds(now_ms) };
-        match &payload.stamp {
-            Some(place) => [&job[..place.start], time.as_bytes(), &job[place.end..]].concat(),
-            None => {
-                let rest = job.trim_ascii_end();
-                let open = rest.strip_suffix(b"}").unwrap_or(rest);
-                let comma: &[u8] = if open.trim_ascii() == b"{" { b"" } else { b"," };
-                [open, comma, b"\"", name, b"\":", time.as_bytes(), b"}"].concat()
-            }
-        }
+    fn stamped(&self, job: &[u8], now_ms: UnixMs) -> Vec<u8> {
+        let name = self.promotion.stamp.as_deref().and_then(|name| std::str::from_utf8(name).ok());
+        name.and_then(|name| stamped(job, name, now_ms)).unwrap_or_else(|| job.to_vec())
     }
 }
 

@@ -9,8 +9,10 @@
 //! | `promotion` | which jobs of a sorted set join which queue when they are due |
 //! | `pattern` | which elements a search looks for: by a text in them, or by their id |
 //! | `id` | whether a payload is the job with a given id |
+//! | `member` | changes members of a payload |
 //! | `slices` | how a command works in slices of time, and lets other clients run in between |
 //! | `sweep` | removes elements from a queue, or moves them to another |
+//! | `transfer/` | what job systems keep beside the elements, when these are moved or removed |
 //! | `commands/` | QUEUE and its subcommands |
 //!
 //! Not here: how a queue is recognized, and its figures. Those are in `keyspace`, beside the data, as is the row that
@@ -23,22 +25,26 @@ mod commands;
 mod ends;
 mod id;
 mod jobs;
+mod member;
 mod pattern;
 mod promotion;
 mod slices;
 mod sweep;
+mod transfer;
 
 pub use crate::commands::ENTRIES;
 pub use crate::commands::promote::publish_promotions;
 pub use crate::ends::{opposite, popping_end};
 pub use crate::id::{json_member, json_text, own_id};
 pub use crate::jobs::{GROUPED, count_jobs};
+pub use crate::member::{in_seconds, stamped};
 pub use crate::promotion::Promotion;
 pub use crate::slices::Progress;
 pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
-use command::{CommandId, HostFn};
+use command::{Command, CommandId, HostFn};
+use shard::ShardId;
 
 /// What a command asks of the thread that runs it.
 pub trait Door {
@@ -48,8 +54,21 @@ pub trait Door {
     /// How far the current client's command has come, if it has run before.
     fn take_progress(&mut self) -> Option<Box<Progress>>;
 
-    /// Runs the current client's command again after other clients were served. The command returns without a reply.
-    fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], progress: Box<Progress>);
+    /// Runs the current client's command again after other clients were served, with these shards entered besides those of its keys. The
+    /// command returns without a reply.
+    fn go_on_later(
+        &mut self,
+        command: CommandId,
+        args: &[&[u8]],
+        shards: &[ShardId],
+        progress: Box<Progress>,
+    );
+
+    /// Whether the current client, which runs this call of `command`, may also read and change `key`. A denial is logged.
+    fn may_change(&mut self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool;
+
+    /// The same for all keys that begin with `begin`.
+    fn may_change_all(&mut self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool;
 
     /// The monotonic clock, in nanoseconds.
     fn now_ns(&mut self) -> u64;

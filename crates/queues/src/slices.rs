@@ -9,6 +9,7 @@
 
 use command::{CommandError, CommandResult};
 use ds::list::Bookmark;
+use shard::ShardId;
 
 use crate::Ctx;
 
@@ -30,6 +31,8 @@ pub struct Progress {
     pub(crate) done: usize,
     /// Elements that it may still move.
     pub(crate) left: Option<usize>,
+    /// Why it had to leave an element where it is.
+    pub(crate) refusal: Option<CommandError>,
     /// How long it has worked before the current slice.
     pub(crate) worked_ns: u64,
     /// It has run before.
@@ -78,12 +81,12 @@ pub(crate) enum Position {
 }
 
 /// The outcome of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// There may be more.
     More,
-    /// The step was not made: it would take too long for the rest of the slice.
-    Later,
+    /// The step was not made: it would take too long for the rest of the slice, or needs these shards as well.
+    Later(Vec<ShardId>),
     /// Nothing is left to do.
     End,
 }
@@ -106,7 +109,7 @@ impl Slice {
 pub(crate) fn run(
     ctx: &mut Ctx,
     mut step: impl FnMut(&mut Ctx, &mut Progress, &Slice) -> Result<Step, CommandError>,
-    reply: impl FnOnce(&mut Ctx, &Progress),
+    reply: impl FnOnce(&mut Ctx, &Progress) -> CommandResult,
 ) -> CommandResult {
     let may_pause = ctx.may_block();
     let taken = if may_pause { ctx.host.take_progress() } else { None };
@@ -126,11 +129,16 @@ pub(crate) fn run(
         if made == Step::End {
             break;
         }
-        if made == Step::Later || may_pause && (slice_ns >= SLICE_NS || slice.steps == SLICE_STEPS) {
-            ctx.host.go_on_later(ctx.command.id, ctx.args, progress);
-            return Err(CommandError::again([]));
-        }
+        let shards = match made {
+            Step::Later(shards) => {
+                assert!(may_pause, "transactions and scripts have entered all shards");
+                shards
+            }
+            _ if may_pause && (slice_ns >= SLICE_NS || slice.steps == SLICE_STEPS) => Vec::new(),
+            _ => continue,
+        };
+        ctx.host.go_on_later(ctx.command.id, ctx.args, &shards, progress);
+        return Err(CommandError::again([]));
     }
-    reply(ctx, &progress);
-    Ok(())
+    reply(ctx, &progress)
 }

@@ -3,17 +3,22 @@
 //! Elements are visited in the order in which workers would take them. In a list, a step reads one node, removes what
 //! is wanted, and adds it to the other queue. So no element is ever in both queues or in neither.
 //!
+//! Where a job system keeps something beside its jobs, that changes in the same step (`transfer`). A job that it cannot be done for stays
+//! where it is; if that is so for all of them, the error says why.
+//!
 //! The effects are commands of Redis. `LREM` alone is not enough: it removes the first element that equals the given
 //! one, which may be a different one. So the elements to be removed are first marked (`LSET` with a text that no client
-//! has sent), and then removed by that mark.
+//! has sent), and then removed by that mark. Those at the end of the list are popped.
 
-use command::{Change, Class, CommandError, Store, end_word, pop_event, push_command, push_event};
-use ds::list::{Bookmark, End, List};
+use command::{
+    Change, Class, CommandError, CommandResult, Store, end_word, pop_command, pop_event, push_command,
+    push_event,
+};
+use ds::list::{End, List, Stretch};
 use ds::queue::take;
-use std::borrow::Cow;
-
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Kind;
+use shard::ShardId;
 
 use crate::Ctx;
 use crate::commands::wrong_type;
@@ -21,14 +26,19 @@ use crate::ends::{opposite, popping_end};
 use crate::jobs::has_kept;
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
+use crate::transfer::{ALREADY_THERE, Going, Job, Transfer};
 
 /// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;
+/// Jobs with something beside them that go in one step.
+const STEP_JOBS_MAX: usize = 64;
 
 /// What QUEUE MOVE answers if payloads would stay behind.
 const KEPT: CommandError = CommandError::fixed(
     "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them",
 );
+const NOT_PERMITTED: CommandError =
+    CommandError::fixed("NOPERM No permissions to access a key that has a part of the job");
 
 /// What is to be done.
 pub(crate) struct Sweep<'a> {
@@ -40,6 +50,39 @@ pub(crate) struct Sweep<'a> {
     pub(crate) wanted: Option<Pattern<'a>>,
     /// The maximum number of elements.
     pub(crate) count: usize,
+    /// What is beside them. The error: they cannot go there.
+    pub(crate) transfer: Result<Transfer<'a>, CommandError>,
+}
+
+/// Where the jobs of a step go.
+struct Aim<'s> {
+    transfer: &'s Transfer<'s>,
+    to: Option<&'s [u8]>,
+    /// The type of that key.
+    kind: Kind,
+}
+
+/// An element of a list, with its index in its node.
+type Hit = (usize, Box<[u8]>);
+
+/// Which jobs of a step go.
+#[derive(Default)]
+struct Verdict {
+    /// Their indexes among those looked at, and what becomes of them.
+    going: Vec<(usize, Going)>,
+    /// Not all were looked at: the step has enough, or needs more shards.
+    is_cut: bool,
+}
+
+/// Replies with the number of elements, or says why none went.
+pub(crate) fn reply(ctx: &mut Ctx, progress: &Progress) -> CommandResult {
+    match &progress.refusal {
+        Some(refusal) if progress.done == 0 => Err(refusal.clone()),
+        _ => {
+            ctx.reply.int(progress.done as i64);
+            Ok(())
+        }
+    }
 }
 
 impl Sweep<'_> {
@@ -54,17 +97,15 @@ impl Sweep<'_> {
             // Counts as one use of the key, however many slices there are.
             ctx.store.read(self.from);
         }
+        let transfer = self.transfer.as_ref().map_err(CommandError::clone)?;
         let Some(value) = ctx.store.peek(self.from).map(|record| record.value()) else {
             return Ok(Step::End);
         };
         let (kind, len) = (value.kind(), value.len());
-        if kind == Kind::Stream {
+        if !matches!(kind, Kind::List | Kind::ZSet) {
             return Err(wrong_type(kind));
         }
-        let kind_of_to = self.to.and_then(|to| Some(ctx.store.peek(to)?.value().kind()));
-        if kind_of_to.is_some_and(|of_to| of_to != kind) {
-            return Err(CommandError::WRONG_TYPE);
-        }
+        let aim = Aim { transfer, to: self.to, kind: transfer.kind_of_target(&ctx.store, kind)? };
         if self.to.is_some() && has_kept(&ctx.store, self.from) {
             return Err(KEPT);
         }
@@ -79,10 +120,11 @@ impl Sweep<'_> {
             return Ok(Step::End);
         }
         match (kind, self.to) {
-            (Kind::List, Some(to)) if self.wanted.is_none() => self.move_first(&mut ctx.store, to, progress),
-            (Kind::List, _) => self.step_in_list(&mut ctx.store, progress, slice),
-            (Kind::ZSet, _) => self.step_in_zset(&mut ctx.store, progress),
-            _ => Err(CommandError::WRONG_TYPE),
+            (Kind::List, Some(to)) if self.wanted.is_none() && transfer.is_plain() => {
+                self.move_first(&mut ctx.store, to, progress)
+            }
+            (Kind::List, _) => self.step_in_list(ctx, &aim, progress, slice),
+            _ => self.step_in_zset(ctx, &aim, progress),
         }
     }
 
@@ -116,68 +158,93 @@ impl Sweep<'_> {
 
     fn step_in_list(
         &self,
-        store: &mut Store,
+        ctx: &mut Ctx,
+        aim: &Aim<'_>,
         progress: &mut Progress,
         slice: &Slice,
     ) -> Result<Step, CommandError> {
-        let end = popping_end(store, self.from);
-        let Some(list) = store.peek_as::<List>(self.from)? else { return Ok(Step::End) };
+        let end = popping_end(&ctx.store, self.from);
+        let Some(list) = ctx.store.peek_as::<List>(self.from)? else { return Ok(Step::End) };
         let mark = if let Place::Behind(mark, _) = &progress.place { Some(mark) } else { None };
         let Some(at) = list.node_after(end, mark) else { return Ok(Step::End) };
-        let left = progress.left.as_mut().expect("it is said before the first step");
-        let hits = list.read_node(at, |node| self.hits(node, end, *left));
+        let left = progress.left.expect("it is said before the first step");
+        let needs_element = self.to.is_some() || !aim.transfer.is_plain();
+        let mut hits = list.read_node(at, |node| self.hits(node, needs_element));
+        let behind = Place::Behind(list.bookmark(at), false);
         if hits.is_empty() {
-            progress.place = Place::Behind(list.bookmark(at), false);
+            progress.place = behind;
             return Ok(Step::More);
         }
         if slice.is_begun() {
-            return Ok(Step::Later);
+            return Ok(Step::Later(Vec::new()));
         }
-        *left -= hits.len();
-        progress.done += hits.len();
-        let is_last = *left == 0;
-        progress.place = match self.take(store, at, hits)? {
-            Some(mark) => Place::Behind(mark, true),
-            None => Place::Begin,
+        if end == End::Tail {
+            hits.reverse();
+        }
+        let jobs = hits.iter().map(|(_, element)| Job { element, score: None });
+        let verdict = match aim.judge(ctx, jobs, progress) {
+            Ok(verdict) => verdict,
+            Err(shards) => return Ok(Step::Later(shards)),
         };
+        let count = verdict.going.len();
+        progress.left = Some(left - count);
+        progress.done += count;
+        let is_last = left == count;
+        if count == 0 {
+            progress.place = behind;
+            return Ok(Step::More);
+        }
+        let mark = self.take(&mut ctx.store, at, &hits, &verdict)?;
+        if !verdict.is_cut || is_last {
+            progress.place = match mark {
+                Some(mark) => Place::Behind(mark, true),
+                None => Place::Begin,
+            };
+        }
+        let gone: Vec<Going> = verdict.going.into_iter().map(|(_, job)| job).collect();
+        aim.deliver(&mut ctx.store, &gone)?;
         // The node that was changed is yet to be compressed.
-        let rest = matches!(progress.place, Place::Behind(..)) && store.exists(self.from);
+        let rest = matches!(progress.place, Place::Behind(..)) && ctx.store.exists(self.from);
         Ok(if is_last && !rest { Step::End } else { Step::More })
     }
 
-    /// The wanted elements of a node, at most `limit`, counted from `end`: their indexes, ascending, and the payloads
-    /// to be moved.
-    fn hits(&self, node: &ds::list::Stretch<'_>, end: End, limit: usize) -> Vec<(usize, Box<[u8]>)> {
+    /// The wanted elements of a node, by their indexes.
+    fn hits(&self, node: &Stretch<'_>, needs_element: bool) -> Vec<Hit> {
         if self.wanted.as_ref().is_some_and(|pattern| !pattern.may_be_in(node.bytes())) {
             return Vec::new();
         }
-        let kept = |element: &[u8]| if self.to.is_some() { element.into() } else { Box::default() };
-        let mut hits: Vec<(usize, Box<[u8]>)> = (0..)
+        let kept = |element: &[u8]| if needs_element { element.into() } else { Box::default() };
+        (0..)
             .zip(node.elements())
             .filter(|(_, element)| self.is_wanted(element))
             .map(|(place, element)| (place, kept(element)))
-            .collect();
-        match end {
-            End::Head => hits.truncate(limit),
-            End::Tail => drop(hits.drain(..hits.len().saturating_sub(limit))),
-        }
-        hits
+            .collect()
     }
 
-    /// Removes elements from a node, and pushes them to the other queue if there is one.
+    /// Takes the elements of a verdict out of their node; the bookmark of what is left of it.
     fn take(
         &self,
         store: &mut Store,
         at: usize,
-        mut hits: Vec<(usize, Box<[u8]>)>,
-    ) -> Result<Option<Bookmark>, CommandError> {
+        hits: &[Hit],
+        verdict: &Verdict,
+    ) -> Result<Option<ds::list::Bookmark>, CommandError> {
         let end = popping_end(store, self.from);
-        let places: Vec<usize> = hits.iter().map(|(place, _)| *place).collect();
+        let mut places: Vec<usize> = verdict.going.iter().map(|(index, _)| hits[*index].0).collect();
+        places.sort_unstable();
         let list = store.write_as::<List>(self.from)?.expect("it was read a moment ago");
         let (first, len) = (list.first_index(at), list.len());
         let mark = list.remove_in(at, &places, end);
-        let change = Change::new(Class::List, "lrem").times(places.len());
-        store.changed_with(self.from, change, |store| {
+        let are_next = match end {
+            End::Head => first + places[places.len() - 1] == places.len() - 1,
+            End::Tail => first + places[0] == len - places.len(),
+        };
+        let event = if are_next { pop_event(end) } else { "lrem" };
+        store.changed_with(self.from, Change::new(Class::List, event).times(places.len()), |store| {
+            if are_next {
+                let count = itoa::Buffer::new().format(places.len()).to_owned();
+                return store.effect(&[pop_command(end), self.from, count.as_bytes()]);
+            }
             let text = unused_text(store, self.from);
             for place in &places {
                 let index = itoa::Buffer::new().format(first + place).to_owned();
@@ -188,77 +255,162 @@ impl Sweep<'_> {
             store.effect(&[b"LREM", self.from, itoa::Buffer::new().format(count).as_bytes(), &text]);
         });
         store.delete_if_empty(self.from);
-        if let Some(to) = self.to {
-            if end == End::Tail {
-                hits.reverse();
-            }
-            let into = opposite(popping_end(store, to));
-            push(store, to, into, hits.iter().map(|(_, element)| &**element))?;
-            let change = Change::new(Class::List, push_event(into)).times(hits.len());
-            store.changed_with(to, change, |store| {
-                let elements = hits.iter().map(|(_, element)| &**element);
-                let effect: Vec<&[u8]> = [push_command(into), to].into_iter().chain(elements).collect();
-                store.effect(&effect);
-            });
-        }
         Ok(mark)
     }
 
-    fn step_in_zset(&self, store: &mut Store, progress: &mut Progress) -> Result<Step, CommandError> {
-        let Some(zset) = store.peek_as::<ZSet>(self.from)? else { return Ok(Step::End) };
-        let left = progress.left.as_mut().expect("it is said before the first step");
-        let (mut hits, mut looked_at) = (Vec::new(), 0);
-        let mut rank = match &progress.place {
+    fn step_in_zset(
+        &self,
+        ctx: &mut Ctx,
+        aim: &Aim<'_>,
+        progress: &mut Progress,
+    ) -> Result<Step, CommandError> {
+        let Some(zset) = ctx.store.peek_as::<ZSet>(self.from)? else { return Ok(Step::End) };
+        let left = progress.left.expect("it is said before the first step");
+        let rank = match &progress.place {
             Place::Scored(place) => place.rank(zset),
             _ => 0,
         };
-        for (member, score) in zset.iter_from_rank(rank, false).take(STEP_ELEMENTS) {
-            looked_at += 1;
-            if hits.len() < *left && self.is_wanted(&member) {
-                hits.push((Box::<[u8]>::from(member), score));
-            }
+        let read = zset.iter_from_rank(rank, false).take(STEP_ELEMENTS);
+        let read: Vec<(Box<[u8]>, f64)> = read.map(|(member, score)| (member.into(), score)).collect();
+        let is_end = rank + read.len() >= zset.len();
+        let wanted: Vec<usize> = (0..read.len()).filter(|index| self.is_wanted(&read[*index].0)).collect();
+        let jobs = wanted.iter().map(|index| {
+            let (element, score) = &read[*index];
+            Job { element, score: Some(*score) }
+        });
+        let verdict = match aim.judge(ctx, jobs, progress) {
+            Ok(verdict) => verdict,
+            Err(shards) => return Ok(Step::Later(shards)),
+        };
+        let mut stays = vec![true; read.len()];
+        verdict.going.iter().for_each(|(index, _)| stays[wanted[*index]] = false);
+        // What stays of them is before the place, unless it has not been looked at.
+        let last_looked_at = if verdict.is_cut {
+            verdict.going.last().map(|(index, _)| wanted[*index])
+        } else {
+            read.len().checked_sub(1)
+        };
+        let looked_at = last_looked_at.map_or(0, |last| last + 1);
+        if let Some(index) = (0..looked_at).rev().find(|index| stays[*index]) {
+            let (member, score) = &read[index];
+            progress.place =
+                Place::Scored(ScoredPlace { score: *score, ties: 0, member: Some(member.clone()) });
         }
-        // What stays of them is before the place.
-        let stays = |(member, _): &(Cow<'_, [u8]>, f64)| !hits.iter().any(|(gone, _)| **gone == **member);
-        let mut stayed: Vec<(Cow<'_, [u8]>, f64)> =
-            zset.iter_from_rank(rank, false).take(looked_at).filter(stays).collect();
-        if let Some((member, score)) = stayed.pop() {
-            progress.place = Place::Scored(ScoredPlace { score, ties: 0, member: Some(member.into()) });
-        }
-        rank += looked_at;
-        let is_last = rank >= zset.len() || hits.len() == *left;
-        *left -= hits.len();
-        progress.done += hits.len();
-        self.take_members(store, &hits)?;
-        Ok(if is_last { Step::End } else { Step::More })
+        let count = verdict.going.len();
+        progress.left = Some(left - count);
+        progress.done += count;
+        let gone: Vec<&[u8]> = verdict.going.iter().map(|(index, _)| &*read[wanted[*index]].0).collect();
+        self.take_members(&mut ctx.store, &gone)?;
+        let gone: Vec<Going> = verdict.going.into_iter().map(|(_, job)| job).collect();
+        aim.deliver(&mut ctx.store, &gone)?;
+        Ok(if left == count || is_end && !verdict.is_cut { Step::End } else { Step::More })
     }
 
-    fn take_members(&self, store: &mut Store, hits: &[(Box<[u8]>, f64)]) -> Result<(), CommandError> {
-        if hits.is_empty() {
+    fn take_members(&self, store: &mut Store, members: &[&[u8]]) -> Result<(), CommandError> {
+        if members.is_empty() {
             return Ok(());
         }
         if let Some(mut zset) = store.write_as::<ZSet>(self.from)? {
-            hits.iter().for_each(|(member, _)| _ = zset.remove(member));
+            members.iter().for_each(|member| _ = zset.remove(member));
         }
-        store.changed_with(self.from, Change::new(Class::ZSet, "zrem").times(hits.len()), |store| {
-            let members = hits.iter().map(|(member, _)| &**member);
-            let effect: Vec<&[u8]> = [&b"ZREM"[..], self.from].into_iter().chain(members).collect();
+        store.changed_with(self.from, Change::new(Class::ZSet, "zrem").times(members.len()), |store| {
+            let effect: Vec<&[u8]> = [&b"ZREM"[..], self.from].iter().chain(members).copied().collect();
             store.effect(&effect);
         });
         store.delete_if_empty(self.from);
-        let Some(to) = self.to else { return Ok(()) };
-        let limits = store.config().zset;
-        let mut zset = store.upsert::<ZSet>(to)?;
-        hits.iter().for_each(|(member, score)| _ = zset.insert(member, *score, &limits));
-        drop(zset);
-        store.changed_with(to, Change::new(Class::ZSet, "zadd").times(hits.len()), |store| {
-            for (member, score) in hits {
-                let mut text = Vec::new();
-                resp::format_double(*score, &mut text);
-                store.effect(&[b"ZADD", to, &text, member]);
-            }
-        });
         Ok(())
+    }
+}
+
+impl Aim<'_> {
+    /// Which of these jobs go. The error: none was looked at, because these shards are needed.
+    fn judge<'j>(
+        &self,
+        ctx: &mut Ctx,
+        jobs: impl Iterator<Item = Job<'j>>,
+        progress: &mut Progress,
+    ) -> Result<Verdict, Vec<ShardId>> {
+        let mut verdict = Verdict::default();
+        let left = progress.left.expect("it is said before the first step");
+        let enough = if self.transfer.is_plain() { left } else { left.min(STEP_JOBS_MAX) };
+        for (index, job) in jobs.enumerate() {
+            let shards = match enter_beside(ctx, self.transfer, job.element) {
+                Ok(()) => Vec::new(),
+                Err(shards) if verdict.going.is_empty() => return Err(shards),
+                Err(shards) => shards,
+            };
+            if verdict.going.len() == enough || !shards.is_empty() {
+                verdict.is_cut = true;
+                break;
+            }
+            match self.consider(ctx, job, &verdict.going) {
+                Ok(going) => verdict.going.push((index, going)),
+                Err(refusal) => progress.refusal = Some(refusal),
+            }
+        }
+        Ok(verdict)
+    }
+
+    /// What becomes of a job beside others that go; the error says why it stays.
+    fn consider(
+        &self,
+        ctx: &mut Ctx,
+        job: Job<'_>,
+        others: &[(usize, Going)],
+    ) -> Result<Going, CommandError> {
+        for key in self.transfer.keys(&ctx.store, job.element) {
+            if !ctx.host.may_change(ctx.command, ctx.args, &key) {
+                return Err(NOT_PERMITTED);
+            }
+        }
+        let going = self.transfer.take(&ctx.store, job)?;
+        // A sorted set would make one job of two.
+        if let (Some(to), Kind::ZSet, None) = (self.to, self.kind, job.score) {
+            let there = ctx.store.peek_as::<ZSet>(to)?;
+            let is_there = there.is_some_and(|there| there.score(&going.element).is_some());
+            if is_there || others.iter().any(|(_, other)| other.element == going.element) {
+                return Err(ALREADY_THERE);
+            }
+        }
+        Ok(going)
+    }
+
+    /// Adds what was taken to the other queue, if there is one, and changes what is beside it.
+    fn deliver(&self, store: &mut Store, gone: &[Going]) -> Result<(), CommandError> {
+        match self.to {
+            Some(to) if !gone.is_empty() && self.kind == Kind::List => push_jobs(store, to, gone)?,
+            Some(to) if !gone.is_empty() => add_jobs(store, to, gone)?,
+            _ => {}
+        }
+        self.transfer.follow(store, gone);
+        Ok(())
+    }
+}
+
+/// Enters the shards of what is beside a job. The error: some are taken, and these are needed in all.
+fn enter_beside(ctx: &mut Ctx, transfer: &Transfer<'_>, element: &[u8]) -> Result<(), Vec<ShardId>> {
+    loop {
+        let keys = transfer.keys(&ctx.store, element);
+        let (mut has_more, mut missing) = (false, Vec::new());
+        for key in &keys {
+            let id = ctx.store.locate(key).0;
+            let hold = &mut ctx.store.tx.hold;
+            if hold.has(id) {
+                continue;
+            }
+            if hold.try_enter(id) || hold.wait(id, false) {
+                has_more = true;
+            } else {
+                missing.push(id);
+            }
+        }
+        if !missing.is_empty() {
+            missing.extend(ctx.store.entered());
+            return Err(missing);
+        }
+        if !has_more {
+            return Ok(());
+        }
     }
 }
 
@@ -292,6 +444,35 @@ fn push<'e>(
         list.push(end, element);
         list.compress_inner(limits);
     }
+    Ok(())
+}
+
+/// Pushes jobs in the order in which they were taken.
+fn push_jobs(store: &mut Store, key: &[u8], jobs: &[Going]) -> Result<(), CommandError> {
+    let into = opposite(popping_end(store, key));
+    push(store, key, into, jobs.iter().map(|job| &*job.element))?;
+    let change = Change::new(Class::List, push_event(into)).times(jobs.len());
+    store.changed_with(key, change, |store| {
+        let elements = jobs.iter().map(|job| &*job.element);
+        let effect: Vec<&[u8]> = [push_command(into), key].into_iter().chain(elements).collect();
+        store.effect(&effect);
+    });
+    Ok(())
+}
+
+/// Adds jobs to a sorted set.
+fn add_jobs(store: &mut Store, key: &[u8], jobs: &[Going]) -> Result<(), CommandError> {
+    let limits = store.config().zset;
+    let mut zset = store.upsert::<ZSet>(key)?;
+    jobs.iter().for_each(|job| _ = zset.insert(&job.element, job.score, &limits));
+    drop(zset);
+    store.changed_with(key, Change::new(Class::ZSet, "zadd").times(jobs.len()), |store| {
+        for job in jobs {
+            let mut text = Vec::new();
+            resp::format_double(job.score, &mut text);
+            store.effect(&[b"ZADD", key, &text, &job.element]);
+        }
+    });
     Ok(())
 }
 

@@ -68,7 +68,7 @@ impl System {
 
 impl System {
     /// The end of its lists from which workers take jobs.
-    pub(super) fn popping_end(self) -> End {
+    pub fn popping_end(self) -> End {
         match self {
             System::Resque | System::Rq | System::Dramatiq => End::Head,
             System::Custom | System::Sidekiq | System::BullMq | System::Celery => End::Tail,

@@ -115,6 +115,7 @@ fn find(ctx: &mut Ctx) -> CommandResult {
             ctx.reply.array(2);
             ctx.reply.bulk(&cursor);
             reply_found(ctx, &progress.found);
+            Ok(())
         },
     )
 }

@@ -22,7 +22,7 @@ mod peek;
 pub(crate) mod promote;
 mod remove;
 
-use command::{Acl, CommandError, CommandResult, Group, Shape};
+use command::{Acl, Begin, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Shape};
 use keyspace::Kind;
 
 use crate::slices::{Found, Position};
@@ -98,6 +98,14 @@ const IS_STREAM: CommandError = CommandError::fixed(
 pub(crate) fn wrong_type(kind: Kind) -> CommandError {
     if kind == Kind::Stream { IS_STREAM } else { CommandError::WRONG_TYPE }
 }
+
+/// What a job system keeps beside its jobs, which the command learns from what the queue contains.
+const BESIDE: KeySpec = KeySpec {
+    flags: &[KeyFlag::RW, KeyFlag::Update, KeyFlag::Incomplete],
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    notes: "What a job system keeps of a job beside its queue",
+};
 
 /// The number of elements returned by default.
 const COUNT_DEFAULT: usize = 10;

@@ -3,13 +3,14 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, KeySpec, Mode, Shape, integer, key, keyword_is, string,
+    Acl, CommandError, CommandResult, Group, KeySpec, Mode, Route, Shape, integer, key, keyword_is, string,
 };
 
-use super::parse_count;
+use super::{BESIDE, parse_count};
 use crate::pattern::Pattern;
 use crate::slices;
-use crate::sweep::Sweep;
+use crate::sweep::{self, Sweep};
+use crate::transfer::Transfer;
 use crate::{Ctx, Entry, Run};
 
 pub(super) const MOVE: Entry = Entry {
@@ -21,7 +22,8 @@ pub(super) const MOVE: Entry = Entry {
     arity: -4,
     flags: &[Write, DenyOom],
     acl: &[Acl::Queue],
-    keys: &[KeySpec::one(2, &[RW, Access, Delete]), KeySpec::one(3, &[RW, Insert])],
+    keys: &[KeySpec::one(2, &[RW, Access, Delete]), KeySpec::one(3, &[RW, Insert]), BESIDE],
+    route: Route::KeysAndBeside,
     mode: Mode::Session,
     args: &[
         key("from", 0),
@@ -36,20 +38,22 @@ pub(super) const MOVE: Entry = Entry {
 
 fn move_elements(ctx: &mut Ctx) -> CommandResult {
     let [_, _, from, to, ref options @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
-    let mut sweep = Sweep { from, to: Some(to), wanted: None, count: usize::MAX };
+    let (mut wanted, mut count) = (None, usize::MAX);
     for option in options.chunks(2) {
         match *option {
-            [word, count] if keyword_is(word, "count") => sweep.count = parse_count(count)?,
-            [word, text] if keyword_is(word, "text") => sweep.wanted = Pattern::parse(word, text)?,
+            [word, number] if keyword_is(word, "count") => count = parse_count(number)?,
+            [word, text] if keyword_is(word, "text") => wanted = Pattern::parse(word, text)?,
             _ => return Err(CommandError::SYNTAX),
         }
     }
     if from == to {
         return Err(CommandError::new("ERR source and destination queues are the same"));
     }
+    let transfer = Transfer::to(&ctx.store, from, to);
+    let sweep = Sweep { from, to: Some(to), wanted, count, transfer };
     slices::run(
         ctx,
         |ctx, progress, slice| sweep.step(ctx, progress, slice),
-        |ctx, progress| ctx.reply.int(progress.done as i64),
+        |ctx, progress| sweep::reply(ctx, progress),
     )
 }

@@ -3,13 +3,15 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, KeySpec, Mode, Shape, integer, key, keyword_is, oneof, string,
+    Acl, CommandError, CommandResult, Group, KeySpec, Mode, Route, Shape, integer, key, keyword_is, oneof,
+    string,
 };
 
-use super::parse_count;
+use super::{BESIDE, parse_count};
 use crate::pattern::Pattern;
 use crate::slices;
-use crate::sweep::Sweep;
+use crate::sweep::{self, Sweep};
+use crate::transfer::Transfer;
 use crate::{Ctx, Entry, Run};
 
 pub(super) const REMOVE: Entry = Entry {
@@ -21,7 +23,8 @@ pub(super) const REMOVE: Entry = Entry {
     arity: -5,
     flags: &[Write],
     acl: &[Acl::Queue],
-    keys: &[KeySpec::one(2, &[RW, Delete])],
+    keys: &[KeySpec::one(2, &[RW, Delete]), BESIDE],
+    route: Route::KeysAndBeside,
     mode: Mode::Session,
     args: &[
         key("queue", 0),
@@ -41,10 +44,11 @@ fn remove(ctx: &mut Ctx) -> CommandResult {
         [word, count] if keyword_is(word, "count") => parse_count(count)?,
         _ => return Err(CommandError::SYNTAX),
     };
-    let sweep = Sweep { from, to: None, wanted: Some(wanted), count };
+    let transfer = Transfer::nowhere(&ctx.store, from);
+    let sweep = Sweep { from, to: None, wanted: Some(wanted), count, transfer };
     slices::run(
         ctx,
         |ctx, progress, slice| sweep.step(ctx, progress, slice),
-        |ctx, progress| ctx.reply.int(progress.done as i64),
+        |ctx, progress| sweep::reply(ctx, progress),
     )
 }

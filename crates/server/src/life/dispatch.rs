@@ -58,6 +58,7 @@ impl ThreadHost {
         match command.entry.route {
             Route::Queued => self.queued_needs(),
             Route::Chance => Needs::Nothing,
+            Route::KeysAndBeside => Needs::of_keys(command, args, placement),
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
             Route::Script(callee) => {
                 let trusted_after = self.shared.settings.script_trusted_after();

@@ -15,6 +15,7 @@ mod functions;
 mod jobs;
 mod journaled;
 mod leases;
+mod moved;
 mod moving;
 mod pressure;
 mod queues;

@@ -1,130 +1,13 @@
-//! Searching, removing and moving in slices, while other clients push and pop, on a store of one thread. What is recorded is run again on another store,
-//! as a replica does, which must have the same then.
+//! Searching, removing and moving in slices, while other clients push and pop. What is recorded is run again on another store, which must have the
+//! same then.
 
 use std::collections::BTreeSet;
 
-use command::{Client, Command, CommandId, CommandResult, Host, HostFn, Local, Outcome, OwnCall, Run};
+use command::Local;
 use ds::random::Random;
-use queues::{Door, Entry, Label, Progress};
-use resp::{Output, Proto, Value};
+use resp::{Proto, Value};
 
-/// The thread of a client. Each look at its clock takes a while.
-struct Thread {
-    now_ns: u64,
-    tick_ns: u64,
-    progress: Option<Box<Progress>>,
-    slices: usize,
-}
-
-impl Door for Thread {
-    fn label(&self, _: u64) -> Label {
-        Label::default()
-    }
-
-    fn take_progress(&mut self) -> Option<Box<Progress>> {
-        self.progress.take()
-    }
-
-    fn go_on_later(&mut self, _: CommandId, _: &[&[u8]], progress: Box<Progress>) {
-        self.progress = Some(progress);
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.now_ns += self.tick_ns;
-        self.now_ns
-    }
-}
-
-impl Host for Thread {
-    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        function(call.command)(&mut call.on::<dyn Door>(self))
-    }
-}
-
-/// What runs one of the commands.
-fn function(command: &Command) -> HostFn<dyn Door> {
-    let name = command.full_name.strip_prefix("queue|").expect("it is one of these");
-    let entry = queues::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
-    let Run::Function(function) = entry.expect("it is one of these").run else {
-        unreachable!("no container")
-    };
-    function
-}
-
-/// A store that records, its thread, and a store that is to follow it.
-struct Server {
-    local: Local,
-    replica: Local,
-    thread: Thread,
-}
-
-fn local() -> Local {
-    let own: Vec<command::Entry> = queues::ENTRIES.iter().map(Entry::of_host).collect();
-    let mut local = Local::new(&[commands::FAMILIES, &[own.leak()]].concat());
-    local.config.list = ds::list::ListLimits { nodes_min: 8, plain_nodes: 2, plain_part: 1 };
-    local
-}
-
-impl Server {
-    fn new() -> Server {
-        let mut primary = local();
-        primary.record_effects();
-        let thread = Thread { now_ns: 0, tick_ns: 1, progress: None, slices: 0 };
-        Server { local: primary, replica: local(), thread }
-    }
-
-    /// Runs a command; `between` stands for what others do between two slices of it.
-    fn call(&mut self, args: &[&[u8]], mut between: impl FnMut(&mut Local)) -> Value {
-        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp3) };
-        loop {
-            let mut out = Output::new();
-            self.thread.slices += 1;
-            match self.local.run(client, args, &mut self.thread, &mut out) {
-                Outcome::Again(shards) => {
-                    assert!(shards.is_empty() && out.is_empty() && self.thread.progress.is_some());
-                    between(&mut self.local);
-                }
-                _ => {
-                    assert!(self.thread.progress.is_none());
-                    return decoded(&out.to_vec());
-                }
-            }
-        }
-    }
-
-    fn line(&mut self, line: &str) -> Value {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        self.call(&args, |_| ())
-    }
-
-    /// The elements of a list, which its replica has, too.
-    fn list(&mut self, key: &str) -> Vec<String> {
-        let effects = self.local.take_effects();
-        self.replica.replay(&effects).expect("effects run again");
-        let of_replica = elements(&mut self.replica, key);
-        let list = elements(&mut self.local, key);
-        assert!(list == of_replica, "the replica has {} of {} in {key}", of_replica.len(), list.len());
-        list
-    }
-}
-
-fn elements(local: &mut Local, key: &str) -> Vec<String> {
-    match decoded(&local.reply(Proto::Resp3, &[b"LRANGE", key.as_bytes(), b"0", b"-1"])) {
-        Value::Array(elements) => elements.iter().map(text).collect(),
-        other => panic!("{other}"),
-    }
-}
-
-fn decoded(reply: &[u8]) -> Value {
-    resp::decode(reply).expect("it is a reply").expect("it is complete").0
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Bulk(bytes) => String::from_utf8(bytes.clone()).expect("the test writes letters"),
-        other => panic!("{other}"),
-    }
-}
+use crate::server::{Server, decoded, text};
 
 /// A job with a number of its own, of one of three classes.
 fn job(number: u64) -> String {

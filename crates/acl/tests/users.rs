@@ -11,6 +11,16 @@ const ENTRIES: &[Entry] = &[
         keys: &[KeySpec::one(1, &[KeyFlag::RO, KeyFlag::Access])],
         ..Entry::DEFAULT
     },
+    Entry {
+        name: "pfmerge",
+        arity: -2,
+        flags: &[Flag::Write],
+        keys: &[
+            KeySpec::one(1, &[KeyFlag::RW, KeyFlag::Insert]),
+            KeySpec::range(2, -1, 1, &[KeyFlag::RO, KeyFlag::Access]),
+        ],
+        ..Entry::DEFAULT
+    },
 ];
 
 fn table() -> Table {
@@ -144,4 +154,31 @@ fn lines_of_the_configuration_declare_users() {
         assert_eq!(error.to_string(), expected);
         assert!(users.find(b"y").is_some() && users.find(b"z").is_none());
     }
+}
+
+#[test]
+fn keys_are_checked_even_if_others_are_missing() {
+    let table = &table();
+    let users = Users::new(grammar(table), None);
+    set(&users, table, "x", "on nopass ~a* %W~w +@all");
+    let access = users.authenticate(b"x", b"").expect("needs no password");
+    check(&access, table, "pfmerge a", Ok(()));
+    check(&access, table, "pfmerge b", NO_KEY);
+    check(&access, table, "pfmerge a b", Err(Lack::Permission(Denied { reason: Reason::Key, index: 2 })));
+}
+
+#[test]
+fn a_key_beside_those_of_a_command_has_to_be_read_and_written() {
+    let table = &table();
+    let users = Users::new(grammar(table), None);
+    set(&users, table, "x", "on nopass ~a ~b:* ~c?* %W~w +@all (~s* +pfmerge)");
+    let access = users.authenticate(b"x", b"").expect("needs no password");
+    let command = table.by_name(b"pfmerge").expect("it is there");
+    let may = |key: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], key);
+    assert_eq!([may(b"a"), may(b"b:1"), may(b"w"), may(b"b"), may(b"s1")], [true, true, false, false, false]);
+    let may_all = |begin: &[u8]| access.may_change_all(command, &[&b"pfmerge"[..], b"a"], begin);
+    assert_eq!(
+        [may_all(b"b:"), may_all(b"b:x"), may_all(b"b"), may_all(b"cc"), may_all(b"a")],
+        [true, true, false, false, false]
+    );
 }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use crate::entry::Route;
 use crate::key_spec::KeyFlag::{self, *};
+use crate::key_spec::{Begin, KeySpec};
 use crate::route::stored_keys;
 use crate::table::Command;
 
@@ -21,8 +22,12 @@ const STORED: &[KeyFlag] = &[OW, Update];
 impl Command {
     /// The keys among `args`, with their flags; `None` if the arguments contradict the key specs.
     pub fn key_uses(&self, args: &[&[u8]]) -> Option<Vec<KeyUse>> {
+        self.key_uses_of(args, |_| true)
+    }
+
+    fn key_uses_of(&self, args: &[&[u8]], counts: impl Fn(&KeySpec) -> bool) -> Option<Vec<KeyUse>> {
         let mut keys = Vec::new();
-        for spec in self.entry.keys.iter().filter(|spec| spec.is_key()) {
+        for spec in self.entry.keys.iter().filter(|spec| spec.is_key() && counts(spec)) {
             let mut found = SmallVec::new();
             if !spec.find(args, &mut found) {
                 return None;
@@ -39,9 +44,12 @@ impl Command {
     }
 
     /// The same for access control: includes every argument that may be the target, though the command uses only one.
-    /// Arguments that contradict the key specs have no keys, as the command refuses them.
+    /// Arguments that contradict the key specs have no keys, as the command refuses them. Keys that may be missing, such
+    /// as the sources of `PFMERGE`, contradict nothing.
     pub fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
-        let mut keys = self.key_uses(args).unwrap_or_default();
+        let is_missing = |spec: &KeySpec| matches!(spec.begin, Begin::Index(first) if first >= args.len());
+        let is_there = |spec: &KeySpec| !(self.entry.takes(args.len()) && is_missing(spec));
+        let mut keys = self.key_uses_of(args, is_there).unwrap_or_default();
         if self.entry.route == Route::Stored {
             keys.extend(stored_keys(args).map(|index| KeyUse { index, flags: STORED }));
         }

@@ -400,6 +400,13 @@ impl Command {
     pub fn is_write(&self) -> bool {
         self.has(Flag::Write)
     }
+
+    /// Whether this call may change data.
+    pub fn writes(&self, args: &[&[u8]]) -> bool {
+        let shows =
+            self.entry.is_under(Rule::ShowsAlone) && args.len() == self.entry.arity.unsigned_abs() as usize;
+        self.is_write() && !shows
+    }
 }
 
 #[cold]

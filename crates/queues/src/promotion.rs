@@ -45,6 +45,11 @@ pub struct Promotion {
 }
 
 impl Promotion {
+    /// If jobs say to which queue they go: what the keys of all these queues begin with.
+    pub(crate) fn open_begin(&self) -> Option<&[u8]> {
+        memchr::memmem::find(&self.to, BEGIN).map(|at| &self.to[..at])
+    }
+
     /// Checks that it makes sense.
     ///
     /// # Errors

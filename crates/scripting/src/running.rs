@@ -238,11 +238,11 @@ impl<'t> Run<'_, 't> {
             return Err(CommandError::fixed("ERR Can not execute the command on a stale replica"));
         }
         self.door.permit(command, args)?;
-        if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
+        if self.call.is_read_only && (command.writes(args) || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
         // A script that has written is not stopped half-way by conditions that may change at any moment.
-        let may_be_refused = command.is_write() && !self.tx.wrote;
+        let may_be_refused = command.writes(args) && !self.tx.wrote;
         if may_be_refused && let Some(error) = standing.read_only {
             return Err(error);
         }

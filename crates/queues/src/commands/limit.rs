@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, KeySpec, Limit, Shape, block, integer, key, keyword_is, oneof,
-    token,
+    Acl, CommandError, CommandResult, Group, KeySpec, Limit, Rule, Shape, block, integer, key, keyword_is,
+    oneof, token,
 };
 
 use crate::{Ctx, Entry, Run};
@@ -17,6 +17,7 @@ pub(super) const LIMIT: Entry = Entry {
     group: Group::Queue,
     arity: -3,
     flags: &[Write, Fast],
+    rules: &[Rule::ShowsAlone],
     acl: &[Acl::Queue],
     keys: &[KeySpec::one(2, &[RW, Update])],
     args: &[

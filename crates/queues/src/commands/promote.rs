@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeySpec, Route, Shape, Store, block,
-    key, keyword_is, oneof, peek_into, string, token,
+    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Route, Shape,
+    Store, block, key, keyword_is, oneof, peek_into, string, token,
 };
 use ds::Kind;
 use ds::hash::{FieldValue, Hash};
@@ -25,6 +25,8 @@ const TOO_MANY: CommandError =
 const OF_SIDEKIQ: CommandError = CommandError::fixed(
     "ERR this set is Sidekiq's: CONFIG SET promote sidekiq moves its jobs as Sidekiq does",
 );
+const NOT_ALL: &[u8] =
+    b"NOPERM the jobs say to which keys they go: No permissions to access all keys that begin with '";
 const NOT_KEPT: CommandError = CommandError::fixed(
     "WRONGTYPE darter:promotions, which has what QUEUE PROMOTE said, holds something else",
 );
@@ -38,12 +40,11 @@ pub(super) const PROMOTE: Entry = Entry {
     arity: -3,
     flags: &[Write, DenyOom],
     acl: &[Acl::Queue, Acl::Admin, Acl::Dangerous],
-    keys: &[KeySpec {
-        flags: &[RW, Access, Delete],
-        begin: Begin::Keyword("FROM", 3),
-        find: Find::Range { last: 0, step: 1, limit: 0 },
-        notes: "",
-    }],
+    keys: &[
+        after(Begin::Keyword("FROM", 3), &[RW, Access, Delete]),
+        after(Begin::Keyword("TO", 5), &[RW, Insert]),
+        after(Begin::Option("SADD", 7, 7, &[("STAMP", 1)]), &[RW, Insert]),
+    ],
     route: Route::Global,
     args: &[oneof(
         "what",
@@ -53,8 +54,8 @@ pub(super) const PROMOTE: Entry = Entry {
                 &[
                     string("name"),
                     key("set", 0).token("FROM"),
-                    string("queue").token("TO"),
-                    string("queues").token("SADD").optional(),
+                    key("queue", 1).token("TO"),
+                    key("queues", 2).token("SADD").optional(),
                     string("member").token("STAMP").optional(),
                 ],
             ),
@@ -66,6 +67,11 @@ pub(super) const PROMOTE: Entry = Entry {
     run: Run::Function(promote),
     ..Entry::DEFAULT
 };
+
+/// The one key there.
+const fn after(begin: Begin, flags: &'static [KeyFlag]) -> KeySpec {
+    KeySpec { flags, begin, find: Find::Range { last: 0, step: 1, limit: 0 }, notes: "" }
+}
 
 fn promote(ctx: &mut Ctx) -> CommandResult {
     match *ctx.args {
@@ -92,6 +98,11 @@ fn promote(ctx: &mut Ctx) -> CommandResult {
                 if field.replace(value.to_vec()).is_some() {
                     return Err(CommandError::SYNTAX);
                 }
+            }
+            if let Some(begin) = promotion.open_begin()
+                && !ctx.host.may_change_all(ctx.command, ctx.args, begin)
+            {
+                return Err(CommandError::new([NOT_ALL, begin, b"'"].concat()));
             }
             add(&mut ctx.store, name, &promotion)?;
             ctx.reply.ok();

@@ -25,9 +25,9 @@ pub(crate) struct Demands {
 }
 
 impl Demands {
-    /// What the entry of a command says.
-    fn declared(command: &Command) -> Demands {
-        let writes = command.is_write();
+    /// What the entry of a command says of a call with these arguments.
+    fn declared(command: &Command, args: &[&[u8]]) -> Demands {
+        let writes = command.writes(args);
         Demands {
             reads: command.has(Flag::ReadOnly),
             writes,
@@ -67,7 +67,7 @@ pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) 
     if command.entry.route != Route::Queued {
         return demands_of_one(host, command, args);
     }
-    let mut all = Demands::declared(command);
+    let mut all = Demands::declared(command, args);
     let Some(multi) = host.session().multi.take() else { return all };
     for (id, args) in &multi.queued {
         all = all.and(demands_of_one(host, host.shared.table.get(*id), &args.slices()));
@@ -78,7 +78,7 @@ pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) 
 
 /// What a call that is not EXEC demands, whoever its client is.
 pub(crate) fn demands_of_one(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
-    let declared = Demands::declared(command);
+    let declared = Demands::declared(command, args);
     if let Route::Script(callee) = command.entry.route
         && let Some(program) = host.lua.called(args, callee)
         && program.flags().is_declared

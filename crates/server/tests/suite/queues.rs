@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use blackbox::{Client, Server, text};
+use blackbox::{Client, Server, check, text};
 use resp::Value;
 
 /// Requests of one client.
@@ -33,4 +33,38 @@ fn every_job_is_popped_once() {
         }
         assert_eq!(jobs.len(), producers.len() * COUNT);
     }
+}
+
+#[test]
+fn a_replica_shows_the_limit_of_a_queue() {
+    let server = Server::start(1, "auto", &[]);
+    let client = &mut server.client();
+    check(client, "QUEUE LIMIT q ACTIVE 3", "OK");
+    check(client, "REPLICAOF 127.0.0.1 1", "OK");
+    let shown = "1) \"active\"\n2) (integer) 3";
+    check(client, "QUEUE LIMIT q", shown);
+    check(client, "EVAL \"return redis.call('QUEUE', 'LIMIT', KEYS[1])\" 1 q", shown);
+    let read_only = "(error) READONLY You can't write against a read only replica.";
+    check(client, "QUEUE LIMIT q ACTIVE 4", read_only);
+    check(client, "QUEUE LIMIT q OFF", read_only);
+}
+
+#[test]
+fn what_is_kept_of_a_job_is_only_moved_for_a_user_who_may_change_it() {
+    let server = Server::start(2, "auto", &["--num-shards=8"]);
+    let admin = &mut server.client();
+    for number in 0..20 {
+        check(admin, &format!("HSET rq:job:j{number} data x"), "(integer) 1");
+        check(admin, &format!("RPUSH rq:queue:a j{number}"), &format!("(integer) {}", number + 1));
+    }
+    check(admin, "ACL SETUSER x on nopass ~rq:queue:* ~rq:queues +@all", "OK");
+    let client = &mut server.client();
+    check(client, "AUTH x x", "OK");
+    let denied = "(error) NOPERM No permissions to access a key that has a part of the job";
+    check(client, "QUEUE MOVE rq:queue:a rq:queue:b", denied);
+    check(client, "QUEUE REMOVE rq:queue:a ID j3", denied);
+    check(client, "LLEN rq:queue:a", "(integer) 20");
+    check(admin, "ACL SETUSER x ~rq:job:j1*", "OK");
+    check(client, "QUEUE MOVE rq:queue:a rq:queue:b", "(integer) 11");
+    check(admin, "HGET rq:job:j12 origin", "\"b\"");
 }

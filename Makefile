@@ -123,8 +123,9 @@ hostile-tenant: programs ## What a user's latency suffers beside one hostile ten
 bench-replication: programs ## What replicas cost their primary, also stopped and slow ones, and how fast they get a copy, beside redis-server; ONLY=attached,full,copy
 	scripts/bench-replication $(if $(ONLY),--only $(ONLY))
 
-sentinel: programs ## Three real Sentinels and two Darters: killed, stopped and handed over, SOAK (1) times, with an account of what was acknowledged
+sentinel: programs ## Three real Sentinels and two or three Darters: killed, stopped (also until the moment of the election), handed over, by offsets too, SOAK (1) times, with an account of what was acknowledged
 	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test suite sentinel:: -- --ignored --nocapture
+	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test suite offsets:: -- --nocapture
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use effectlog::{Backlog, Collector, Cut, Log, Recorder};
 use journal::{
-    DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, StreamId,
+    DiskOrders, DiskThread, Intake, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, StreamId,
     Trouble, Writer,
 };
 use proactor::{Clock, Waker};
@@ -31,6 +31,8 @@ pub struct Journal {
     pub progress: Arc<Progress>,
     /// The log of commits. It is on while the journal is on or replicas read the stream.
     pub log: Arc<Log>,
+    /// Closes slices of the log.
+    intake: Arc<Intake>,
     pub(crate) is_on: AtomicBool,
     /// The stream for replicas, while they read it.
     pub backlog: Arc<Backlog>,
@@ -131,11 +133,12 @@ impl Journal {
         let (disk, disk_thread) = DiskThread::new(&progress, clock, Arc::clone(&on_failure));
         let (orders, obeyed) = channel();
         let collector = Collector::new(&log, ends);
-        let log_thread =
-            LogThread::new((&log, collector, &backlog), &progress, clock, obeyed, disk.clone(), on_failure);
+        let intake = Intake::new((&log, collector, &backlog), &progress, obeyed);
+        let log_thread = LogThread::new((&log, &intake), &progress, clock, disk.clone(), on_failure);
         let journal = Journal {
             progress,
             log,
+            intake,
             is_on: AtomicBool::new(false),
             backlog,
             is_streaming: AtomicBool::new(false),
@@ -201,11 +204,10 @@ impl Journal {
         self.is_streaming.load(Ordering::Relaxed)
     }
 
-    /// The end of the stream, as far as it was written to the journal or the backlog.
+    /// The end of the stream. Everything that was acknowledged before this call is before it: whoever compares offsets
+    /// relies on that.
     pub fn position(&self) -> u64 {
-        let written =
-            if self.is_streaming() { 0 } else { self.progress.counts.position.load(Ordering::Relaxed) };
-        written.max(self.backlog.end())
+        self.intake.position()
     }
 
     /// Passes changed settings on to the thread that writes.
@@ -362,7 +364,7 @@ impl Journal {
 
     /// In a simulation: lets the log thread sleep until it is woken. False: it has work to do.
     pub fn fall_asleep(&self) -> bool {
-        self.progress.fall_asleep(|| self.log.has_pending())
+        self.progress.fall_asleep(|| self.intake.has_work())
     }
 
     /// Writes everything, makes it durable, and ends. There are no more commits.

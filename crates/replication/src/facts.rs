@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use effectlog::Backlog;
 use observe::{Followed, Replication};
 use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, REPLICA_READ_ONLY, Settings};
 
@@ -12,23 +11,24 @@ use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
 
-/// The figures at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept; `position`: the end of the
-/// stream.
+/// The figures at `now_ms` on the monotonic clock. `first`: the beginning of the backlog, if it is kept; `position`: the
+/// end of the stream, read after that.
 pub fn facts(
     primary: &Primary,
     following: &Following,
-    (backlog, is_streaming, position): (&Backlog, bool, u64),
+    (first, position): (Option<u64>, u64),
     settings: &Settings,
     now_ms: u64,
 ) -> Replication {
     let text = |id: &[u8]| String::from_utf8_lossy(id).into_owned();
     let history = primary.history();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    // In this order: what is kept only moves on, unless it begins anew at this moment.
-    let first = is_streaming.then(|| backlog.first());
-    let offset = if is_streaming { backlog.end() } else { position };
+    let followed = followed(following, settings, now_ms);
+    // What a replica has applied is the end of its stream: both numbers are those of one moment.
+    let applied = followed.as_ref().filter(|_| following.is_synced()).map(|followed| followed.offset);
+    let offset = applied.unwrap_or(position);
     Replication {
-        followed: followed(following, settings, now_ms),
+        followed,
         id: text(&history.id),
         former: history.previous.map(|(id, end)| (text(&id), end)),
         offset,

@@ -16,6 +16,7 @@ mod journal_refused;
 mod leases;
 mod memcached;
 mod memcached_requests;
+mod offsets;
 mod pages;
 mod power;
 mod queue_kinds;

@@ -10,7 +10,7 @@ use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read};
 use crate::{
-    Base, Beginning, Contents, Data, DiskOrders, DiskThread, Journal, LogThread, OnFailure, Order, Policy,
+    Base, Beginning, Contents, Data, DiskOrders, DiskThread, Intake, Journal, LogThread, OnFailure, Order, Policy,
     Progress, Refusal, Scan, Step, Verdict,
 };
 
@@ -24,6 +24,7 @@ struct House {
     last_stamp: u64,
     backlog: Arc<Backlog>,
     progress: Arc<Progress>,
+    intake: Arc<Intake>,
     log_thread: LogThread,
     disk_thread: DiskThread,
     orders: Sender<Order>,
@@ -47,8 +48,8 @@ impl House {
         let collector = Collector::new(&log, ends);
         let backlog = Arc::new(Backlog::new(2, Box::new(|_| {})));
         backlog.set_limits(1 << 20, 1 << 20);
-        let log_thread =
-            LogThread::new((&log, collector, &backlog), &progress, &clock, obeyed, disk.clone(), on_failure);
+        let intake = Intake::new((&log, collector, &backlog), &progress, obeyed);
+        let log_thread = LogThread::new((&log, &intake), &progress, &clock, disk.clone(), on_failure);
         House {
             sim,
             clock,
@@ -58,6 +59,7 @@ impl House {
             last_stamp: 0,
             backlog,
             progress,
+            intake,
             log_thread,
             disk_thread,
             orders,
@@ -467,6 +469,52 @@ fn the_stream_has_the_id_under_which_it_was_written() {
     }
     // A crash in the moment between frames and the manifest is rare.
     assert!(counts[0] < counts[1] && counts[1] > 0 && counts[2] > 0, "{counts:?}");
+}
+
+/// Whoever asks where the stream ends is told a place behind everything that was committed, whatever the log thread does
+/// meanwhile: nothing at all, or changing journals.
+#[test]
+fn a_position_is_behind_everything_that_was_committed() {
+    for seed in 0..200 {
+        let mut entropy = Entropy::from_seed(seed);
+        let policy = [Policy::Always, Policy::Everysec, Policy::No][entropy.below(3) as usize];
+        let mut house = House::new(seed, policy);
+        house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
+        assert_eq!(house.intake.position(), 0, "nothing was committed");
+        house.commit(0);
+        let (count, mut before) = (1 + entropy.below(20), 0);
+        let begins = entropy.below(count);
+        for step in 0..count {
+            match entropy.below(7) {
+                // What is committed from now on may be closed before the log thread takes the journal up.
+                _ if step == begins => {
+                    let lock = Arc::new(folder(&house.sim.disk()).lock().expect("nobody else has it"));
+                    let beginning = Beginning { id: 7, slice: 0, data: Data::Coming, ..BEGINNING };
+                    let opened = Journal::create(lock, TUNING, policy, beginning).expect("the disk works");
+                    let last = house.log.cut().slice();
+                    house.orders.send(Order::Begin(last, Box::new(opened))).expect("it is there");
+                }
+                0 => {
+                    let last = house.log.cut().slice();
+                    house.orders.send(Order::Name(last, [b'a'; 40])).expect("it is there");
+                }
+                1 | 2 => drop(house.step(entropy.one_in(2))),
+                _ => house.commit(entropy.below(2) as usize),
+            }
+            let position = house.intake.position();
+            let last = house.commits.last().copied().unwrap_or(0);
+            assert!(!house.log.has_pending() && position >= before, "seed {seed}");
+            let end = house.backlog.end_of(last);
+            assert!(end.is_some_and(|end| end <= position), "seed {seed}: {end:?}, {position}");
+            before = position;
+        }
+        let mut reader = house.backlog.read_from(0, None).expect("it begins there");
+        house.settle();
+        assert_eq!(heard(&mut reader), (0..house.commits.len()).collect::<Vec<usize>>(), "seed {seed}");
+        assert_eq!(house.progress.counts.taken_bytes.load(Ordering::Relaxed), 0);
+        let last = house.commits.last().copied().unwrap_or(0);
+        assert!(house.progress.written() >= last, "seed {seed}: what was closed for somebody is written");
+    }
 }
 
 /// What is committed soon after a look waits for the next one, unless somebody waits for it.

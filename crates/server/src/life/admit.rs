@@ -71,22 +71,15 @@ impl ThreadHost {
             return Admission::Refused(CommandError::LOADING);
         }
         let table = &self.shared.table;
-        let is_paused = self.pausing.is_on();
-        if is_paused || self.session().follows() {
+        if self.session().follows() {
+            // A pause does not stop it.
             let asked = demands(self, command, args);
-            let session = self.current.as_deref_mut().expect("a command runs for a client");
-            if session.follows() {
-                // A pause does not stop it.
-                if asked.reads || asked.replicates {
-                    let error = CommandError::fixed("ERR Replica can't interact with the keyspace");
-                    return Admission::Refused(error);
-                }
-            } else if self.pausing.stops(asked.replicates) {
-                self.pausing.postpone(session, command, args);
-                // As in Redis, where this is one way to be blocked.
-                self.accounting.stats().blocked_clients.add(1);
-                return Admission::Later;
+            if asked.reads || asked.replicates {
+                let error = CommandError::fixed("ERR Replica can't interact with the keyspace");
+                return Admission::Refused(error);
             }
+        } else if self.postpones(command, args) {
+            return Admission::Later;
         }
         let is_queued = self.session().multi.is_some();
         if is_queued && let Some(error) = control::refuses_to_queue(self, command) {
@@ -117,6 +110,22 @@ impl ThreadHost {
             }
         }
         Admission::Run
+    }
+
+    /// Keeps a command of the current client until the end of the pause, if there is one and it has to wait for that.
+    pub(crate) fn postpones(&mut self, command: &Command, args: &[&[u8]]) -> bool {
+        if !self.pausing.is_on() {
+            return false;
+        }
+        let asked = demands(self, command, args);
+        if !self.pausing.stops(asked.replicates) {
+            return false;
+        }
+        let session = self.current.as_deref_mut().expect("a command runs for a client");
+        self.pausing.postpone(session, command, args);
+        // As in Redis, where this is one way to be blocked.
+        self.accounting.stats().blocked_clients.add(1);
+        true
     }
 
     /// Replies with an error without running anything.

@@ -134,6 +134,14 @@ impl Thread {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
                 }
+                if is_for_a_client && self.host.pausing.is_on() {
+                    let asked = demands_of_one(&mut self.host, command, &args);
+                    if self.host.pausing.stops(asked.replicates) {
+                        // The pause has begun since the command came, and its client relies on it. It waits at home.
+                        task.outcome = Outcome::Again([id].into_iter().collect());
+                        return true;
+                    }
+                }
                 let started = self.host.driver.clock().ticks();
                 keep_time(self, started);
                 let mark = task.reply.mark();

@@ -164,6 +164,8 @@ impl Thread {
             } else if let Some(error) = refusal_of_replica(&mut thread.host, command, &args) {
                 // It was none when the command came.
                 thread.host.refuse(Some(command), &error, out);
+            } else if thread.host.session().migration.is_none() && thread.host.postpones(command, &args) {
+                // There was no pause when the command came. What was migrated meanwhile is not sent again.
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
                 note_seen(thread);

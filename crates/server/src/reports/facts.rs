@@ -113,7 +113,9 @@ impl Facts for Asked {
     fn replication(&self) -> Replication {
         let shared = self.shared;
         let journal = &shared.journal;
-        let stream = (&*journal.backlog, journal.is_streaming(), journal.position());
+        // In this order: what is kept only moves on, unless it begins anew at this moment.
+        let first = journal.is_streaming().then(|| journal.backlog.first());
+        let stream = (first, journal.position());
         replication::facts(&shared.primary, &shared.following, stream, &shared.settings, self.monotonic_ms)
     }
 

@@ -1,0 +1,146 @@
+//! Offsets of replication as operators use them: stop the writers, compare the offsets of the primary and the replica,
+//! and promote the replica. Nothing that was acknowledged is lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use blackbox::replication::{expect_same, follow, is_up};
+use blackbox::{Client, Server, check, eventually, scale, text};
+use resp::Value;
+
+const OPTIONS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
+/// Clients that write at the same time, each its own counter.
+const WRITERS: usize = 4;
+/// How often servers change places.
+const ROUNDS: usize = 5;
+/// Writes of each client before it is stopped.
+const WRITES_MIN: u64 = 50;
+
+/// A primary and its replica.
+fn pair(more: &[&str]) -> [Server; 2] {
+    let options = [&OPTIONS[..], more].concat();
+    let servers = [4, 2].map(|threads| Server::start(threads, "auto", &options));
+    follow(&servers[1], &servers[0]);
+    eventually("it follows", || is_up(&servers[1]));
+    servers
+}
+
+fn offset(client: &mut Client, field: &str) -> u64 {
+    client.info("replication", field).parse().expect("a number")
+}
+
+/// Whatever shows an offset right behind an acknowledged write shows one that includes it.
+#[test]
+fn an_offset_includes_what_was_acknowledged_before() {
+    let [primary, _replica] = pair(&[]);
+    let mut client = primary.client();
+    let mut before = offset(&mut client, "master_repl_offset");
+    let of_info = |info: &Value| {
+        let text = text(info);
+        let found = text.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
+        found.expect("it is shown").parse::<u64>().expect("a number")
+    };
+    for number in 0..200 {
+        // Of one connection, so they are handled in one turn.
+        let ways = ["INFO replication", "ROLE", "EVAL \"return redis.call('INFO','replication')\" 0", "EXEC"];
+        let way = ways[number % ways.len()];
+        client.send(&format!("SET key:{} {}", number % 7, "x".repeat(number)));
+        if way == "EXEC" {
+            ["MULTI", "INFO replication"].iter().for_each(|line| client.send(line));
+        }
+        client.send(way);
+        assert_eq!(client.receive().to_string(), "OK");
+        if way == "EXEC" {
+            (0..2).for_each(|_| drop(client.receive()));
+        }
+        let after = match client.receive() {
+            Value::Array(items) if way == "ROLE" => match items[1] {
+                Value::Int(offset) => offset as u64,
+                ref other => panic!("{other}"),
+            },
+            Value::Array(items) => of_info(&items[0]),
+            info => of_info(&info),
+        };
+        assert!(after >= before + number as u64, "{way}: {before}, and {after} behind {number} bytes more");
+        before = after;
+    }
+}
+
+/// Increments a counter until told to stop, or until the server refuses or closes. Returns what was acknowledged.
+fn count_up(server: &Server, number: usize, from: u64, is_over: &AtomicBool) -> u64 {
+    let (mut client, mut acknowledged) = (server.client(), from);
+    while !is_over.load(Ordering::Relaxed) || acknowledged < from + WRITES_MIN {
+        client.send(&format!("INCR counter:{number}"));
+        match client.try_receive() {
+            Some(Value::Int(count)) => acknowledged = count as u64,
+            Some(_) | None => break,
+        }
+    }
+    acknowledged
+}
+
+/// Waits until the replica has what the primary shows, and promotes it. The former primary follows it.
+fn hand_over(primary: &Server, replica: &Server) {
+    let (mut ours, mut theirs) = (primary.client(), replica.client());
+    let end = offset(&mut ours, "master_repl_offset");
+    eventually("the offsets are equal", || offset(&mut theirs, "slave_repl_offset") >= end);
+    check(&mut theirs, "REPLICAOF NO ONE", "OK");
+    follow(primary, replica);
+}
+
+#[track_caller]
+fn check_counters(server: &Server, acknowledged: &[u64]) {
+    let mut client = server.client();
+    for (number, count) in acknowledged.iter().enumerate() {
+        let found = text(&client.call(&format!("GET counter:{number}"))).parse::<u64>().expect("a number");
+        assert!(found >= *count, "counter {number} is {found}, and {count} was acknowledged");
+    }
+}
+
+/// Servers change places while clients write, who are stopped by their end or by `CLIENT PAUSE`.
+fn change_places(more: &[&str], pauses: bool) {
+    let [one, other] = pair(more);
+    let mut acknowledged = vec![0; WRITERS];
+    for round in 0..ROUNDS * scale() {
+        let (primary, replica) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let start = |(number, from): (usize, &u64)| {
+                let (from, is_over) = (*from, &is_over);
+                scope.spawn(move || count_up(primary, number, from, is_over))
+            };
+            let writers: Vec<_> = acknowledged.iter().enumerate().map(start).collect();
+            let mut client = primary.client();
+            let first = acknowledged[0] + WRITES_MIN;
+            eventually("they write", || {
+                text(&client.call("GET counter:0")).parse::<u64>().is_ok_and(|count| count > first)
+            });
+            is_over.store(!pauses, Ordering::Relaxed);
+            let join = |writers: Vec<std::thread::ScopedJoinHandle<'_, u64>>| -> Vec<u64> {
+                writers.into_iter().map(|writer| writer.join().expect("it ends")).collect()
+            };
+            if pauses {
+                check(&mut client, "CLIENT PAUSE 1000000 WRITE", "OK");
+                hand_over(primary, replica);
+                // What waited is refused.
+                check(&mut primary.client(), "CLIENT UNPAUSE", "OK");
+                acknowledged = join(writers);
+            } else {
+                acknowledged = join(writers);
+                hand_over(primary, replica);
+            }
+        });
+        check_counters(replica, &acknowledged);
+        eventually("they have changed places", || is_up(primary));
+    }
+    expect_same(&one, &other);
+}
+
+#[test]
+fn a_hand_over_by_offsets_loses_nothing() {
+    change_places(&[], false);
+}
+
+#[test]
+fn a_hand_over_by_offsets_behind_a_pause_loses_nothing() {
+    change_places(&[], true);
+}

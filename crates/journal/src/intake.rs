@@ -1,0 +1,305 @@
+//! The intake: closes slices of what threads commit, and keeps them for replicas and for the log thread.
+//!
+//! ```text
+//!   threads ──lanes──▶ collector ──▶ closed slices ──▶ the log thread, which writes them
+//!                                        └──▶ backlog, read by replicas
+//! ```
+//!
+//! The log thread closes what it writes next. Whoever has to know where the stream ends closes the open slice himself
+//! ([`Intake::position`]): the log thread may be in a write, and a position that lacks acknowledged changes would make a
+//! replica that has reached it look as if it had everything. Both hold one lock, never while they write.
+//!
+//! Orders come here first. What concerns only the readers of the stream happens as soon as the slice before it is
+//! closed, whether or not that is written.
+//!
+//! Not here: writing, and what changes between two journals (`log_thread.rs`).
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use effectlog::{Backlog, Closing, Collector, Log, Slice};
+
+use crate::log_thread::Order;
+use crate::progress::Progress;
+
+/// Payloads that are kept for slices to come, and of what size.
+const SPARE_PAYLOADS: usize = 16;
+const SPARE_PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of closed slices that are written at a time.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// See the head of this file.
+pub struct Intake {
+    log: Arc<Log>,
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+}
+
+struct State {
+    collector: Collector,
+    backlog: Arc<Backlog>,
+    /// Whether slices go into the backlog.
+    is_streaming: bool,
+    obeyed: Receiver<Order>,
+    /// Orders for the log thread.
+    orders: VecDeque<Order>,
+    /// Changes for the readers of the stream, and behind which slice.
+    turns: VecDeque<(u64, Turn)>,
+    /// Closed, and not yet taken to be written.
+    closed: VecDeque<Arc<Slice>>,
+    closed_bytes: usize,
+    /// The same, and what was taken and is not written.
+    unwritten_bytes: usize,
+    spare_payloads: Vec<Vec<u8>>,
+}
+
+/// A change for the readers of the stream.
+enum Turn {
+    Stream(bool),
+    Copy(u64, u64),
+}
+
+/// What the log thread has to know before it takes anything.
+pub(crate) struct Outlook {
+    /// The number of the next slice to close.
+    pub(crate) next: u64,
+    /// There is something to take already, or readers of the stream wait for a change.
+    pub(crate) is_awaited: bool,
+}
+
+/// What became of the log thread's wish for slices.
+pub(crate) struct Taken {
+    /// A committing thread was in the way.
+    pub(crate) is_busy: bool,
+    /// Something waits that was not taken.
+    pub(crate) has_more: bool,
+}
+
+impl Intake {
+    /// For what `collector` takes out of `log`. Slices go into `backlog` if the orders say so.
+    pub fn new(
+        (log, collector, backlog): (&Arc<Log>, Collector, &Arc<Backlog>),
+        progress: &Arc<Progress>,
+        obeyed: Receiver<Order>,
+    ) -> Arc<Intake> {
+        let state = State {
+            collector,
+            backlog: Arc::clone(backlog),
+            is_streaming: false,
+            obeyed,
+            orders: VecDeque::new(),
+            turns: VecDeque::new(),
+            closed: VecDeque::new(),
+            closed_bytes: 0,
+            unwritten_bytes: 0,
+            spare_payloads: Vec::new(),
+        };
+        Arc::new(Intake { log: Arc::clone(log), progress: Arc::clone(progress), state: Mutex::new(state) })
+    }
+
+    /// The position at the end of the stream: everything that was acknowledged before this call is before it.
+    pub fn position(&self) -> u64 {
+        let mut state = self.lock();
+        state.hear();
+        let open = self.log.slice();
+        let mut has_closed = false;
+        while self.log.has_pending() && state.collector.next() <= open {
+            match state.close(&self.log, &self.progress, false) {
+                Closing::Done(_) => has_closed = true,
+                // That takes a thread no time, unless it has lost its core.
+                Closing::Busy => std::thread::yield_now(),
+                Closing::Nothing => break,
+            }
+        }
+        state.turn_over();
+        let position = state.collector.position();
+        drop(state);
+        if has_closed {
+            self.progress.wake_log_thread();
+        }
+        position
+    }
+
+    /// Whether the log thread has something to take.
+    pub fn has_work(&self) -> bool {
+        self.log.has_pending() || self.progress.counts.taken_bytes.load(Ordering::Acquire) > 0
+    }
+
+    /// The next order for the log thread.
+    pub(crate) fn next_order(&self) -> Option<Order> {
+        let mut state = self.lock();
+        state.hear();
+        state.orders.pop_front()
+    }
+
+    pub(crate) fn outlook(&self) -> Outlook {
+        let state = self.lock();
+        let is_awaited = !state.closed.is_empty() || !state.turns.is_empty();
+        Outlook { next: state.collector.next(), is_awaited }
+    }
+
+    /// Bytes of closed slices that are not written.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        self.lock().unwritten_bytes as u64
+    }
+
+    /// Closes slices and adds them to `batch`, none behind `last`. If there is nothing, and `may_be_empty` says so of
+    /// the next slice, that one is closed although it is empty.
+    pub(crate) fn take(
+        &self,
+        last: Option<u64>,
+        batch: &mut Vec<Arc<Slice>>,
+        may_be_empty: impl FnOnce(u64) -> bool,
+    ) -> Taken {
+        let mut state = self.lock();
+        state.hear();
+        let batch_bytes = batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
+        let mut is_busy = false;
+        while !is_busy && batch_bytes + state.closed_bytes < BATCH_BYTES && state.may_close(last) {
+            match state.close(&self.log, &self.progress, false) {
+                Closing::Done(_) => {}
+                Closing::Busy => is_busy = true,
+                Closing::Nothing => break,
+            }
+        }
+        if batch.is_empty() && state.closed.is_empty() && may_be_empty(state.collector.next()) {
+            state.close(&self.log, &self.progress, true);
+        }
+        state.turn_over();
+        let mut left_bytes = BATCH_BYTES.saturating_sub(batch_bytes);
+        while left_bytes > 0
+            && let Some(slice) =
+                state.closed.pop_front_if(|slice| last.is_none_or(|last| slice.number <= last))
+        {
+            state.closed_bytes -= slice.payload.len();
+            left_bytes = left_bytes.saturating_sub(slice.payload.len().max(1));
+            batch.push(slice);
+        }
+        Taken { is_busy, has_more: !state.closed.is_empty() || self.log.has_pending() }
+    }
+
+    /// What was taken is written, or need not be.
+    pub(crate) fn note_written(&self, batch: &mut Vec<Arc<Slice>>) {
+        let mut state = self.lock();
+        state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
+        state.note_taken(&self.progress, 0);
+        while let Some(slice) = batch.pop() {
+            if let Some(Slice { payload, .. }) = Arc::into_inner(slice) {
+                state.keep_spare(payload);
+            }
+        }
+    }
+
+    /// A journal that goes on with slice `first` at `position` is taken up behind slice `last`, everything up to which
+    /// was taken; or, if the stream is beyond that already, where the stream is. Returns that place.
+    pub(crate) fn begin(&self, last: u64, (first, position): (u64, u64)) -> (u64, u64) {
+        let mut state = self.lock();
+        if let Some(slice) = state.closed.front() {
+            assert!(slice.number > last, "slice {} was not taken", slice.number);
+            return (slice.number, slice.position);
+        }
+        if first > state.collector.next() {
+            state.collector.begin(first, position);
+        } else {
+            state.collector.go_on();
+        }
+        (state.collector.next(), state.collector.position())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Hears orders.
+    fn hear(&mut self) {
+        while let Ok(order) = self.obeyed.try_recv() {
+            match order {
+                Order::Stream(last, is_on) => self.turns.push_back((last, Turn::Stream(is_on))),
+                Order::Copy(last, first, position) => {
+                    self.turns.push_back((last, Turn::Copy(first, position)));
+                }
+                Order::Begin(..)
+                | Order::End(_)
+                | Order::Name(..)
+                | Order::Policy(_)
+                | Order::Stop => self.orders.push_back(order),
+            }
+        }
+    }
+
+    /// Makes the changes for readers of the stream that are due.
+    fn turn_over(&mut self) {
+        let next = self.collector.next();
+        while let Some((last, turn)) = self.turns.pop_front_if(|(last, _)| *last < next) {
+            match turn {
+                Turn::Copy(first, position) => {
+                    self.collector.begin(first, position);
+                    self.collector.tell_dialects(true);
+                    self.is_streaming = true;
+                    self.backlog.begin(position, last);
+                }
+                Turn::Stream(is_on) => {
+                    self.collector.go_on();
+                    self.collector.tell_dialects(is_on);
+                    self.is_streaming = is_on;
+                    if is_on {
+                        self.backlog.begin(self.collector.position(), last);
+                    } else {
+                        self.backlog.close();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the next slice is none behind `last`.
+    fn may_close(&mut self, last: Option<u64>) -> bool {
+        self.turn_over();
+        last.is_none_or(|last| self.collector.next() <= last)
+    }
+
+    /// Closes the next slice. Replicas may have it at once: it does not matter whether they or the disk get it first.
+    fn close(&mut self, log: &Log, progress: &Progress, may_be_empty: bool) -> Closing {
+        self.turn_over();
+        // What waits may be asked at any time, and is never said to be less than it is.
+        self.note_taken(progress, log.pending_bytes());
+        let spares = &mut self.spare_payloads;
+        let mut closing = self.collector.close(may_be_empty, || spares.pop().unwrap_or_default());
+        if let Closing::Done(slice) = &mut closing {
+            let mut slice = std::mem::take(slice);
+            self.closed_bytes += slice.payload.len();
+            self.unwritten_bytes += slice.payload.len();
+            if self.is_streaming {
+                // It stays for a while, in no more memory than it has bytes.
+                let exact = slice.payload.clone();
+                self.keep_spare(std::mem::replace(&mut slice.payload, exact));
+            }
+            let slice = Arc::new(slice);
+            if self.is_streaming {
+                self.backlog.push(Arc::clone(&slice), self.collector.dialect());
+            }
+            self.closed.push_back(slice);
+        }
+        self.note_taken(progress, 0);
+        closing
+    }
+
+    /// Records how much of closed slices is unwritten, including what may be taken in a moment.
+    fn note_taken(&self, progress: &Progress, soon_bytes: u64) {
+        let taken_bytes = self.unwritten_bytes as u64 + soon_bytes;
+        progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
+    }
+
+    /// Keeps the memory of a payload for later slices.
+    fn keep_spare(&mut self, mut payload: Vec<u8>) {
+        if self.spare_payloads.len() < SPARE_PAYLOADS {
+            payload.clear();
+            payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
+            self.spare_payloads.push(payload);
+        }
+    }
+}

@@ -105,10 +105,14 @@ impl Backlog {
         kept.trim(end);
     }
 
-    /// Drops all slices. The stream continues, or begins anew, at `position` after slice `last`.
+    /// Drops all slices. The stream continues, or begins anew, at `position` after slice `last`. What is
+    /// [held](Self::hold) is held from there on.
     pub fn begin(&self, position: u64, last: u64) {
         let mut kept = self.lock();
         kept.slices.clear();
+        for place in &kept.places {
+            place.fetch_min(position, Ordering::Relaxed);
+        }
         (kept.first, kept.last) = (position, last);
         self.end.0.store(position, Ordering::Release);
         drop(kept);
@@ -204,6 +208,12 @@ impl Backlog {
         self.sleepers[thread].0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.end() <= position
+    }
+
+    /// Whether the stream has come to `position`, at which somebody will start to read. Until the slice before it is
+    /// added, or the backlog begins there, it has not.
+    pub fn has_reached(&self, position: u64) -> bool {
+        self.lock().first != CLOSED && position <= self.end()
     }
 
     /// A reader that starts at `position`; `None` if that position is not kept.
@@ -418,6 +428,21 @@ mod tests {
         let held = backlog.hold();
         (0..6).for_each(|_| push(&backlog, "0123456789"));
         assert_eq!((backlog.first(), backlog.end()), (1050, 1100), "up to the limit");
+        drop(held);
+    }
+
+    #[test]
+    fn what_is_held_before_the_backlog_begins_is_there() {
+        let (backlog, _) = backlog(5, 50);
+        push(&backlog, "0123456789");
+        backlog.close();
+        let held = backlog.hold();
+        assert!(!backlog.has_reached(1010) && !backlog.has_reached(500));
+        // Of another stream, in which all is before the end of the last one.
+        backlog.begin(500, 0);
+        assert!(backlog.has_reached(500) && !backlog.has_reached(510));
+        (0..3).for_each(|_| push(&backlog, "0123456789"));
+        assert!(backlog.has_reached(510) && backlog.read_from(500, None).is_some());
         drop(held);
     }
 

@@ -72,7 +72,8 @@ impl fmt::Debug for Spool {
 }
 
 impl Spool {
-    pub(crate) fn new() -> Spool {
+    /// One that is being written, and has nothing yet.
+    pub fn new() -> Spool {
         Spool {
             file: OnceLock::new(),
             bytes: AtomicU64::new(0),

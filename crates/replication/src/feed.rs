@@ -22,6 +22,8 @@ use crate::tail::{Next, Read, Tail};
 const AHEAD_BYTES: usize = 1 << 20;
 /// A piece of a snapshot.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Why a replica is disconnected that has missed more than is kept for one.
+const TOO_FAR: &str = "it is further behind than client-output-buffer-limit allows";
 /// While there is nothing else to send, a newline shows this often that the server is alive.
 const NEWLINE_MS: u64 = 1000;
 
@@ -29,8 +31,8 @@ const NEWLINE_MS: u64 = 1000;
 enum Phase {
     /// Newlines, until its snapshot begins.
     Waiting,
-    /// The snapshot, read up to `place`.
-    Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Reader },
+    /// The snapshot, read up to `place`, and the stream behind it, unless the replica wants none.
+    Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Option<Reader> },
     /// What it lacks of the stream, from the journal.
     CatchingUp { tail: Tail, reader: Reader },
     /// Nothing, until the replica says that it has loaded a snapshot whose length it did not know.
@@ -193,11 +195,11 @@ impl Feed {
 
     /// Why the replica has to be disconnected, if it has to be.
     fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
-        let place = match &self.phase {
-            Phase::Sending { reader, .. }
-            | Phase::CatchingUp { reader, .. }
-            | Phase::Confirming { reader, .. }
-            | Phase::Online { reader } => reader.position(),
+        let reader = match &self.phase {
+            Phase::Sending { reader, .. } => reader.as_ref(),
+            Phase::CatchingUp { reader, .. } | Phase::Confirming { reader, .. } | Phase::Online { reader } => {
+                Some(reader)
+            }
             Phase::Waiting | Phase::Done => return None,
         };
         let alive_ms = match &self.phase {
@@ -207,9 +209,9 @@ impl Feed {
         if around.now_ms.saturating_sub(alive_ms) > around.limits.timeout_ms {
             return Some("nothing was received from it for repl-timeout");
         }
-        let behind_bytes = around.backlog.end().saturating_sub(place);
+        let behind_bytes = reader.map_or(0, |reader| around.backlog.end().saturating_sub(reader.position()));
         if behind_bytes > around.limits.bytes_max {
-            return Some("it is further behind than client-output-buffer-limit allows");
+            return Some(TOO_FAR);
         }
         let (bytes, ms) = around.limits.soft?;
         if behind_bytes <= bytes {
@@ -222,19 +224,20 @@ impl Feed {
     }
 
     fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
-        let Some((position, Start { spool, held: _held, .. })) = self.replica.take_start() else {
+        let Some((position, start)) = self.replica.take_start(around.backlog) else {
             // Who goes on has been told so, and newlines would count.
-            if self.replica.tail_from().is_some() {
-                return Step::Waits;
+            if self.replica.tail_from().is_none() {
+                self.write_newline(output, around.now_ms);
             }
-            self.write_newline(output, around.now_ms);
-            return Step::Waits;
+            // The cut was made, and the stream comes to it in a moment.
+            return if self.replica.is_waiting() { Step::Waits } else { Step::Soon };
         };
-        // From here on nothing behind the cut is forgotten, within the limits.
-        let Some(reader) = around.backlog.read_from(position, self.replica.capabilities.version()) else {
-            return Step::Ends("the stream advanced too far before its snapshot began".into());
-        };
+        // What is behind the cut was held for it, and is forgotten only beyond the limit.
+        let Start { spool, held: _held, .. } = start;
+        let reader = around.backlog.read_from(position, self.replica.capabilities.version());
+        let Some(reader) = reader else { return Step::Ends(TOO_FAR.into()) };
         let Some(spool) = spool else { return self.catch_up(reader, around) };
+        let reader = (!self.wants_no_stream).then_some(reader);
         if self.is_announced {
             let id = String::from_utf8_lossy(&around.id);
             output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
@@ -300,10 +303,8 @@ impl Feed {
     }
 
     fn end_snapshot(&mut self, around: &Around<'_>) {
-        let Phase::Sending { reader, .. } = std::mem::replace(&mut self.phase, Phase::Done) else { return };
-        if self.wants_no_stream {
-            return;
-        }
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        let Phase::Sending { reader: Some(reader), .. } = phase else { return };
         let ack_count = self.replica.ack_count();
         self.phase = Phase::Confirming { reader, ack_count };
         if self.mark.is_none() {
@@ -352,6 +353,68 @@ mod tests {
     use effectlog::{Dialect, Slice};
 
     use super::*;
+
+    /// A snapshot's cut is known before the stream has come to it: the log thread has to add the slice, or to begin the
+    /// backlog. The replica waits for that, and gets everything behind the cut, however small the backlog is.
+    #[test]
+    fn a_replica_begins_at_its_cut_whenever_it_looks() {
+        let (log, mut recorders, ends) = effectlog::Log::new(1, Box::new(|| 0));
+        log.turn_on(1);
+        let mut collector = effectlog::Collector::new(&log, ends);
+        collector.begin(1, 0);
+        let mut commit = |byte: u8, count: usize| {
+            recorders[0].push(0, &[&vec![byte; count]]);
+            recorders[0].commit(0).expect("it is on");
+        };
+        let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
+        backlog.set_limits(10, 1 << 20);
+        commit(b'a', 100);
+        let (held, cut) = (backlog.hold(), log.cut());
+        let close = |collector: &mut effectlog::Collector| match collector.close(false, Vec::new) {
+            effectlog::Closing::Done(slice) => Arc::new(slice),
+            other => panic!("{other:?}"),
+        };
+        let before = close(&mut collector);
+        assert_eq!(cut.end(), Some(before.end()));
+        let replica = Arc::new(Replica::new(
+            1,
+            (String::new(), 0),
+            crate::primary::Content::Redis,
+            crate::peer::Capabilities::default(),
+            0,
+        ));
+        replica.begin(Start { cut, spool: Some(Arc::new(Spool::new())), held });
+        let mut feed = Feed::waiting(Arc::clone(&replica), true, false, Some([b'm'; 40]), 0);
+        let (errands, unsupported_count) = (Errands::default(), AtomicU64::new(0));
+        let mut step = |output: &mut Output| {
+            feed.step(
+                output,
+                0,
+                &Around {
+                    now_ms: 0,
+                    backlog: &backlog,
+                    id: [b'i'; 40],
+                    unsupported_count: &unsupported_count,
+                    limits: Limits::of(&settings::Settings::default()),
+                    waker: Arc::new(Waker::without_bell()),
+                    errands: &errands,
+                    read_back: &|_, _| None,
+                },
+            )
+        };
+        let mut output = Output::new();
+        assert_eq!(step(&mut output), Step::Soon, "there is no backlog");
+        backlog.begin(0, 0);
+        assert_eq!(step(&mut output), Step::Soon, "the slice is not added");
+        backlog.push(before.clone(), Dialect::default());
+        for _ in 0..10 {
+            commit(b'b', 1000);
+            backlog.push(close(&mut collector), Dialect::default());
+        }
+        assert_eq!(step(&mut output), Step::Wrote);
+        let expected = format!("+FULLRESYNC {} {}\r\n", "i".repeat(40), before.end());
+        assert_eq!(output.to_vec(), expected.as_bytes());
+    }
 
     #[test]
     fn a_step_writes_all_there_is_up_to_what_may_lie_ahead() {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use effectlog::{Cut, Held};
+use effectlog::{Backlog, Cut, Held};
 use persistence::Spool;
 use rdb::{Style, VERSION, VERSION_WRITTEN_MAX};
 
@@ -329,7 +329,7 @@ impl Replica {
         }
     }
 
-    fn begin(&self, start: Start) {
+    pub(crate) fn begin(&self, start: Start) {
         *locked(&self.start) = Some(start);
         self.has_start.store(true, Ordering::Release);
     }
@@ -347,17 +347,17 @@ impl Replica {
         }
     }
 
-    fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.has_start.load(Ordering::Acquire)
     }
 
-    /// Its starting point, once its place in the stream is known.
-    pub(crate) fn take_start(&self) -> Option<(u64, Start)> {
+    /// Its starting point, once the stream has come to that.
+    pub(crate) fn take_start(&self, backlog: &Backlog) -> Option<(u64, Start)> {
         if self.is_waiting() {
             return None;
         }
         let mut start = locked(&self.start);
-        let position = start.as_ref()?.cut.end()?;
+        let position = start.as_ref()?.cut.end().filter(|position| backlog.has_reached(*position))?;
         self.from.store(self.tail_from().unwrap_or(position), Ordering::Relaxed);
         Some((position, start.take()?))
     }

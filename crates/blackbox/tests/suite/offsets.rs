@@ -144,3 +144,32 @@ fn a_hand_over_by_offsets_loses_nothing() {
 fn a_hand_over_by_offsets_behind_a_pause_loses_nothing() {
     change_places(&[], true);
 }
+
+/// Large writes between the moment of a snapshot and that at which it is sent, beside a small backlog.
+#[test]
+fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
+    let primary = Server::start(2, "auto", &["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"]);
+    let (value, mut writer) = ("x".repeat(1 << 20), primary.client());
+    for round in 0..5 {
+        // It is not waited for.
+        (0..40).for_each(|number| writer.send(&format!("SET large:{} {value}", number % 4)));
+        let mut copy = primary.client();
+        check(&mut copy, "REPLCONF rdb-only 1", "OK");
+        copy.send("SYNC");
+        (0..40).for_each(|_| assert_eq!(writer.receive().to_string(), "OK"));
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n") {
+            let mut byte = [0];
+            std::io::Read::read_exact(copy.stream(), &mut byte).expect("the snapshot comes");
+            if head.is_empty() && byte[0] == b'\n' {
+                continue;
+            }
+            head.push(byte[0]);
+        }
+        assert_eq!(head[0], b'$', "round {round}: {}", head.escape_ascii());
+        let length = String::from_utf8_lossy(&head[1..]).trim().parse::<u64>().expect("a length");
+        let read = std::io::copy(&mut std::io::Read::take(copy.stream(), length), &mut std::io::sink());
+        assert_eq!(read.expect("the snapshot comes"), length);
+    }
+    assert!(!primary.log_end().contains("is disconnected"), "{}", primary.log_end());
+}

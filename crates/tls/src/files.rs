@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::der::{Document, SecretDocument};
@@ -37,6 +38,8 @@ pub struct Identity {
     /// The certificate for connections to other servers.
     pub(crate) client: Option<Pair>,
     pub(crate) roots: RootCertStore,
+    /// The certificates of the authorities.
+    pub(crate) trusted: Arc<Vec<CertificateDer<'static>>>,
 }
 
 impl Identity {
@@ -52,10 +55,10 @@ impl Identity {
             ("tls-client-key-file", &options.client_key_file),
             ("tls-client-key-file-pass", &options.client_key_file_pass),
         )?;
-        let mut roots = RootCertStore::empty();
-        add_file(&mut roots, &options.ca_cert_file)?;
-        add_folder(&mut roots, &options.ca_cert_dir)?;
-        Ok(Identity { server, client, roots })
+        let (mut roots, mut trusted) = (RootCertStore::empty(), Vec::new());
+        add_file((&mut roots, &mut trusted), &options.ca_cert_file)?;
+        add_folder((&mut roots, &mut trusted), &options.ca_cert_dir)?;
+        Ok(Identity { server, client, roots, trusted: Arc::new(trusted) })
     }
 
     /// The authorities. They must be given if the certificates of clients are checked.
@@ -159,20 +162,24 @@ fn private_key(
     }
 }
 
-fn add_file(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
+/// Where authorities are added: for rustls, and as they are.
+type Added<'a> = (&'a mut RootCertStore, &'a mut Vec<CertificateDer<'static>>);
+
+fn add_file((roots, trusted): Added<'_>, path: &str) -> Result<(), Error> {
     const SETTING: &str = "tls-ca-cert-file";
     if path.is_empty() {
         return Ok(());
     }
     for certificate in certificates(SETTING, path, &read(SETTING, path)?)? {
-        roots.add(certificate).map_err(|error| unusable(SETTING, path, error))?;
+        roots.add(certificate.clone()).map_err(|error| unusable(SETTING, path, error))?;
+        trusted.push(certificate);
     }
     Ok(())
 }
 
 /// Adds the certificates in a folder. OpenSSL requires hashes as file names; here any name will do, and files without
 /// certificates are ignored.
-fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
+fn add_folder((roots, trusted): Added<'_>, path: &str) -> Result<(), Error> {
     const SETTING: &str = "tls-ca-cert-dir";
     if path.is_empty() {
         return Ok(());
@@ -188,7 +195,11 @@ fn add_folder(roots: &mut RootCertStore, path: &str) -> Result<(), Error> {
         bytes_left = bytes_left
             .checked_sub(text.len())
             .ok_or_else(|| unusable(SETTING, path, format!("its files exceed {FOLDER_BYTES_MAX} bytes")))?;
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
+        for certificate in CertificateDer::pem_slice_iter(&text).filter_map(Result::ok) {
+            if roots.add(certificate.clone()).is_ok() {
+                trusted.push(certificate);
+            }
+        }
     }
     if roots.is_empty() {
         return Err(unusable(SETTING, path, "no file in it contains a certificate (PEM)"));

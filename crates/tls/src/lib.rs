@@ -21,6 +21,7 @@ mod resumption;
 mod secured;
 mod sides;
 mod suites;
+mod trust;
 
 pub use error::Error;
 pub use files::Identity;

@@ -128,12 +128,16 @@ impl Secured {
 
     #[cold]
     fn refuse(&self, error: &rustls::Error) -> ErrorKind {
-        match &self.handshake {
-            Some(Beginning { peer, .. }) => {
-                let why = plainly(error);
+        let why = plainly(error);
+        match (&self.handshake, &self.session) {
+            (Some(Beginning { peer, .. }), _) => {
                 tracing::info!("Error accepting a client connection: {why} (addr={peer})");
             }
-            None => tracing::debug!("TLS protocol error on a connection: {error}"),
+            // That the other side does not accept this certificate may be known only after the handshake.
+            (None, Connection::Client(_)) => {
+                tracing::warn!("TLS error on a connection to another server: {why}");
+            }
+            (None, Connection::Server(_)) => tracing::debug!("TLS protocol error on a connection: {why}"),
         }
         ErrorKind::InvalidData
     }
@@ -156,6 +160,10 @@ fn plainly(error: &rustls::Error) -> String {
         {
             "its certificate is not of X.509 version 3".to_owned()
         }
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "no authority in tls-ca-cert-file or tls-ca-cert-dir vouches for its certificate".to_owned()
+        }
+        rustls::Error::AlertReceived(alert) => format!("the other side refused it: alert {alert:?}"),
         error => error.to_string(),
     }
 }

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
-    SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 
 use crate::error::Error;
 use crate::files::{Identity, Pair};
 use crate::options::{Authentication, Options};
 use crate::resumption::Sessions;
 use crate::suites::{suites, versions};
+use crate::trust::{Clients, Servers};
 
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
@@ -78,14 +73,17 @@ fn client_verifier(
         Authentication::Optional => builder().allow_unauthenticated(),
         Authentication::Required => builder(),
     };
-    builder.build().map_err(|error| Error::Refused { setting: "tls-ca-cert-file", why: error.to_string() })
+    let inner = builder.build();
+    let inner =
+        inner.map_err(|error| Error::Refused { setting: "tls-ca-cert-file", why: error.to_string() })?;
+    Ok(Arc::new(Clients { inner, trusted: identity.trusted.clone() }))
 }
 
 /// The configuration for connections to other servers.
 pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
     let (provider, versions) = provider(options)?;
     let roots = identity.roots_for(Authentication::Required)?.clone();
-    let verifier = Arc::new(Trust { roots, provider: provider.clone() });
+    let verifier = Arc::new(Servers { roots, trusted: identity.trusted.clone(), provider: provider.clone() });
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)?
         .dangerous()
@@ -98,50 +96,4 @@ pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<Clien
         None => builder.with_no_client_auth(),
     };
     Ok(Arc::new(config))
-}
-
-/// Accepts certificates of the configured authorities under any name, as Redis does: replicas and primaries find each
-/// other by addresses, which change.
-#[derive(Debug)]
-struct Trust {
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Trust {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

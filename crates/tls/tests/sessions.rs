@@ -138,6 +138,46 @@ fn strangers_are_refused_unless_nobody_asks() {
     assert!(converse(&mut client, &mut server).is_err());
 }
 
+/// Two servers that share one self-signed certificate, which each names as its authority, as with OpenSSL.
+#[test]
+fn one_certificate_may_be_that_of_both_sides_and_their_authority() {
+    let alone = |name: &str, change: &dyn Fn(&mut CertificateParams)| {
+        let (folder, mut params) = (Folder::new(name), params("alone"));
+        change(&mut params);
+        let key = KeyPair::generate().expect("it can be made");
+        let certificate = params.self_signed(&key).expect("it can be made").pem();
+        let options = Options {
+            cert_file: folder.write("cert.pem", &certificate),
+            key_file: folder.write("key.pem", &key.serialize_pem()),
+            ca_cert_file: folder.write("ca.pem", &certificate),
+            ..Options::default()
+        };
+        (folder, options)
+    };
+    let authority =
+        |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let check = |one: &Options, other: &Options, is_accepted: bool| {
+        let (mut server, mut client, _) = pair(one, other);
+        assert_eq!(converse(&mut client, &mut server).is_ok(), is_accepted, "{one:?} {other:?}");
+    };
+    let (_one, one) = alone("alone", &authority);
+    check(&one, &one, true);
+    let (_plain, plain) = alone("plain", &|_| {});
+    check(&plain, &plain, true);
+    // Another one with the same names, and one that is not valid any more.
+    let (_other, other) = alone("other", &authority);
+    check(&one, &other, false);
+    let trusting = Options { ca_cert_file: one.ca_cert_file.clone(), ..other.clone() };
+    check(&one, &trusting, false);
+    check(&trusting, &one, false);
+    let (_expired, expired) = alone("expired", &|params| {
+        authority(params);
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    });
+    check(&expired, &expired, false);
+}
+
 #[test]
 fn plain_text_is_answered_with_an_alert() {
     let folder = Folder::new("plain");

@@ -318,6 +318,31 @@ fn replicate(primary: &Server, port: u16, replica: &Server) {
     expect_same(replica, primary);
 }
 
+/// One self-signed certificate is enough for servers that follow each other. If they do not accept each other's, both
+/// say why.
+#[test]
+fn servers_share_a_certificate_or_say_what_is_wrong_with_it() {
+    let authority = Authority::new("tls-alone");
+    let own = Identity { certificate: authority.issuer.pem(), key: authority.issuer.key().serialize_pem() };
+    authority.serve_as(&own);
+    let start = |authority: &Authority, tls_port: u16| {
+        let mut options = authority.options();
+        options.extend(["--tls-replication", "yes", "--repl-diskless-sync-delay", "0"].map(str::to_owned));
+        options.extend(["--tls-port".to_owned(), tls_port.to_string()]);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Server::start(2, "auto", &options)
+    };
+    let port = free_port().expect("a port is free");
+    let primary = start(&authority, port);
+    replicate(&primary, port, &start(&authority, free_port().expect("a port is free")));
+    let foreign = Authority::new("tls-foreign");
+    foreign.serve_as(&foreign.issue("server"));
+    let replica = start(&foreign, free_port().expect("a port is free"));
+    check(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+    eventually("it says why", || replica.log_end().contains("vouches for its certificate"));
+    eventually("the other, too", || primary.log_end().contains("the other side refused it: alert"));
+}
+
 #[test]
 fn replicas_follow_over_tls() {
     let authority = Authority::new("tls-replicas");

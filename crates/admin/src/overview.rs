@@ -55,14 +55,15 @@ fn durability(state: &State, persistence: &Persistence, replication: &Replicatio
     })
 }
 
+/// A field of the line of INFO about a replica.
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let mut fields = line.split(',').filter_map(|field| field.split_once('='));
+    fields.find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
 /// A replica, from its line of INFO: `ip=…,port=…,state=…,offset=…,lag=…`.
 fn replica(line: &str, offset: u64) -> Json {
-    let field = |name: &str| {
-        line.split(',')
-            .filter_map(|field| field.split_once('='))
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value)
-    };
+    let field = |name: &str| field(line, name);
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
     let (ip, port) = (field("ip").unwrap_or_default(), field("port").unwrap_or_default());
     json!({
@@ -103,6 +104,14 @@ fn warnings(
         let (host, port) = (&followed.host, followed.port);
         let since = followed.down_seconds;
         warn(!followed.is_up, format!("The link to the primary {host}:{port} has been down for {since} s."));
+        let count = followed.divergence;
+        let lacks = format!("{count} commands of the primary {host}:{port} failed here, so this replica lacks what they did. The log names them.");
+        warn(count > 0, lacks);
+    }
+    for line in &replication.replicas {
+        let count = field(line, "divergence").and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+        let address = replica(line, 0)["address"].as_str().unwrap_or_default().to_owned();
+        warn(count > 0, format!("{count} commands failed on the replica {address}, so it lacks what they did. Its log names them."));
     }
     let used = memory.used_bytes as f64 / memory.limit_bytes.max(1) as f64;
     let percent = used * 100.0;

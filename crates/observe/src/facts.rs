@@ -50,6 +50,8 @@ pub struct Followed {
     pub snapshot: Option<(u64, u64)>,
     /// For how many seconds no stream has been received.
     pub down_seconds: u64,
+    /// How many of the primary's commands failed here, so that what they did is lacking.
+    pub divergence: u64,
     /// The offset up to which the stream is applied. It begins at 1, as in Redis.
     pub offset: u64,
     /// `replica-priority`.

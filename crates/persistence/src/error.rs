@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::runner::NO_SUCH_DB;
+
 /// What to do about a slice that is intact but cannot be applied.
 const WAY_OUT: &str = "start the version that wrote it; or darter --copy-journal DIR --to NEW --journal-until MS makes a journal that ends \
     before it: darter --check-journal DIR tells the times";
@@ -90,4 +92,12 @@ pub enum Error {
         /// Why, as the system says.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Whether a snapshot cannot be loaded because it has more databases than this server.
+    pub fn needs_databases(&self) -> bool {
+        let Error::Snapshot { source, .. } = self else { return false };
+        matches!(source.why, rdb::Why::Corrupt(why) if why == NO_SUCH_DB)
+    }
 }

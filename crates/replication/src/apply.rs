@@ -17,7 +17,7 @@ use effectlog::NO_DB;
 use shard::{PATIENCE_AFTER, ShardId};
 
 use crate::following::Following;
-use crate::round::{Round, Step, Words};
+use crate::round::{Round, Step, Words, Wrong};
 use crate::stage::{Ran, Stage, Vocabulary};
 use crate::wide::Wide;
 
@@ -74,7 +74,8 @@ impl Applier {
         self.round.is_full(much)
     }
 
-    /// Takes the next piece of the stream, see [`Round::take`].
+    /// Takes the next piece of the stream, see [`Round::take`]; false: nothing can be applied from there on, because
+    /// this server has no such database.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -82,10 +83,15 @@ impl Applier {
         vocabulary: Vocabulary,
         following: &Following,
         stage: &mut dyn Stage,
-    ) {
+    ) -> bool {
         let placement = stage.tx().hold.shards().placement();
-        if let Err(why) = self.round.take(bytes, words, vocabulary, placement) {
-            note_error(following, words.first().map_or(&[], |name| &bytes[name.clone()]), &why);
+        match self.round.take(bytes, words, vocabulary, placement) {
+            Ok(()) => true,
+            Err(Wrong::NoDatabase) => false,
+            Err(Wrong::Command(why)) => {
+                note_error(following, words.first().map_or(&[], |name| &bytes[name.clone()]), &why);
+                true
+            }
         }
     }
 
@@ -211,6 +217,7 @@ fn note_failure(following: &Following, name: &[u8], ran: Ran) {
 #[cold]
 fn note_error(following: &Following, name: &[u8], why: &str) {
     const SHOWN_BYTES_MAX: usize = 64;
+    following.divergence.fetch_add(1, Ordering::Relaxed);
     let count = following.error_count.fetch_add(1, Ordering::Relaxed) + 1;
     if count <= TOLD_MAX || count.is_multiple_of(TOLD_PART) {
         let name = name[..name.len().min(SHOWN_BYTES_MAX)].escape_ascii();

@@ -257,6 +257,13 @@ fn take_over(ctx: &mut Ctx) -> CommandResult {
     if !ctx.args[1].eq_ignore_ascii_case(&ctx.host.primary().history().id) {
         return Err(CommandError::fixed("ERR PSYNC FAILOVER replid must match my replid."));
     }
+    let divergence = ctx.host.following().divergence.load(std::sync::atomic::Ordering::Relaxed);
+    let is_forced = ctx.args.get(4).is_some_and(|word| keyword_is(word, "FORCE"));
+    if divergence > 0 && !is_forced {
+        return Err(CommandError::new(format!(
+            "ERR PSYNC FAILOVER is refused: {divergence} commands of the primary failed here, see master_link_divergence"
+        )));
+    }
     role::lead(&mut *ctx.host);
     Ok(())
 }
@@ -327,12 +334,15 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
         let (option, value) = (*option, *value);
         let peer = ctx.host.peer();
         if keyword_is(option, "ACK") {
-            // It may be followed by what is durable there. Nobody waits for a reply to this.
-            let durable = pairs.get(index + 1).filter(|(option, _)| keyword_is(option, "FACK"));
+            // It may be followed by what is durable there, and by how many commands failed. Nobody waits for a reply to this.
+            let mut more = pairs[index + 1..].iter();
+            let durable = more.clone().next().filter(|(option, _)| keyword_is(option, "FACK"));
+            let divergence = more.find(|(option, _)| keyword_is(option, "DIVERGENCE"));
             let number = |text: &[u8]| parse_i64(text).ok().and_then(|number| u64::try_from(number).ok());
             if let (Some(feed), Some(offset)) = (&peer.feed, number(value)) {
                 let durable = durable.and_then(|(_, value)| number(value));
                 feed.replica().acknowledge(offset, durable, now_ms);
+                feed.replica().note_divergence(divergence.and_then(|(_, value)| number(value)).unwrap_or(0));
                 ctx.host.note_ack();
             }
             return Ok(());

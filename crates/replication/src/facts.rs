@@ -54,6 +54,7 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         silent_seconds: seconds_since(following.heard_ms()),
         snapshot: (following.state() == LinkState::Sync).then(|| following.snapshot_progress()),
         down_seconds: seconds_since(following.down_since_ms()),
+        divergence: following.divergence.load(Ordering::Relaxed),
         offset: match following.resume() {
             Resume::At(offset) => offset,
             Resume::Later | Resume::Nowhere => 1,

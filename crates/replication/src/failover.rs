@@ -93,6 +93,11 @@ impl Failover {
         !self.is_on() || self.under_way().as_ref().is_none_or(|(plan, _)| plan.forces)
     }
 
+    /// Whether the target is to take over whatever it lacks.
+    pub(crate) fn forces(&self) -> bool {
+        self.under_way().as_ref().is_some_and(|(plan, _)| plan.forces)
+    }
+
     /// The target has answered with this error.
     pub(crate) fn note_refused(&self, why: &str) {
         let is_primary = self.state() == State::Asking && why.contains(IS_PRIMARY);

@@ -16,6 +16,8 @@
 //!
 //! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is stored and read.
 
+use std::sync::atomic::Ordering;
+
 use proactor::ConnId;
 
 use crate::apply::{Applied, Applier};
@@ -23,13 +25,15 @@ use crate::failover::State;
 use crate::following::{Following, Resume};
 use crate::handover;
 use crate::history::{History, ReplicationId};
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, Unread};
 use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
 use crate::link_settings::LinkSettings;
 use crate::stage::Around;
 
 /// After this time it connects again.
 const RETRY_MS: u64 = 1000;
+/// After this time if only somebody who changes the settings can help: each attempt may cost the primary a snapshot.
+const HOPELESS_RETRY_MS: u64 = 60_000;
 /// Rounds that are applied before other clients get their turn.
 const ROUNDS_PER_TURN: usize = 4;
 /// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a
@@ -40,6 +44,7 @@ const MUCH_BYTES: usize = 96 << 10;
 /// Bytes of a snapshot that may wait to be written before nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
+const NO_SUCH_DB: &str = "the primary's stream selects a database that does not exist here";
 const UNANNOUNCED: &str = "an unannounced snapshot arrived";
 
 /// What has to be done with all shards entered before anything else is handled.
@@ -63,6 +68,8 @@ struct Linked<L> {
     is_paused: bool,
     /// More of the stream has arrived than could be applied in a turn.
     is_behind: bool,
+    /// This server has fewer databases than the primary uses.
+    is_hopeless: bool,
     /// Whether the connection is being read.
     reads: bool,
     /// The amount of the stream that may wait while a snapshot is loaded.
@@ -85,6 +92,8 @@ pub struct Follower<L> {
     stance: Stance<L>,
     /// The number of the connection, which identifies news about earlier ones.
     attempt: u64,
+    /// It was said that there are too few databases.
+    has_told: bool,
     applier: Applier,
 }
 
@@ -94,6 +103,7 @@ impl<L> Default for Follower<L> {
             version: 0,
             stance: Stance::Resting { until_ms: 0 },
             attempt: 0,
+            has_told: false,
             applier: Applier::default(),
         }
     }
@@ -143,6 +153,7 @@ impl<L> Follower<L> {
                 around.close(conn);
             }
             self.stance = Stance::Resting { until_ms: 0 };
+            self.has_told = false;
             // Another primary may go on with the same stream, and then says no more which database is selected.
             self.applier = Applier::new(following.stream_db());
         }
@@ -204,6 +215,7 @@ impl<L> Follower<L> {
             around.link_settings();
         let failover = &around.following().failover;
         let (hands_over, takes_snapshots) = (failover.state() == State::Asking, failover.takes_snapshots());
+        let forces = failover.forces();
         let mark = (resume.is_some() && !around.following().is_proven()).then(|| around.random_id());
         let options = LinkOptions {
             mark,
@@ -212,6 +224,7 @@ impl<L> Follower<L> {
             address,
             resume,
             hands_over,
+            forces,
             takes_snapshots,
             timeout_ms,
             limits,
@@ -228,6 +241,7 @@ impl<L> Follower<L> {
             pending: None,
             is_paused: false,
             is_behind: false,
+            is_hopeless: false,
             reads: true,
             unloaded_bytes_max,
             durable_slice: 0,
@@ -238,8 +252,14 @@ impl<L> Follower<L> {
 
     /// The connection cannot be made, or nothing more arrives on it.
     pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
-        tracing::warn!("the link to the primary is down: {why}");
         let conn = self.conn();
+        if !self.is_hopeless() {
+            tracing::warn!("the link to the primary is down: {why}");
+        } else if !std::mem::replace(&mut self.has_told, true) {
+            tracing::error!(
+                "cannot follow the primary: {why}: start this server with as many databases as the primary has (setting databases); it asks again once a minute"
+            );
+        }
         self.rest(around);
         if let Some(conn) = conn {
             around.close(conn);
@@ -254,9 +274,14 @@ impl<L> Follower<L> {
         }
     }
 
+    fn is_hopeless(&self) -> bool {
+        matches!(&self.stance, Stance::Linked(linked) if linked.is_hopeless)
+    }
+
     fn rest(&mut self, around: &mut dyn Around<L>) {
         let now_ms = around.now_ms();
-        self.stance = Stance::Resting { until_ms: now_ms + RETRY_MS };
+        let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
+        self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
         self.applier.break_off();
         if around.following().is_replica() {
             around.following().note_down(now_ms);
@@ -264,7 +289,7 @@ impl<L> Follower<L> {
     }
 
     /// The outcome of loading a snapshot.
-    pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, String>, around: &mut dyn Around<L>) {
+    pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, Unread>, around: &mut dyn Around<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         if attempt != self.attempt {
             return;
@@ -274,7 +299,8 @@ impl<L> Follower<L> {
                 linked.pending = Some(Pending::Install(loaded));
                 around.come_back(linked.conn);
             }
-            Err(why) => {
+            Err(Unread { why, needs_databases }) => {
+                linked.is_hopeless = needs_databases;
                 self.give_up(&format!("Failed trying to load the MASTER synchronization DB: {why}"), around)
             }
         }
@@ -334,6 +360,7 @@ impl<L> Linked<L> {
             around.set_reading(self.conn, reads);
         }
         self.note_durable(around);
+        self.link.set_divergence(following.divergence.load(Ordering::Relaxed));
         if self.pending.is_none() && self.link.state() == LinkState::Connected && self.link.is_proven() {
             following.prove();
         }
@@ -402,7 +429,9 @@ impl<L> Turn<'_, L> {
 
     /// Handles the next event; false: there is none.
     fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
-        let Linked { link, incoming, received_bytes, position, pending, is_paused, .. } = &mut *self.linked;
+        let Linked {
+            link, incoming, received_bytes, position, pending, is_paused, is_hopeless, ..
+        } = &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error| {
             if let LinkError::NoFailover(answer) = &error {
                 self.role.0.failover.note_refused(answer);
@@ -437,7 +466,10 @@ impl<L> Turn<'_, L> {
                 link.begin_loading(around.now_ms());
             }
             Event::Stream { bytes, words, .. } => {
-                self.applier.take(bytes, &words, around.vocabulary(), self.role.0, around);
+                if !self.applier.take(bytes, &words, around.vocabulary(), self.role.0, around) {
+                    *is_hopeless = true;
+                    return Err(NO_SUCH_DB.to_owned());
+                }
             }
         }
         Ok(true)
@@ -472,6 +504,7 @@ impl<L> Turn<'_, L> {
                 around.primary().set_history(History::new(id));
                 *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
                 following.note_synced(offset);
+                following.divergence.store(0, Ordering::Relaxed);
                 following.set_stream_db(self.applier.db());
                 following.prove();
                 self.linked.link.loaded(now_ms);

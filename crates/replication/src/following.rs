@@ -49,8 +49,10 @@ pub struct Following {
     stream_db: AtomicU32,
     /// This server's failover.
     pub failover: Failover,
-    /// Commands of the stream that failed here.
+    /// Commands of streams that failed here.
     pub error_count: AtomicU64,
+    /// Those of them since all data were replaced by the primary's: what they did is lacking here.
+    pub divergence: AtomicU64,
 }
 
 /// Where the link may ask the stream to continue.
@@ -167,6 +169,7 @@ impl Following {
         *locked(&self.end) = None;
         self.is_replica.store(false, Ordering::Relaxed);
         self.is_synced.store(false, Ordering::Relaxed);
+        self.divergence.store(0, Ordering::Relaxed);
         self.set_state(LinkState::None);
         self.version.fetch_add(1, Ordering::Relaxed);
     }

@@ -81,6 +81,12 @@ pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
         }
         Some(None) => "ERR FAILOVER target HOST and PORT is not a replica.",
         Some(Some(replica)) if replica.state != "online" => "ERR FAILOVER target replica is not online.",
+        Some(Some(replica)) if replica.divergence > 0 && !forces => {
+            "ERR FAILOVER target replica lacks what commands did that failed there, see divergence in INFO. FORCE hands over to it all the same."
+        }
+        None if replicas.iter().all(|replica| replica.divergence > 0) => {
+            "ERR FAILOVER requires a replica on which no command has failed, see divergence in INFO."
+        }
         None | Some(Some(_)) => return None,
     };
     Some(CommandError::fixed(why))

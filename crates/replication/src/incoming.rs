@@ -28,6 +28,15 @@ pub struct Outgoing {
     waiting_bytes: Arc<AtomicU64>,
 }
 
+/// Why a snapshot was not loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread {
+    /// The reason.
+    pub why: String,
+    /// It has more databases than this server.
+    pub needs_databases: bool,
+}
+
 /// Both ends.
 pub fn incoming() -> (Incoming, Outgoing) {
     let (sender, receiver) = channel();
@@ -60,8 +69,8 @@ impl Outgoing {
         self,
         disk: Disk,
         path: PathBuf,
-        read: impl FnOnce() -> Result<L, String> + Send + 'static,
-        tell: impl FnOnce(Result<L, String>) + Send + 'static,
+        read: impl FnOnce() -> Result<L, Unread> + Send + 'static,
+        tell: impl FnOnce(Result<L, Unread>) + Send + 'static,
     ) -> Work {
         let mut file = Growing { outgoing: self, file: None, offset: 0 };
         let mut then = Some((read, tell));
@@ -76,7 +85,10 @@ impl Outgoing {
             };
             let outcome = match written {
                 Ok(Written::All) => Some(read()),
-                Err(error) => Some(Err(format!("cannot write {}: {error}", path.display()))),
+                Err(error) => {
+                    let why = format!("cannot write {}: {error}", path.display());
+                    Some(Err(Unread { why, needs_databases: false }))
+                }
                 Ok(_) => None,
             };
             // If it stays, the next start removes it.
@@ -154,7 +166,7 @@ mod tests {
         }
         let (sender, outcome) = channel();
         let own = disk.clone();
-        let read = move || own.read(path).map_err(|error| error.to_string());
+        let read = move || own.read(path).map_err(|error| Unread { why: error.to_string(), needs_databases: false });
         let tell = move |read| sender.send(read).expect("somebody listens");
         let mut work = outgoing.spool(disk.clone(), path.to_owned(), read, tell);
         while work(ends) != ErrandStep::Ended {}

@@ -61,7 +61,7 @@ pub use follower::Follower;
 pub use following::Following;
 pub use handover::QUESTION;
 pub use history::{History, ReplicationId, random_id};
-pub use incoming::{Incoming, Outgoing, incoming};
+pub use incoming::{Incoming, Outgoing, Unread, incoming};
 pub use limits::Limits;
 pub use link_settings::LinkSettings;
 pub use peer::Peer;

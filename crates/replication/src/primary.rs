@@ -86,6 +86,8 @@ pub struct Replica {
     has_disk: AtomicBool,
     acked_ms: AtomicU64,
     ack_count: AtomicU64,
+    /// Commands of the stream that failed there, if it says so.
+    divergence: AtomicU64,
     /// The number of acknowledgements when it was last asked whether it has everything.
     asked_count: AtomicU64,
 }
@@ -105,6 +107,8 @@ pub struct ReplicaFacts {
     pub lag_seconds: u64,
     /// The offset up to which the stream is on its disk, if it reports that.
     pub durable_offset: Option<u64>,
+    /// Commands of the stream that failed there, if it reports that.
+    pub divergence: u64,
 }
 
 impl std::fmt::Display for Replica {
@@ -117,9 +121,10 @@ impl std::fmt::Display for Replica {
 impl std::fmt::Display for ReplicaFacts {
     /// As INFO has it.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ReplicaFacts { address, port, state, offset, lag_seconds, durable_offset } = self;
+        let ReplicaFacts { address, port, state, offset, lag_seconds, durable_offset, divergence } = self;
         write!(out, "ip={address},port={port},state={state},offset={offset},lag={lag_seconds}")?;
-        durable_offset.map_or(Ok(()), |durable| write!(out, ",durable_offset={durable}"))
+        durable_offset.map_or(Ok(()), |durable| write!(out, ",durable_offset={durable}"))?;
+        if *divergence > 0 { write!(out, ",divergence={divergence}") } else { Ok(()) }
     }
 }
 
@@ -255,10 +260,13 @@ impl Primary {
     }
 
     /// A replica that gets the stream and has answered the question at this place in it since it was
-    /// [asked](Self::note_asked): the one at `target`, or any.
+    /// [asked](Self::note_asked): the one at `target`, or any on which no command has failed.
     pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
-            let is_meant = target.is_none_or(|target| target.is(&replica.address, replica.port));
+            let is_meant = match target {
+                Some(target) => target.is(&replica.address, replica.port),
+                None => replica.divergence.load(Ordering::Relaxed) == 0,
+            };
             let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
             let offset = if replica.capabilities.answers_behind { question.end } else { question.start };
             is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset
@@ -325,6 +333,7 @@ impl Replica {
             has_disk: AtomicBool::new(false),
             acked_ms: AtomicU64::new(now_ms),
             ack_count: AtomicU64::new(0),
+            divergence: AtomicU64::new(0),
             asked_count: AtomicU64::new(0),
         }
     }
@@ -383,6 +392,14 @@ impl Replica {
         self.ack_count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many commands of the stream have failed there.
+    pub(crate) fn note_divergence(&self, count: u64) {
+        let before = self.divergence.swap(count, Ordering::Relaxed);
+        if before == 0 && count > 0 {
+            tracing::warn!("commands of the stream failed on replica {self}, which lacks what they did");
+        }
+    }
+
     pub(crate) fn note_alive(&self, now_ms: u64) {
         self.acked_ms.store(now_ms, Ordering::Relaxed);
     }
@@ -422,6 +439,7 @@ impl Replica {
             offset: self.acked(),
             lag_seconds,
             durable_offset: self.has_disk.load(Ordering::Relaxed).then(|| self.acked_as(true)),
+            divergence: self.divergence.load(Ordering::Relaxed),
         }
     }
 }

@@ -26,6 +26,15 @@ const WIDE_BYTES_MAX: usize = 256 << 10;
 /// With fewer commands no other thread is asked for help.
 const WIDE_STEPS_MIN: usize = 2 * STEPS_MAX;
 
+/// Why a piece has no place in a round.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wrong {
+    /// The command cannot be run, for this reason.
+    Command(String),
+    /// It selects a database that does not exist here. What follows would be applied to another one.
+    NoDatabase,
+}
+
 /// The words of a command.
 pub(crate) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 
@@ -118,14 +127,14 @@ impl Round {
     }
 
     /// Takes a piece: its bytes, and where the words of its command are in them; no words: the piece has no meaning.
-    /// The error says why the command cannot be run.
+    /// After [`Wrong::NoDatabase`] it is not taken.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
         words: &[Range<usize>],
         vocabulary: Vocabulary,
         placement: &Placement,
-    ) -> Result<(), String> {
+    ) -> Result<(), Wrong> {
         let at = self.length..self.length + bytes.len();
         self.length = at.end;
         let taken = if words.is_empty() {
@@ -134,8 +143,10 @@ impl Round {
         } else {
             self.take_command(bytes, words, at.clone(), vocabulary, placement)
         };
-        if taken.is_err() {
-            self.blanks.push(at);
+        match &taken {
+            Ok(()) => {}
+            Err(Wrong::Command(_)) => self.blanks.push(at),
+            Err(Wrong::NoDatabase) => self.length = at.start,
         }
         taken
     }
@@ -147,9 +158,10 @@ impl Round {
         at: Range<usize>,
         Vocabulary { table, roles, databases }: Vocabulary,
         placement: &Placement,
-    ) -> Result<(), String> {
+    ) -> Result<(), Wrong> {
         let args: Words<'_> = words.iter().map(|word| &bytes[word.clone()]).collect();
-        let command = table.resolve(&args).map_err(|error| error.to_string())?;
+        let command = table.resolve(&args).map_err(|error| Wrong::Command(error.to_string()))?;
+        let wrong = |why: &str| Err(Wrong::Command(why.to_owned()));
         match (roles[usize::from(command.id.0)], self.open) {
             (Role::Begin, None) => {
                 let (step_count, word_count) = (self.steps.len(), self.words.len());
@@ -162,9 +174,10 @@ impl Round {
                 }
             }
             (Role::Select, _) => {
-                let db = ds::num::parse_i64(args[1]).and_then(|db| u32::try_from(db).ok());
-                let db = db.filter(|db| *db < databases);
-                self.db = Some(db.ok_or("there is no database with this number")?);
+                let Some(db) = ds::num::parse_i64(args[1]).and_then(|db| u32::try_from(db).ok()) else {
+                    return wrong("no database has such a number");
+                };
+                self.db = Some(Some(db).filter(|db| *db < databases).ok_or(Wrong::NoDatabase)?);
             }
             (Role::Data | Role::Libraries, _) => self.take_step(command, &args, words, at, placement),
             (Role::Nothing, _) => {
@@ -172,9 +185,9 @@ impl Round {
                     self.take_step(command, &args, words, at, placement);
                 }
             }
-            (Role::Refused(why), _) => return Err(why.to_owned()),
-            (Role::Begin, Some(_)) => return Err("a nested transaction".to_owned()),
-            (Role::End, None) => return Err("the end of a transaction that was never begun".to_owned()),
+            (Role::Refused(why), _) => return wrong(why),
+            (Role::Begin, Some(_)) => return wrong("a nested transaction"),
+            (Role::End, None) => return wrong("the end of a transaction that was never begun"),
         }
         Ok(())
     }
@@ -276,7 +289,7 @@ mod tests {
             Stream { round, bytes: Vec::new(), table, roles: Vec::leak(roles), placement }
         }
 
-        fn take(&mut self, text: &str) -> Result<(), String> {
+        fn take(&mut self, text: &str) -> Result<(), Wrong> {
             let (mut piece, mut words) = (Vec::new(), Vec::new());
             let args: Vec<&str> = text.split_whitespace().collect();
             if args.is_empty() {
@@ -359,13 +372,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_taken_from_where_another_database_is_selected_than_there_is() {
+        let mut stream = Stream::new();
+        for text in ["SET a 1", "MULTI", "SET b 2"] {
+            stream.take(text).expect("it may be run");
+        }
+        assert_eq!(stream.take("SELECT 16"), Err(Wrong::NoDatabase));
+        let first = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n".len();
+        assert_eq!((stream.round.close(), stream.steps()), (Some(first), "0:SET a 1|".to_owned()));
+    }
+
+    #[test]
     fn what_cannot_be_run_becomes_newlines() {
         let mut stream = Stream::new();
         let mut expected = Vec::new();
         for (text, why) in [
             ("SET a 1", None),
             ("NONSENSE", Some("unknown command")),
-            ("SELECT 16", Some("there is no database with this number")),
+            ("SELECT -1", Some("no database has such a number")),
             ("EXEC", Some("never begun")),
             ("MULTI", None),
             ("MULTI", Some("nested")),
@@ -377,7 +401,7 @@ mod tests {
             let taken = stream.take(text);
             match (why, taken) {
                 (None, Ok(())) => expected.extend_from_slice(&stream.bytes[before..]),
-                (Some(why), Err(said)) => {
+                (Some(why), Err(Wrong::Command(said))) => {
                     assert!(said.contains(why), "{text}: {said}");
                     expected.resize(stream.bytes.len(), b'\n');
                 }

@@ -9,7 +9,7 @@ use commands::keys::populate::Share;
 use migrate::Returned;
 use proactor::{ConnId, Socket};
 use pubsub::Keys;
-use replication::{Help, RoleChange};
+use replication::{Help, RoleChange, Unread};
 use session::{Answer, Emptied, Question};
 use shard::{Delegated, Subscriber};
 
@@ -92,7 +92,7 @@ pub(crate) enum LinkNews {
     /// The outcome of an attempt to connect.
     Dialed(u64, Result<Socket, String>),
     /// The outcome of loading a received snapshot.
-    Read(u64, Result<Loaded, String>),
+    Read(u64, Result<Loaded, Unread>),
     /// The role has changed, with the version of the role since then.
     Role(RoleChange, u64),
     /// From now on output that is held for replicas is no longer discarded.

@@ -374,7 +374,7 @@ const EMPTY: &[u8] = b"$18\r\nREDIS0011\xff\0\0\0\0\0\0\0\0";
 
 /// Commands that do not belong in a stream, and invalid ones.
 const NONSENSE: &str = "SHUTDOWN NOSAVE|DEBUG SEGFAULT|CONFIG SET requirepass x|REPLICAOF NO ONE|FAILOVER|PSYNC ? -1|SYNC|REPLCONF ACK 9223372036854775807|\
-    REPLCONF GETACK|REPLCONF capa darter-1|SELECT 99999|SELECT -1|SELECT x|EXEC|DISCARD|WATCH k|BLPOP none 0|BRPOPLPUSH none other 0|XREAD BLOCK 0 STREAMS s $|\
+    REPLCONF GETACK|REPLCONF capa darter-1|SELECT -1|SELECT x|EXEC|DISCARD|WATCH k|BLPOP none 0|BRPOPLPUSH none other 0|XREAD BLOCK 0 STREAMS s $|\
     WAIT 9 0|WAITAOF 1 9 0|SUBSCRIBE c|PSUBSCRIBE *|UNSUBSCRIBE|MONITOR|CLIENT KILL TYPE master|CLIENT PAUSE 100000|CLIENT REPLY OFF|QUIT|RESET|HELLO 3|\
     AUTH x|ACL SETUSER default off|EVAL \"while true do end\" 0|SCRIPT KILL|FUNCTION LOAD x|BGREWRITEAOF|SAVE|MIGRATE 127.0.0.1 1 k 0 1|\
     DARTER.MARK|DARTER.MARK k|DARTER.MARK k x|DARTER.MARK k \"1 99999999999999999999\"|DARTER.NONE k|HSETEX|HSETEX h|HSETEX h FIELDS 1 f|HSETEX h FIELDS 9 f v|\
@@ -409,6 +409,14 @@ fn nonsense_in_the_stream_does_no_harm() {
     eventually("all has come", || client.show("GET last") == "\"1\"");
     check(&mut client, "GET k", "\"behind\"");
     assert_ne!(client.info("stats", "unexpected_error_replies"), "0");
+    // It is not what its primary is, and says so.
+    assert_eq!(
+        client.info("replication", "master_link_divergence"),
+        client.info("stats", "unexpected_error_replies")
+    );
+    let (id, offset) = (client.info("replication", "master_replid"), offset(&middle));
+    let refused = middle.client().show(&format!("PSYNC {id} {offset} FAILOVER"));
+    assert!(refused.contains("commands of the primary failed here"), "{refused}");
     check(&mut client, "HPEXPIRETIME h FIELDS 1 f", "1) (integer) -1");
     // The data are seen a moment before the state of the link.
     eventually("the link is up", || is_up(&middle));

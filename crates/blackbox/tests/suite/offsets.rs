@@ -173,3 +173,27 @@ fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
     }
     assert!(!primary.log_end().contains("is disconnected"), "{}", primary.log_end());
 }
+
+/// A replica on which commands failed says so, and is not handed over to by itself.
+#[test]
+fn a_replica_that_lacks_something_says_so_and_is_not_handed_over_to() {
+    let [primary, replica] = pair(&[]);
+    assert_eq!(replica.client().info("replication", "master_link_divergence"), "0");
+    // A second replica, which has diverged.
+    let mut diverged = primary.client();
+    for line in ["REPLCONF listening-port 1", "REPLCONF capa psync2"] {
+        check(&mut diverged, line, "OK");
+    }
+    let (mut client, id) = (primary.client(), primary.client().info("replication", "master_replid"));
+    let end = offset(&mut client, "master_repl_offset");
+    diverged.send(&format!("PSYNC {id} {}", end + 1));
+    assert!(diverged.receive().to_string().starts_with("CONTINUE"));
+    diverged.send(&format!("REPLCONF ACK {end} DIVERGENCE 2"));
+    eventually("it is known", || client.show("INFO replication").contains("divergence=2"));
+    let refused = client.show("FAILOVER TO 127.0.0.1 1 TIMEOUT 100000");
+    assert!(refused.contains("failed there"), "{refused}");
+    check(&mut client, "FAILOVER TO 127.0.0.1 1 FORCE TIMEOUT 100000", "OK");
+    check(&mut client, "FAILOVER ABORT", "OK");
+    check(&mut client, &format!("FAILOVER TO 127.0.0.1 {}", replica.port()), "OK");
+    eventually("it has handed over", || primary.client().info("replication", "role") == "slave");
+}

@@ -14,6 +14,7 @@ use shard::ShardId;
 
 use super::{Load, Loaded};
 use crate::error::Error;
+use crate::runner::NO_SUCH_DB;
 
 /// The pause between two log lines about the progress.
 const PROGRESS_MS: u64 = 1000;
@@ -191,7 +192,7 @@ impl<'a> Target<'a> {
     /// The database of this number; `offset` is its position in the file.
     pub(crate) fn database(&self, number: u64, offset: u64) -> Result<usize, rdb::Error> {
         if number >= u64::from(self.load.db_count) {
-            let why = Why::Corrupt("more databases than the setting databases allows");
+            let why = Why::Corrupt(NO_SUCH_DB);
             return Err(rdb::Error { offset, why });
         }
         Ok(number as usize)

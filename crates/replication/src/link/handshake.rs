@@ -131,6 +131,7 @@ impl Link {
         let first = (offset + 1).to_string();
         let mut args = vec![&b"PSYNC"[..], id.as_bytes(), first.as_bytes()];
         args.extend(self.options.hands_over.then_some(&b"FAILOVER"[..]));
+        args.extend((self.options.hands_over && self.options.forces).then_some(&b"FORCE"[..]));
         self.send(&args);
     }
 

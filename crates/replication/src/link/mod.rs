@@ -113,6 +113,8 @@ pub struct LinkOptions {
     pub mark: Option<[u8; MARK_BYTES]>,
     /// Asks the other side to become the primary (`FAILOVER`).
     pub hands_over: bool,
+    /// It is to do so even if commands of the stream failed there.
+    pub forces: bool,
     /// A snapshot may take the place of the data. Otherwise the other side must continue from `resume`; anything else is an error.
     pub takes_snapshots: bool,
     /// After how much silence the link is given up (`repl-timeout`).
@@ -240,6 +242,8 @@ pub struct Link {
     /// The offsets that were acknowledged last.
     said_offset: u64,
     said_durable: Option<u64>,
+    /// Commands of the stream that failed here, which a primary that is a Darter is told.
+    divergence: u64,
     /// The primary has asked here, and so wants to know when everything before is on disk.
     durable_wanted: u64,
     /// Nothing has come behind the snapshot.
@@ -271,6 +275,7 @@ impl Link {
             said_ms: now_ms,
             said_offset: 0,
             said_durable: None,
+            divergence: 0,
             durable_wanted: 0,
             awaits_stream: false,
             asked_ms: None,
@@ -368,6 +373,11 @@ impl Link {
     pub fn set_durable(&mut self, offset: Option<u64>) {
         // It once was, though it may not be known any more.
         self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or(0)));
+    }
+
+    /// So many commands of the stream failed here; that is told with each acknowledgement.
+    pub fn set_divergence(&mut self, count: u64) {
+        self.divergence = count;
     }
 
     /// What is to be told of what is on disk. What is there was applied; that may not have been said here yet.
@@ -542,11 +552,15 @@ impl Link {
         if self.id.is_none() {
             return;
         }
-        let offset = self.offset.to_string();
-        match durable.map(|durable| durable.to_string()) {
-            Some(durable) => self.send(&["REPLCONF", "ACK", &offset, "FACK", &durable]),
-            None => self.send(&["REPLCONF", "ACK", &offset]),
+        let mut words = vec!["REPLCONF".to_owned(), "ACK".to_owned(), self.offset.to_string()];
+        if let Some(durable) = durable {
+            words.extend(["FACK".to_owned(), durable.to_string()]);
         }
+        if self.divergence > 0 {
+            // Redis does not look at what comes behind.
+            words.extend(["DIVERGENCE".to_owned(), self.divergence.to_string()]);
+        }
+        self.send(&words);
     }
 
     fn send(&mut self, args: &[impl AsRef<[u8]>]) {

@@ -18,6 +18,7 @@ fn options() -> LinkOptions {
         resume: None,
         mark: None,
         hands_over: false,
+        forces: false,
         takes_snapshots: true,
         timeout_ms: 60_000,
         limits: Limits::default(),

@@ -24,6 +24,7 @@ pub(crate) fn check_primary(input: &[u8]) {
         address: None,
         resume: None,
         hands_over: false,
+        forces: false,
         takes_snapshots: true,
         timeout_ms: 60_000,
         limits,

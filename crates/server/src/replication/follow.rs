@@ -8,7 +8,7 @@ use persistence::{Role, names};
 use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
     Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
-    ReplicationId, RoleChange, Stage, Vocabulary, incoming,
+    ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
 };
 use resp::Output;
 use session::{Parser, Protocol};
@@ -16,6 +16,7 @@ use settings::REPL_TIMEOUT;
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;
+use crate::error::Error;
 use crate::life::demands::demands_of_one;
 use crate::message::{LinkNews, Message};
 use crate::reports::monitors::monitor_applied;
@@ -267,7 +268,11 @@ impl FollowerAround<Loaded> for Host<'_> {
         let names = names(&shared.settings, &shared.machine.disk);
         let name = format!("temp-{}.sync-{attempt}.rdb", std::process::id());
         let path = names.path(&name);
-        let load = move || Loader::of(shared).read_beginning(&name).map_err(|error| error.to_string());
+        let unread = |error: Error| Unread {
+            why: error.to_string(),
+            needs_databases: matches!(error, Error::Loading(error) if error.needs_databases()),
+        };
+        let load = move || Loader::of(shared).read_beginning(&name).map_err(unread);
         let tell = move |read| shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
         let work = outgoing.spool(names.disk().clone(), path, load, tell);
         let started = shared.machine.errands.start("replica-load", work);

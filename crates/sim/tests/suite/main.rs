@@ -27,4 +27,5 @@ mod spool;
 mod starvation;
 mod subscriptions;
 mod timeouts;
+mod too_few_databases;
 mod transcripts;

@@ -288,6 +288,7 @@ fn followed(report: &mut Report, followed: &Followed) {
     if !is_up {
         report.number("master_link_down_since_seconds", followed.down_seconds);
     }
+    report.number("master_link_divergence", followed.divergence);
     report.number("slave_priority", followed.priority);
     report.number("slave_read_only", u64::from(followed.is_read_only));
     report.number("replica_announced", u64::from(followed.is_announced));

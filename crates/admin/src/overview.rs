@@ -108,6 +108,8 @@ fn warnings(
         let lacks = format!("{count} commands of the primary {host}:{port} failed here, so this replica lacks what they did. The log names them.");
         warn(count > 0, lacks);
     }
+    let doubt = "Nothing is read: repl-sync-replicas is set, and replicas may lack some of the data here.";
+    warn(replication.is_in_doubt, doubt.to_owned());
     for line in &replication.replicas {
         let count = field(line, "divergence").and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
         let address = replica(line, 0)["address"].as_str().unwrap_or_default().to_owned();

@@ -83,6 +83,8 @@ pub struct Replication {
     pub close_count: Option<u64>,
     /// For how many replicas replies may wait, if `repl-sync-replicas` is set.
     pub synced_count: Option<u64>,
+    /// Nothing is read, because replicas may lack some of the data here.
+    pub is_in_doubt: bool,
     /// Full synchronisations, partial ones, and requests for partial ones that were denied.
     pub syncs: [u64; 3],
     /// The state of a failover: `no-failover`, `waiting-for-sync` or `failover-in-progress`.

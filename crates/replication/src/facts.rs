@@ -10,12 +10,14 @@ use crate::following::{Following, Resume};
 use crate::link::LinkState;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
+use crate::synced::Synced;
 
 /// The figures at `now_ms` on the monotonic clock. `first`: the beginning of the backlog, if it is kept; `position`: the
 /// end of the stream, read after that.
 pub fn facts(
     primary: &Primary,
     following: &Following,
+    synced: &Synced,
     (first, position): (Option<u64>, u64),
     settings: &Settings,
     now_ms: u64,
@@ -36,6 +38,7 @@ pub fn facts(
         backlog_bytes: settings.number(REPL_BACKLOG_SIZE) as u64,
         close_count: Quorum::count(settings, primary, now_ms),
         synced_count: Quorum::synced_count(settings, primary, now_ms),
+        is_in_doubt: synced.is_in_doubt(),
         replicas: primary.replicas(now_ms).iter().map(ToString::to_string).collect(),
         syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
         failover: following.failover.name(),

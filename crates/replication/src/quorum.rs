@@ -17,6 +17,7 @@ use settings::{
 
 use crate::following::Following;
 use crate::primary::Primary;
+use crate::synced::Synced;
 
 /// The error of commands that write while too few replicas follow closely.
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
@@ -32,6 +33,8 @@ enum Lack {
     Nothing,
     Replicas,
     Disks,
+    /// There are enough, but whether they have everything is [in doubt](Synced). It is said elsewhere.
+    Certainty,
 }
 
 /// See the head of this file.
@@ -75,7 +78,13 @@ impl Quorum {
     }
 
     /// Determines whether there are too few. A replica itself requires none.
-    pub fn judge(&self, settings: &Settings, primary: &Primary, following: &Following, now_ms: u64) {
+    pub fn judge(
+        &self,
+        settings: &Settings,
+        primary: &Primary,
+        (following, synced_state): (&Following, &Synced),
+        now_ms: u64,
+    ) {
         let lacks = |(count, lag)| (primary.close_count(now_ms, lag, false) as u64) < count;
         let lack = if following.is_replica() {
             Lack::Nothing
@@ -83,13 +92,15 @@ impl Quorum {
             Lack::Replicas
         } else if synced_count(settings, primary, now_ms) < synced(settings) {
             Lack::Disks
+        } else if synced_state.is_in_doubt() {
+            Lack::Certainty
         } else {
             Lack::Nothing
         };
         self.lack.store(lack as u8, Ordering::Relaxed);
     }
 
-    /// Whether there are too few.
+    /// Whether there are too few, or commands have to be looked at because what they have is in doubt.
     #[inline]
     pub fn is_lacking(&self) -> bool {
         self.lack.load(Ordering::Relaxed) != Lack::Nothing as u8

@@ -4,6 +4,7 @@ use command::CommandError;
 use settings::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};
 
 use crate::following::Following;
+use crate::synced::Synced;
 
 /// Whether clients may write here, and whether they may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Standing {
     pub is_read_only: bool,
     /// The link to the primary is down, and stale data must not be read.
     pub is_stale: bool,
+    /// The data may be undone, so they must not be read ([`Synced`](crate::Synced)).
+    pub is_in_doubt: bool,
 }
 
 impl Standing {
@@ -22,17 +25,29 @@ impl Standing {
     pub const STALE: CommandError = CommandError::fixed(
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
+    /// The error of the same commands on data that may be undone.
+    pub const IN_DOUBT: CommandError = CommandError::fixed(
+        "MASTERDOWN repl-sync-replicas is set and replicas may lack some of the data here, so none is read until that is settled.",
+    );
 }
 
-impl Following {
+impl Standing {
     /// What applies now.
-    pub fn standing(&self, settings: &Settings) -> Standing {
-        if !self.is_replica() {
-            return Standing::default();
-        }
+    pub fn of(following: &Following, synced: &Synced, settings: &Settings) -> Standing {
+        let (is_replica, is_in_doubt) = (following.is_replica(), synced.is_in_doubt());
         Standing {
-            is_read_only: settings.is_on(REPLICA_READ_ONLY),
-            is_stale: !settings.is_on(REPLICA_SERVE_STALE_DATA) && !self.is_link_up(),
+            is_read_only: is_replica && settings.is_on(REPLICA_READ_ONLY),
+            is_stale: is_replica && !settings.is_on(REPLICA_SERVE_STALE_DATA) && !following.is_link_up(),
+            is_in_doubt,
+        }
+    }
+
+    /// The error of commands that may not run on any data, if those here must not be read.
+    pub fn refuses_reads(self) -> Option<CommandError> {
+        match self {
+            Standing { is_in_doubt: true, .. } => Some(Standing::IN_DOUBT),
+            Standing { is_stale: true, .. } => Some(Standing::STALE),
+            Standing { .. } => None,
         }
     }
 }
@@ -45,6 +60,10 @@ mod tests {
     fn a_primary_refuses_nothing() {
         let settings = Settings::default();
         settings.change(&[("slave-serve-stale-data", "no")], false).expect("it is a setting");
-        assert_eq!(Following::default().standing(&settings), Standing::default());
+        let synced = Synced::new(1, 1);
+        let standing = || Standing::of(&Following::default(), &synced, &settings);
+        assert_eq!((standing(), standing().refuses_reads()), (Standing::default(), None));
+        synced.begin_doubt(1);
+        assert_eq!(standing().refuses_reads(), Some(Standing::IN_DOUBT));
     }
 }

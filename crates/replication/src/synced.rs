@@ -4,13 +4,18 @@
 //! An acknowledged offset covers all slices that end at it or before. A slice that was covered once stays covered: a
 //! reply that was sent cannot be taken back.
 //!
+//! What was never acknowledged must not be read either, or a reader sees what a failover then undoes. While a primary
+//! runs, its replies wait. That ends with its process, or with its role, but the data stay. So a server that starts with
+//! data, or becomes a replica while replicas lack some of its data, is *in doubt*: it refuses to read or write (see
+//! [`Standing`](crate::Standing)) until enough replicas have what it has, or it has what its primary has.
+//!
 //! A replica itself does not wait for replicas. But replies that it held as a primary must not be sent because of that,
 //! nor may later answers of other threads. So a thread goes on waiting until it knows which slices are lost.
 //!
 //! Not here: what is held, and how it is released (`recording`'s `turn.rs`).
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use effectlog::Backlog;
 use settings::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
@@ -30,6 +35,10 @@ pub struct Synced {
     role: AtomicU64,
     /// The last slice of its own, from before that role.
     former_end: AtomicU64,
+    /// What this server has may not be known to enough replicas, and may be undone.
+    is_in_doubt: AtomicBool,
+    /// If it is a primary, until they have everything up to this slice.
+    doubtful: AtomicU64,
     /// The version of the role in which nothing more is dropped.
     ended_loss: AtomicU64,
     /// For each thread, the version of the role for which it drops what it held before.
@@ -68,6 +77,31 @@ impl Synced {
         self.wanted.store(wanted, Ordering::Relaxed);
         if wanted == 0 {
             self.slice.fetch_max(open, Ordering::AcqRel);
+            self.end_doubt("repl-sync-replicas is 0");
+        }
+    }
+
+    /// Whether nothing may be read, because it may be undone.
+    #[inline]
+    pub fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt.load(Ordering::Relaxed)
+    }
+
+    /// From now on, unless replies wait for no replicas, nothing is read: replicas may lack some of what there is. A
+    /// primary has that up to `slice`.
+    pub fn begin_doubt(&self, slice: u64) {
+        self.doubtful.store(slice, Ordering::Relaxed);
+        if self.wanted() > 0 && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "repl-sync-replicas is set, and replicas may lack some of the data here: nothing is read until that is settled"
+            );
+        }
+    }
+
+    /// What there is can be read.
+    pub fn end_doubt(&self, why: &str) {
+        if self.is_in_doubt.swap(false, Ordering::Relaxed) {
+            tracing::info!("the data here can be read: {why}");
         }
     }
 
@@ -122,6 +156,11 @@ impl Synced {
             && let Some(offset) = primary.offset_of(wanted as usize, is_durable)
         {
             self.slice.fetch_max(backlog.last_before(offset), Ordering::AcqRel);
+            // An offset of 0 is also what a replica says before it has loaded anything.
+            let has_all = offset > 0 && self.slice() >= self.doubtful.load(Ordering::Relaxed);
+            if has_all && self.role.load(Ordering::Relaxed) == 0 {
+                self.end_doubt("enough replicas have them");
+            }
         }
     }
 
@@ -180,7 +219,7 @@ mod tests {
                 let pairs = [("repl-sync-replicas", wanted), ("repl-sync-ack", how)];
                 settings.change(&pairs, false).expect("it can be set");
                 let quorum = Quorum::new(&settings);
-                quorum.judge(&settings, &primary, &Following::default(), 0);
+                quorum.judge(&settings, &primary, (&Following::default(), &synced), 0);
                 quorum.error().map(|error| String::from_utf8_lossy(error.text()).into_owned())
             };
             (synced.slice(), lacks(&wanted.to_string()))
@@ -199,6 +238,35 @@ mod tests {
         ack(1, 40, None);
         let (kept, error) = slice(2, "durable");
         assert_eq!((kept, error.is_some(), slice(1, "durable")), (1, true, (2, None)));
+    }
+
+    #[test]
+    fn what_was_recovered_is_in_doubt_until_enough_replicas_have_it() {
+        let (settings, backlog) = (Settings::default(), Backlog::new(1, Box::new(|_| ())));
+        backlog.set_limits(1000, 1000);
+        backlog.begin(70, 6);
+        let primary = Primary::new([b'a'; 40]);
+        let replicas = [1, 2].map(|client| {
+            let (address, capabilities) = ((String::new(), 0), Capabilities::default());
+            primary.enter(Replica::new(client, address, Content::Redis, capabilities, 0))
+        });
+        replicas.iter().for_each(|replica| replica.set_stage(Stage::Online));
+        let synced = Synced::new(2, 1);
+        synced.begin_doubt(6);
+        let mut is_in_doubt = |acks: [u64; 2]| {
+            replicas.iter().zip(acks).for_each(|(replica, offset)| replica.acknowledge(offset, None, 0));
+            synced.update(&settings, &primary, &backlog);
+            synced.is_in_doubt()
+        };
+        let doubts = [[0, 0], [70, 0], [70, 69], [70, 70]].map(&mut is_in_doubt);
+        assert_eq!(doubts, [true, true, true, false]);
+        synced.begin_doubt(6);
+        synced.set_role(3, Some(9));
+        assert!(is_in_doubt([70, 70]), "its own replicas do not settle what its primary has");
+        synced.set_wanted(0, 9);
+        assert!(!synced.is_in_doubt());
+        synced.begin_doubt(9);
+        assert!(!synced.is_in_doubt(), "replies wait for nobody");
     }
 
     #[test]

@@ -54,10 +54,10 @@ pub trait Door {
     /// The error for all writes, if data must not be changed now.
     fn refuses_writes(&self) -> Option<CommandError>;
 
-    /// Whether this is a replica. If not, [`standing`](Self::standing) is empty.
-    fn is_replica(&self) -> bool;
+    /// Whether this server refuses anything because of its role. If not, [`standing`](Self::standing) is empty.
+    fn has_standing(&self) -> bool;
 
-    /// What this server refuses because it is a replica.
+    /// What this server refuses because of its role: because it is a replica, or because its data may be undone.
     fn standing(&self) -> Standing;
 
     /// Runs a command of the running script and writes the reply in `proto`. The command's shards are entered. Unless the outcome is that

@@ -232,7 +232,7 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        let has_standing = !self.tx.keeps_due && self.door.is_replica();
+        let has_standing = !self.tx.keeps_due && self.door.has_standing();
         let standing = if has_standing { self.door.standing() } else { Standing::default() };
         if standing.stale.is_some() && !command.has(Flag::Stale) {
             return Err(CommandError::fixed("ERR Can not execute the command on a stale replica"));

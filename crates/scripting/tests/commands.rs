@@ -62,7 +62,7 @@ impl Door for Thread {
         command.full_name != "exists"
     }
 
-    fn is_replica(&self) -> bool {
+    fn has_standing(&self) -> bool {
         self.standing() != Standing::default()
     }
 

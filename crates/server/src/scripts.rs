@@ -78,15 +78,15 @@ impl Door for ThreadHost {
         refuses_writes(self.shared).or_else(|| self.shared.quorum.error())
     }
 
-    fn is_replica(&self) -> bool {
-        self.shared.following.is_replica()
+    fn has_standing(&self) -> bool {
+        self.shared.following.is_replica() || self.shared.journal.synced.is_in_doubt()
     }
 
     fn standing(&self) -> Standing {
-        let standing = self.shared.following.standing(&self.shared.settings);
+        let standing = self.shared.standing();
         Standing {
             read_only: standing.is_read_only.then_some(Refused::READ_ONLY),
-            stale: standing.is_stale.then_some(Refused::STALE),
+            stale: standing.refuses_reads(),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::replication::{expect_same, follow, is_up};
-use blackbox::{Client, Server, check, eventually, scale, text};
+use blackbox::{Client, Scratch, Server, Signal, check, eventually, scale, text};
 use resp::Value;
 
 const OPTIONS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
@@ -172,6 +172,69 @@ fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
         assert_eq!(read.expect("the snapshot comes"), length);
     }
     assert!(!primary.log_end().contains("is disconnected"), "{}", primary.log_end());
+}
+
+/// What no replica has is not read after a restart, until a replica has it.
+#[test]
+fn what_was_never_acknowledged_is_not_read_after_a_restart() {
+    let scratch = Scratch::new("offsets-doubt");
+    let folder = scratch.path("one");
+    std::fs::create_dir(&folder).expect("there is room");
+    let more = ["--repl-sync-replicas", "1", "--dir", &folder, "--appendonly", "yes"];
+    let mut primary = Server::start(2, "auto", &[&OPTIONS[..], &more].concat());
+    let replica = Server::start(1, "auto", &OPTIONS);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    check(&mut primary.client(), "SET known 1", "OK");
+    replica.signal(Signal::STOP);
+    let mut unanswered = primary.client();
+    unanswered.send("SET unknown 1");
+    let mut client = primary.client();
+    eventually("it is in the journal", || {
+        let end = offset(&mut client, "master_repl_offset");
+        let written = client.info("persistence", "journal_position").parse::<u64>().expect("a number");
+        client.info("commandstats", "cmdstat_set").starts_with("calls=2") && written >= end
+    });
+    primary.signal(Signal::KILL);
+    primary.wait();
+    let port = primary.port().to_string();
+    primary = Server::start(2, "auto", &[&OPTIONS[..], &more, &["--port", &port]].concat());
+    let mut client = primary.client();
+    for line in ["GET unknown", "GET known", "SET known 2", "EVAL \"return redis.call('GET','unknown')\" 0"] {
+        let refused = client.show(line);
+        assert!(refused.contains("MASTERDOWN") || refused.contains("NOREPLICAS"), "{line}: {refused}");
+    }
+    assert_eq!(client.info("replication", "repl_sync_in_doubt"), "1");
+    replica.signal(Signal::CONT);
+    eventually("the replica has it", || client.show("GET unknown") == "\"1\"");
+    check(&mut replica.client(), "GET unknown", "\"1\"");
+    check(&mut client, "SET known 3", "OK");
+    assert!(!client.show("INFO replication").contains("repl_sync_in_doubt"));
+}
+
+/// What no replica has is not read from a server that has become a replica, until it has what its primary has.
+#[test]
+fn what_was_never_acknowledged_is_not_read_after_a_demotion() {
+    let [primary, replica] = pair(&["--repl-sync-replicas", "1"]);
+    let other = Server::start(1, "auto", &OPTIONS);
+    check(&mut primary.client(), "SET known 1", "OK");
+    replica.signal(Signal::STOP);
+    let mut unanswered = primary.client();
+    unanswered.send("SET unknown 1");
+    let mut client = primary.client();
+    eventually("it is written", || client.info("commandstats", "cmdstat_set").starts_with("calls=2"));
+    // There is no server.
+    check(&mut client, "REPLICAOF 127.0.0.1 1", "OK");
+    let mut client = primary.client();
+    for key in ["unknown", "known"] {
+        let refused = client.show(&format!("GET {key}"));
+        assert!(refused.contains("MASTERDOWN"), "{refused}");
+    }
+    check(&mut other.client(), "SET known 2", "OK");
+    follow(&primary, &other);
+    eventually("it has what that has", || client.show("GET known") == "\"2\"");
+    check(&mut client, "GET unknown", "(nil)");
+    replica.signal(Signal::CONT);
 }
 
 /// A replica on which commands failed says so, and is not handed over to by itself.

@@ -217,23 +217,20 @@ fn refuses_to_write(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) ->
     if demands(host, command, args).writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }
 
-/// The error if a replica refuses the command of the current client.
+/// The error if a replica, or a server that is in doubt, refuses the command of the current client.
 #[cold]
 pub(crate) fn refusal_of_replica(
     host: &mut ThreadHost,
     command: &Command,
     args: &[&[u8]],
 ) -> Option<CommandError> {
-    let Standing { is_read_only, is_stale } = host.shared.following.standing(&host.shared.settings);
-    if !is_read_only && !is_stale {
+    let standing = host.shared.standing();
+    if standing == Standing::default() {
         return None;
     }
-    let asked = demands(host, command, args);
-    if asked.writes && is_read_only {
-        Some(Standing::READ_ONLY)
-    } else if !asked.bears_stale && is_stale {
-        Some(Standing::STALE)
-    } else {
-        None
+    match demands(host, command, args) {
+        asked if asked.writes && standing.is_read_only => Some(Standing::READ_ONLY),
+        asked if !asked.bears_stale => standing.refuses_reads(),
+        _ => None,
     }
 }

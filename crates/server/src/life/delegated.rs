@@ -128,7 +128,7 @@ impl Thread {
                 }
                 if is_for_a_client
                     && command.is_write()
-                    && shared.following.standing(&shared.settings).is_read_only
+                    && shared.standing().is_read_only
                 {
                     // It was no replica when the command came. It is refused at home.
                     task.outcome = Outcome::Again([id].into_iter().collect());

@@ -7,7 +7,7 @@ mod door;
 mod follow;
 
 use proactor::{CloseMode, Driver};
-use replication::{Around, Content, Limits, Read, Start, random_id};
+use replication::{Around, Content, Limits, QUESTION, Read, Standing, Start, random_id};
 use settings::{
     REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
     REPLICA_IGNORE_MAXMEMORY,
@@ -88,6 +88,19 @@ impl Shared {
         self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
     }
 
+    /// Whether clients may write here, and whether they may read.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::of(&self.following, &self.journal.synced, &self.settings)
+    }
+
+    /// The server starts with data that it kept: replicas may have less.
+    pub(crate) fn doubt_recovered(&self) {
+        if !self.following.is_replica() {
+            self.journal.synced.begin_doubt(self.journal.log.slice().saturating_sub(1));
+            self.judge_quorum(self.machine.clock.monotonic_ms());
+        }
+    }
+
     /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
     pub(crate) fn hold_writes(&self, holds: bool) {
         self.shards.set_hides_due(holds || self.following.is_replica());
@@ -99,7 +112,7 @@ impl Shared {
         let synced = &self.journal.synced;
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
         synced.update(&self.settings, &self.primary, &self.journal.backlog);
-        self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
+        self.quorum.judge(&self.settings, &self.primary, (&self.following, synced), now_ms);
     }
 
     /// To be called with all shards entered, before recording begins again: changes since it ended are in no stream.
@@ -146,6 +159,11 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
             shared.journal.end_stream();
         }
         return thread.leave_all();
+    }
+    if shared.journal.synced.is_in_doubt() && shared.primary.is_followed() {
+        // Of a stream in which there is nothing yet, no replica can say that it has it.
+        thread.tx.tell_replicas(&QUESTION);
+        thread.leave_all();
     }
     if (now_ms / 1000).is_multiple_of(settings.number(REPL_PING_REPLICA_PERIOD) as u64) {
         thread.tx.tell_replicas(&[b"PING"]);

@@ -116,7 +116,8 @@ impl Facts for Asked {
         // In this order: what is kept only moves on, unless it begins anew at this moment.
         let first = journal.is_streaming().then(|| journal.backlog.first());
         let stream = (first, journal.position());
-        replication::facts(&shared.primary, &shared.following, stream, &shared.settings, self.monotonic_ms)
+        let (primary, following, synced) = (&shared.primary, &shared.following, &journal.synced);
+        replication::facts(primary, following, synced, stream, &shared.settings, self.monotonic_ms)
     }
 
     fn spans(&self) -> Spans {

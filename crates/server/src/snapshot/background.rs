@@ -318,6 +318,9 @@ impl Thread {
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         }
+        if shared.shards.ids().any(|id| self.tx.hold.shard(id).dbs.iter().any(|(_, db)| !db.is_empty())) {
+            shared.doubt_recovered();
+        }
         self.tx.finish(&mut self.host);
         self.leave_all();
         self.post_all();

@@ -3,9 +3,12 @@
 //! - **A prefix**: a server's data is always what its primary's stream had produced up to some offset. Clients write `x:<n>`, then `y:<n>`,
 //!   and `a:<n>` and `b:<n>` in one transaction: on no server may the second be ahead of the first, or one of the two exist without the
 //!   other.
-//! - **One stream**: two servers that know the stream by the same id have the same data at the same offset; in the end all have the same.
+//! - **One stream**: two servers that know the stream by the same id have the same data at the same offset, primaries at any moment; in the
+//!   end all have the same.
 //! - **Nothing acknowledged is lost** (`repl-sync-replicas` as large as the number of replicas that may be promoted): each acknowledged
 //!   element of a queue is there, or one worker got it or was about to. No element is given to two workers.
+//! - **Nothing that was read is lost** (under the same condition): what a client read on a server that said that it is
+//!   the primary is there in the end, also if that server had just been restarted.
 //!
 //! The replica to promote is chosen like Sentinel does: one that reports that it may be promoted (`slave_priority`).
 
@@ -37,8 +40,8 @@ enum Role {
 enum Meaning {
     Push(Vec<u64>),
     Pop(usize),
-    Ordered,
-    Paired,
+    Ordered(usize),
+    Paired(usize),
     Written(u64),
     Nothing,
 }
@@ -69,6 +72,8 @@ struct Account {
     acknowledged: BTreeSet<u64>,
     got: BTreeSet<u64>,
     owed: usize,
+    /// The largest numbers that were read on a primary, by the number of the keys, and the key.
+    read: BTreeMap<(usize, String), u64>,
 }
 
 /// All servers, and which one should be the primary.
@@ -113,6 +118,19 @@ fn elements(reply: &Value) -> Vec<u64> {
 }
 
 impl Account {
+    /// Two numbers, which only grow, and the role of the server, were read together. Returns the numbers.
+    fn note_read(&mut self, names: [&str; 2], keys: usize, items: &[Value]) -> [u64; 2] {
+        let [Value::Array(both), Value::Array(role)] = items else { panic!("{items:?}") };
+        let numbers = [0, 1].map(|index| element(&both[index]).unwrap_or(0));
+        if role[0] == Value::Bulk(b"master".to_vec()) {
+            for (name, number) in names.iter().zip(numbers) {
+                let read = self.read.entry((keys, format!("{name}:{keys}"))).or_default();
+                *read = number.max(*read);
+            }
+        }
+        numbers
+    }
+
     fn note(&mut self, meaning: &Meaning, reply: &Value) -> bool {
         match (meaning, reply) {
             (_, Value::Error(_)) => return false,
@@ -123,12 +141,13 @@ impl Account {
                     assert!(is_first || !self.is_kept, "{element} was given twice");
                 }
             }
-            (Meaning::Ordered, Value::Array(both)) => {
-                let [x, y] = [0, 1].map(|index| element(&both[index]).unwrap_or(0));
+            (Meaning::Ordered(keys), Value::Array(items)) => {
+                let [x, y] = self.note_read(["x", "y"], *keys, items);
                 assert!(y <= x && x <= y + 1, "x is {x} and y is {y}");
             }
-            (Meaning::Paired, Value::Array(both)) => {
-                assert_eq!(both[0], both[1], "half of a transaction");
+            (Meaning::Paired(keys), Value::Array(items)) => {
+                let [a, b] = self.note_read(["a", "b"], *keys, items);
+                assert_eq!(a, b, "half of a transaction");
             }
             _ => {}
         }
@@ -289,11 +308,14 @@ impl Fleet {
             Role::Reader => {
                 let keys = self.world.below(self.keys + 1);
                 let select = words("SELECT", [&database(keys)]);
-                let both = |one, other| words("MGET", [&format!("{one}:{keys}"), &format!("{other}:{keys}")]);
+                let both = |one, other| {
+                    let both = words("MGET", [&format!("{one}:{keys}"), &format!("{other}:{keys}")]);
+                    vec![select, words("MULTI", []), both, words("ROLE", []), words("EXEC", [])]
+                };
                 if self.world.one_in(2) {
-                    (vec![select, both("x", "y")], Meaning::Ordered)
+                    (both("x", "y"), Meaning::Ordered(keys))
                 } else {
-                    (vec![select, both("a", "b")], Meaning::Paired)
+                    (both("a", "b"), Meaning::Paired(keys))
                 }
             }
         };
@@ -313,7 +335,9 @@ impl Fleet {
         let (facts, digest) = (facts(&both[0]), both[1].to_string());
         let says = |name: &str| facts.get(name).cloned().unwrap_or_default();
         let is_following = says("role") == "slave" && says("master_link_status") == "up";
-        if !(is_following || self.is_quiet && says("role") == "master") {
+        // Without a stream nothing counts the changes.
+        let is_leading = says("role") == "master" && says("repl_backlog_active") == "1";
+        if !(is_following || is_leading) {
             return;
         }
         let offset = says(if is_following { "slave_repl_offset" } else { "master_repl_offset" });
@@ -540,6 +564,11 @@ impl Fleet {
             for element in elements(&reply.expect("the primary answers")) {
                 assert!(places.insert(element), "{element} is in two places");
             }
+        }
+        for ((keys, key), read) in self.account.read.clone() {
+            let get = [words("SELECT", [&database(keys)]), words("GET", [&key])];
+            let found = self.ask(self.primary, &get).and_then(|reply| element(&reply)).unwrap_or(0);
+            assert!(found >= read, "{key} was read as {read}, and is {found}");
         }
         let missing: Vec<u64> = self.account.acknowledged.difference(&places).copied().collect();
         let owed = self.account.owed;

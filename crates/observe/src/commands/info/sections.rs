@@ -307,6 +307,9 @@ pub(super) fn replication(report: &mut Report) {
     if let Some(count) = facts.synced_count {
         report.number("repl_sync_good_replicas", count);
     }
+    if facts.is_in_doubt {
+        report.number("repl_sync_in_doubt", 1);
+    }
     if facts.unsupported_count > 0 {
         report.number("repl_unsupported_effects", facts.unsupported_count);
     }

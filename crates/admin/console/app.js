@@ -339,7 +339,7 @@ function howItIs() {
   const capital = `${hold[0].toUpperCase()}${hold.slice(1)}.${more}`;
   if (overview.durability?.journal_stalled) return ["bad", `The journal is stalled: what is written now is not safe. ${capital}`];
   if (overview.warnings?.length) return ["warn", `${overview.warnings.length === 1 ? "One thing needs" : `${overview.warnings.length} things need`} attention. ${capital}`];
-  if (overview.memory_bytes_max && overview.memory_bytes > 0.9 * overview.memory_bytes_max) return ["warn", `Memory is nearly full. ${capital}`];
+  if (overview.memory_bytes_max && overview.memory_counted_bytes > 0.9 * overview.memory_bytes_max) return ["warn", `Memory is nearly full. ${capital}`];
   if (paused.length) return ["warn", `${paused.length === 1 ? `${nickname(paused[0])} is` : `${several(paused.length, "queue")} are`} paused. ${capital}`];
   return ["good", `${jobs ? "The server is well." : "All is well."} ${capital}`];
 }
@@ -372,7 +372,8 @@ function showOverview(overview) {
   put($("who"), overview.user ? visible(overview.user, 40) : "", "The user whose rights this page has");
   show($("read-only"), !overview.can_write);
   document.body.classList.toggle("read-only", !overview.can_write);
-  const { memory_bytes: used, memory_bytes_max: max } = overview;
+  const max = overview.memory_bytes_max;
+  const used = max ? overview.memory_counted_bytes : overview.memory_bytes;
   facts($("facts"), [
     { name: "Up", text: duration(overview.uptime_s * 1000), title: `since ${exact(now - overview.uptime_s * 1000)}` },
     { name: "Role", text: overview.role ?? NONE },

@@ -24,6 +24,7 @@ pub(crate) fn answer(state: &State, visitor: &Visitor) -> Answer {
         "uptime_s": server.uptime_seconds,
         "role": if replication.followed.is_some() { "replica" } else { "primary" },
         "memory_bytes": memory.used_bytes,
+        "memory_counted_bytes": memory.counted_bytes,
         "memory_bytes_max": memory.limit_bytes,
         "connected_clients": clients.connected,
         "blocked_clients": observed.now(|stats| &stats.blocked_clients),
@@ -115,7 +116,7 @@ fn warnings(
         let address = replica(line, 0)["address"].as_str().unwrap_or_default().to_owned();
         warn(count > 0, format!("{count} commands failed on the replica {address}, so it lacks what they did. Its log names them."));
     }
-    let used = memory.used_bytes as f64 / memory.limit_bytes.max(1) as f64;
+    let used = memory.counted_bytes as f64 / memory.limit_bytes.max(1) as f64;
     let percent = used * 100.0;
     let is_tight = memory.limit_bytes > 0 && used >= MEMORY_WARNING;
     warn(is_tight, format!("{percent:.0} % of maxmemory is used (policy {}).", memory.policy));

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dialect::{self, Dialect, RedisVersion};
 use crate::line::Line;
-use crate::slice::Slice;
+use crate::slice::SharedSlice;
 
 /// See the head of this file.
 pub struct Backlog {
@@ -53,7 +53,7 @@ struct Kept {
 /// A slice and its dialect.
 #[derive(Clone)]
 struct Entry {
-    slice: Arc<Slice>,
+    slice: SharedSlice,
     dialect: Dialect,
 }
 
@@ -131,7 +131,7 @@ impl Backlog {
     ///
     /// # Panics
     /// If the slice does not begin at the end of the stream.
-    pub fn push(&self, slice: Arc<Slice>, dialect: Dialect) {
+    pub fn push(&self, slice: SharedSlice, dialect: Dialect) {
         let end = slice.end();
         assert_eq!(slice.position, self.end(), "slices have no gap");
         let mut kept = self.lock();
@@ -325,7 +325,13 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slice::Slice;
+    use heap::Exempt;
     use std::sync::atomic::AtomicUsize;
+
+    fn shared(slice: Slice) -> SharedSlice {
+        SharedSlice::new(slice, Exempt::Stream)
+    }
 
     fn backlog(bytes_min: u64, bytes_max: u64) -> (Arc<Backlog>, Arc<AtomicUsize>) {
         let woken: Arc<AtomicUsize> = Arc::default();
@@ -345,7 +351,7 @@ mod tests {
 
     fn push_in(backlog: &Backlog, text: &str, dialect: Dialect) {
         let payload = text.replace(' ', "\r\n").into_bytes();
-        backlog.push(Arc::new(Slice { position: backlog.end(), payload, ..Slice::default() }), dialect);
+        backlog.push(shared(Slice { position: backlog.end(), payload, ..Slice::default() }), dialect);
     }
 
     /// Reads all that is there.
@@ -401,7 +407,7 @@ mod tests {
         assert_eq!([6, 7, 8].map(|number| backlog.end_of(number)), [Some(1000), Some(1000), None]);
         for (number, text) in [(8, "0123456789"), (9, ""), (10, "0123456789"), (12, "0123456789")] {
             let slice = Slice { number, position: backlog.end(), payload: text.into(), db: None };
-            backlog.push(Arc::new(slice), Dialect::default());
+            backlog.push(shared(slice), Dialect::default());
         }
         assert_eq!([8, 9, 10].map(|number| backlog.end_of(number)), [Some(1010), Some(1010), Some(1020)]);
         assert_eq!([12, 13].map(|number| backlog.end_of(number)), [Some(1030), None]);
@@ -411,7 +417,7 @@ mod tests {
         );
         assert_eq!([1020, 1029, 1030, 1031].map(|end| backlog.last_before(end)), [11, 11, 12, 12]);
         let slice = Slice { number: 13, position: 1030, payload: b"0123456789".into(), db: None };
-        backlog.push(Arc::new(slice), Dialect::default());
+        backlog.push(shared(slice), Dialect::default());
         assert_eq!((backlog.first(), backlog.end_of(8)), (1010, Some(1010)), "it is forgotten");
     }
 
@@ -480,7 +486,7 @@ mod tests {
         for (number, text) in [(1, "abc"), (2, ""), (3, "defg")] {
             let payload = text.as_bytes().to_vec();
             let slice = Slice { number, position: backlog.end(), payload, ..Slice::default() };
-            backlog.push(Arc::new(slice), Dialect::default());
+            backlog.push(shared(slice), Dialect::default());
         }
         let known = |numbers: [u64; 5]| numbers.map(|number| backlog.known_end_of(number));
         assert_eq!(known([0, 1, 2, 3, 4]), [None, Some(1003), Some(1003), Some(1007), None]);

@@ -5,6 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use heap::{Exempt, Exemption};
+
 use crate::boundary::Boundary;
 use crate::dialect::Dialect;
 use crate::lane::LaneEnd;
@@ -38,6 +40,8 @@ pub struct Collector {
     awaited: Option<u64>,
     /// The dialect of the slice that was closed last, if dialects are determined.
     dialect: Dialect,
+    /// The memory of the slice that is being closed. The records that it takes the place of did not count either.
+    memory: Exemption,
     /// The lanes that have further records of the slice being closed, by the stamp of the next record.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -53,6 +57,7 @@ impl Collector {
             stream: Stream::default(),
             awaited: None,
             dialect: Dialect::default(),
+            memory: Exemption::none(Exempt::Journal),
             heads: BinaryHeap::new(),
         }
     }
@@ -86,6 +91,11 @@ impl Collector {
     /// Whether the dialects of slices are determined from now on.
     pub fn tell_dialects(&mut self, tells: bool) {
         self.stream.tell_dialects(tells);
+    }
+
+    /// The memory of the slice that was closed last is the caller's affair now: until then it does not count.
+    pub fn forget_memory(&mut self) {
+        self.memory.resize(0);
     }
 
     /// The position of the next slice to close.
@@ -124,6 +134,7 @@ impl Collector {
         while let Some(Reverse((_, lane))) = self.heads.pop() {
             let stream = &mut self.stream;
             let bytes = self.lanes[lane].take(|units| stream.write(units, &mut slice.payload));
+            self.memory.resize(heap::block_bytes(slice.payload.capacity()));
             self.log.note_merged(lane, bytes as u64);
             self.add_head(lane);
         }

@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 
+use heap::{Exempt, Exemption};
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -31,6 +32,22 @@ const RING_BYTES_FIRST: usize = if cfg!(loom) { 1 } else { 32 * 1024 };
 const RING_BYTES_MAX: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
 /// The bytes before a record in the ring.
 const HEAD_BYTES: usize = 24;
+
+/// A record in the queue. Evictions are records as well, so what waits there does not count against `maxmemory`; it is
+/// limited by `journal-pending-max`.
+struct Queued {
+    place: Place,
+    record: Record,
+    #[expect(dead_code, reason = "that it is there counts")]
+    exemption: Exemption,
+}
+
+/// The collector's end of a ring.
+struct RingEnd {
+    records: Consumer<u8>,
+    #[expect(dead_code, reason = "that it is there counts")]
+    exemption: Exemption,
+}
 
 /// The two ends of a new lane.
 pub(crate) fn lane() -> (LaneStart, LaneEnd) {
@@ -48,9 +65,9 @@ pub(crate) fn lane() -> (LaneStart, LaneEnd) {
 
 /// What goes through the queue.
 enum Sent {
-    Record(Place, Record),
+    Record(Queued),
     /// Records behind this one are in this ring, unless they come through the queue.
-    Ring(Consumer<u8>),
+    Ring(RingEnd),
 }
 
 /// The thread's end.
@@ -69,8 +86,11 @@ impl LaneStart {
             let pushed = ring.push_entire_slice(&head).and_then(|()| ring.push_entire_slice(bytes));
             debug_assert!(pushed.is_ok(), "there was room");
         } else {
+            let record = std::mem::take(record);
+            let bytes = record.memory_bytes() + size_of::<Queued>();
             // The collector lives as long as anything is recorded.
-            let _ = self.queue.send(Sent::Record(place, std::mem::take(record)));
+            let queued = Queued { place, record, exemption: Exemption::new(Exempt::Journal, bytes) };
+            let _ = self.queue.send(Sent::Record(queued));
         }
     }
 
@@ -95,7 +115,8 @@ impl LaneStart {
         }
         let (start, end) = RingBuffer::new(bytes);
         self.ring = Some(start);
-        self.queue.send(Sent::Ring(end)).ok()
+        let exemption = Exemption::of_block(Exempt::Journal, bytes);
+        self.queue.send(Sent::Ring(RingEnd { records: end, exemption })).ok()
     }
 
     /// Drops the ring if all records were taken from it.
@@ -106,13 +127,13 @@ impl LaneStart {
 
 /// The collector's end.
 pub(crate) struct LaneEnd {
-    ring: Option<Consumer<u8>>,
+    ring: Option<RingEnd>,
     /// The rings after it.
-    next_rings: VecDeque<Consumer<u8>>,
+    next_rings: VecDeque<RingEnd>,
     /// The head of the next record in the ring, once it was read.
     in_ring: Option<Head>,
     queue: Receiver<Sent>,
-    in_queue: Option<(Place, Record)>,
+    in_queue: Option<Queued>,
     /// Holds a record that wraps around the end of the ring.
     joined: Vec<u8>,
 }
@@ -129,7 +150,7 @@ impl LaneEnd {
     /// be wrong.
     pub(crate) fn next(&self) -> Option<Place> {
         let in_ring = self.in_ring.as_ref().map(|head| head.place);
-        let in_queue = self.in_queue.as_ref().map(|(place, _)| *place);
+        let in_queue = self.in_queue.as_ref().map(|queued| queued.place);
         in_ring.into_iter().chain(in_queue).min_by_key(|place| place.stamp)
     }
 
@@ -139,7 +160,7 @@ impl LaneEnd {
     /// If there is none.
     pub(crate) fn take(&mut self, reader: impl FnOnce(Units<'_>)) -> usize {
         let next = self.next();
-        if let Some((_, record)) = self.in_queue.take_if(|(place, _)| Some(*place) == next) {
+        if let Some(Queued { record, .. }) = self.in_queue.take_if(|queued| Some(queued.place) == next) {
             reader(record.units());
             self.look();
             return record.byte_count();
@@ -151,7 +172,7 @@ impl LaneEnd {
     }
 
     fn read_ring(&mut self, record_bytes: usize, reader: impl FnOnce(Units<'_>)) -> Result<(), ChunkError> {
-        let chunk = self.ring.as_mut().expect("its head was there").read_chunk(record_bytes)?;
+        let chunk = self.ring.as_mut().expect("its head was there").records.read_chunk(record_bytes)?;
         match chunk.as_slices() {
             (whole, []) => reader(Units::of(whole)),
             (front, back) => {
@@ -168,7 +189,8 @@ impl LaneEnd {
     fn look_into_ring(&mut self) {
         while self.in_ring.is_none() {
             let mut head = [0; HEAD_BYTES];
-            let popped = self.ring.as_mut().is_some_and(|ring| ring.pop_entire_slice(&mut head).is_ok());
+            let popped =
+                self.ring.as_mut().is_some_and(|ring| ring.records.pop_entire_slice(&mut head).is_ok());
             if popped {
                 self.in_ring = Some(Head::decode(&head));
             } else if !self.next_rings.is_empty() {
@@ -183,13 +205,13 @@ impl LaneEnd {
     /// Frees a ring that the thread has dropped, if nothing is left in it.
     #[inline]
     fn leave_ring(&mut self) {
-        self.ring.take_if(|ring| ring.is_abandoned() && ring.is_empty());
+        self.ring.take_if(|ring| ring.records.is_abandoned() && ring.records.is_empty());
     }
 
     fn look_into_queue(&mut self) {
         while self.in_queue.is_none() {
             match self.queue.try_recv() {
-                Ok(Sent::Record(place, record)) => self.in_queue = Some((place, record)),
+                Ok(Sent::Record(queued)) => self.in_queue = Some(queued),
                 Ok(Sent::Ring(ring)) => self.next_rings.push_back(ring),
                 Err(_) => return,
             }

@@ -86,6 +86,11 @@ impl Record {
         self.bytes.len()
     }
 
+    /// The memory of the record in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        heap::block_bytes(self.bytes.capacity())
+    }
+
     /// The units of the record. All must have ended.
     pub fn units(&self) -> Units<'_> {
         Units::of(self.bytes())

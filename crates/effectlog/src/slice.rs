@@ -1,5 +1,11 @@
 //! A slice: a piece of the stream that is written, sent and applied as a whole or not at all.
 
+use std::borrow::Borrow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use heap::{Exempt, Exemption};
+
 use crate::dialect::{self, RedisVersion};
 
 /// See the head of this file. Slices are numbered without gaps, and each begins at the end of the one before.
@@ -27,5 +33,49 @@ impl Slice {
             Some(version) => dialect::translated(&self.payload, version).0,
             None => self.payload,
         }
+    }
+}
+
+/// A slice of a running server, which is in memory while the journal or replicas need it. Clones share it. Evictions
+/// make the stream longer, so this memory does not count against `maxmemory`; its limits are `journal-pending-max`, and
+/// for replicas `client-output-buffer-limit`.
+#[derive(Clone, Debug)]
+pub struct SharedSlice(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    slice: Slice,
+    exemption: Exemption,
+}
+
+impl SharedSlice {
+    /// Shares this slice, which is kept for this.
+    pub fn new(slice: Slice, kept_for: Exempt) -> SharedSlice {
+        let exemption = Exemption::of_block(kept_for, slice.payload.capacity());
+        SharedSlice(Arc::new(Kept { slice, exemption }))
+    }
+
+    /// The memory of the payload for reuse, unless there are other clones.
+    pub fn into_payload(self) -> Option<Vec<u8>> {
+        Arc::into_inner(self.0).map(|kept| kept.slice.payload)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.exemption.bytes()
+    }
+}
+
+impl Deref for SharedSlice {
+    type Target = Slice;
+
+    fn deref(&self) -> &Slice {
+        &self.0.slice
+    }
+}
+
+impl Borrow<Slice> for SharedSlice {
+    fn borrow(&self) -> &Slice {
+        self
     }
 }

@@ -7,24 +7,43 @@
 use std::cell::Cell as LocalCell;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+use crate::exempt::{Exempt, KINDS};
+
 /// Number of cells; the last one is shared by all threads that find no other.
 const CELLS: usize = 128;
 const SHARED: usize = CELLS - 1;
 /// The thread has no cell yet.
 const NONE: usize = usize::MAX;
 
-/// Bytes allocated by one thread: outside slabs, and in slabs. Each cell has a pair of cache lines to itself.
+/// What one thread has counted. Each cell has a pair of cache lines to itself.
 #[repr(align(128))]
-struct Cell([AtomicI64; 2]);
+struct Cell {
+    /// Bytes allocated: outside slabs, and in slabs.
+    allocated: [AtomicI64; 2],
+    /// The bytes of these that are exempt from the limit of memory; and how many of each kind.
+    exempt: AtomicI64,
+    exempt_by_kind: [AtomicI64; KINDS],
+}
 
 impl Cell {
+    const EMPTY: Cell = Cell {
+        allocated: [const { AtomicI64::new(0) }; 2],
+        exempt: AtomicI64::new(0),
+        exempt_by_kind: [const { AtomicI64::new(0) }; KINDS],
+    };
+
+    fn allocated(&self) -> i64 {
+        self.allocated[0].load(Ordering::Relaxed).wrapping_add(self.allocated[1].load(Ordering::Relaxed))
+    }
+
+    /// The bytes that count against the limit.
     #[inline]
-    fn sum(&self) -> i64 {
-        self.0[0].load(Ordering::Relaxed).wrapping_add(self.0[1].load(Ordering::Relaxed))
+    fn counted(&self) -> i64 {
+        self.allocated().wrapping_sub(self.exempt.load(Ordering::Relaxed))
     }
 }
 
-static ALLOCATED: [Cell; CELLS] = [const { Cell([const { AtomicI64::new(0) }; 2]) }; CELLS];
+static ALL: [Cell; CELLS] = [const { Cell::EMPTY }; CELLS];
 static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -34,27 +53,44 @@ thread_local! {
 /// Bytes that the process has allocated and not freed.
 pub fn allocated_bytes() -> u64 {
     // While other threads allocate and free, the sum may be slightly off.
-    sum_of_cells().max(0) as u64
+    used_cells().iter().map(Cell::allocated).sum::<i64>().max(0) as u64
+}
+
+/// The part of [`allocated_bytes`] that counts against the limit of memory: all that is not [exempt](crate::Exempt).
+pub fn counted_bytes() -> u64 {
+    counted().max(0) as u64
 }
 
 /// The part of [`allocated_bytes`] that lies in slabs.
 pub(crate) fn small_bytes() -> u64 {
-    let small = used_cells().iter().map(|cell| cell.0[1].load(Ordering::Relaxed));
+    let small = used_cells().iter().map(|cell| cell.allocated[1].load(Ordering::Relaxed));
     small.sum::<i64>().max(0) as u64
 }
 
 fn used_cells() -> &'static [Cell] {
     match NEXT_CELL.load(Ordering::Relaxed) {
-        SHARED.. => &ALLOCATED,
-        used => &ALLOCATED[..used],
+        SHARED.. => &ALL,
+        used => &ALL[..used],
     }
 }
 
-fn sum_of_cells() -> i64 {
-    used_cells().iter().map(Cell::sum).sum()
+/// The bytes of all threads that count against the limit; below 0 if more is exempt than allocated at the moment.
+pub(crate) fn counted() -> i64 {
+    used_cells().iter().map(Cell::counted).sum()
 }
 
-/// A cheap view of the bytes allocated by all threads, for one thread. Its own part is exact; the other threads' part
+/// The bytes of this kind that are exempt.
+pub(crate) fn exempt_of(kind: Exempt) -> i64 {
+    used_cells().iter().map(|cell| cell.exempt_by_kind[kind as usize].load(Ordering::Relaxed)).sum()
+}
+
+/// The bytes of this thread that count; `None` if it shares its cell, so that this is not known.
+pub(crate) fn own_counted() -> Option<i64> {
+    let index = own_cell();
+    (index != SHARED).then(|| ALL[index].counted())
+}
+
+/// A cheap view of the bytes of all threads that count against the limit, for one thread. Its own part is exact; the other threads' part
 /// is cached, and read again when its own part has changed by more than [`STALE_BYTES`]. So if every thread keeps to a
 /// limit, together they exceed it by at most this much and one allocation per thread.
 #[derive(Debug, Default)]
@@ -70,10 +106,10 @@ pub struct Gauge {
 const STALE_BYTES: u64 = 16 * 1024;
 
 impl Gauge {
-    /// Bytes allocated. Reads all cells if `limit` differs from that of the last call.
+    /// Bytes that count. Reads all cells if `limit` differs from that of the last call.
     #[inline]
     pub fn bytes(&mut self, limit: u64) -> u64 {
-        let own = ALLOCATED[own_cell()].sum();
+        let own = ALL[own_cell()].counted();
         if own.wrapping_sub(self.own).unsigned_abs() > STALE_BYTES || limit != self.limit {
             self.limit = limit;
             return self.read();
@@ -83,8 +119,8 @@ impl Gauge {
 
     /// Reads all threads' cells.
     pub fn read(&mut self) -> u64 {
-        self.own = ALLOCATED[own_cell()].sum();
-        let sum = sum_of_cells();
+        self.own = ALL[own_cell()].counted();
+        let sum = counted();
         self.others = sum - self.own;
         sum.max(0) as u64
     }
@@ -105,12 +141,25 @@ fn own_cell() -> usize {
 #[inline]
 pub(crate) fn count(bytes: i64, is_small: bool) {
     let index = own_cell();
-    let cell = &ALLOCATED[index].0[usize::from(is_small)];
+    add(&ALL[index].allocated[usize::from(is_small)], bytes, index);
+}
+
+/// Counts `bytes` as exempt (no longer if negative).
+pub(crate) fn exempt(kind: Exempt, bytes: i64) {
+    let index = own_cell();
+    let cell = &ALL[index];
+    add(&cell.exempt_by_kind[kind as usize], bytes, index);
+    add(&cell.exempt, bytes, index);
+}
+
+/// Adds to a number of this thread's cell.
+#[inline]
+fn add(number: &AtomicI64, bytes: i64, index: usize) {
     if index == SHARED {
-        cell.fetch_add(bytes, Ordering::Relaxed);
+        number.fetch_add(bytes, Ordering::Relaxed);
     } else {
         // Only this thread writes to its cell.
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+        number.store(number.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }
 }
 

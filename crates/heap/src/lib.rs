@@ -9,7 +9,8 @@
 //!
 //! General allocators have four sizes per doubling, and waste a tenth of a store's memory. Here sizes are 8 to 64 bytes
 //! apart. When many blocks have been freed and the remaining ones are scattered, code that knows how to move the blocks
-//! can empty slabs (`emptying.rs`). The pages of free large blocks are returned one by one. A thread gets a heap with
+//! can empty slabs (`emptying.rs`). The pages of free large blocks are returned one by one. What counts against a limit of
+//! memory is all that is not exempt (`exempt.rs`). A thread gets a heap with
 //! [`own`], calls [`settle`] now and then when it has time, and runs a [`Round`] every [`ROUND_MS`].
 
 mod chunk;
@@ -17,6 +18,7 @@ mod chunks;
 mod classes;
 mod count;
 mod emptying;
+mod exempt;
 mod free;
 mod general;
 mod inheriting;
@@ -35,8 +37,9 @@ use std::ptr;
 
 use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
 use crate::count::count;
-pub use crate::count::{Gauge, allocated_bytes};
+pub use crate::count::{Gauge, allocated_bytes, counted_bytes};
 pub use crate::emptying::Emptying;
+pub use crate::exempt::{Exempt, Exemption, as_fixed, block_bytes, exempt_bytes, fix};
 use crate::free::Free;
 pub use crate::general::keep_freed;
 pub use crate::kept::kept_bytes;

@@ -2,6 +2,7 @@
 //!
 //! It is a vector with some spare bytes. The data begin at the first such address in it.
 
+use heap::{Exempt, Exemption};
 use proactor::DIRECT_BYTES;
 
 /// See the head of this file.
@@ -11,6 +12,9 @@ pub(crate) struct Buffer {
     /// Where in `memory` the data begin.
     start: usize,
     len: usize,
+    /// It is as large as the largest write, and evictions are written as well.
+    #[expect(dead_code, reason = "that it is there counts")]
+    exemption: Option<Exemption>,
 }
 
 impl std::fmt::Debug for Buffer {
@@ -54,8 +58,9 @@ impl Buffer {
             return;
         }
         let memory = vec![0; needed.max(2 * self.len) + DIRECT_BYTES];
+        let exemption = Some(Exemption::of_block(Exempt::Journal, memory.capacity()));
         let start = memory.as_ptr().align_offset(DIRECT_BYTES);
-        let before = std::mem::replace(self, Buffer { memory, start, len: self.len });
+        let before = std::mem::replace(self, Buffer { memory, start, len: self.len, exemption });
         self.memory[self.start..][..self.len].copy_from_slice(before.bytes());
     }
 }

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use effectlog::{Backlog, Closing, Collector, Log, Slice};
+use effectlog::{Backlog, Closing, Collector, Log, SharedSlice};
+use heap::{Exempt, Exemption};
 
 use crate::log_thread::Order;
 use crate::progress::Progress;
@@ -48,11 +49,14 @@ struct State {
     /// Changes for the readers of the stream, and behind which slice.
     turns: VecDeque<(u64, Turn)>,
     /// Closed, and not yet taken to be written.
-    closed: VecDeque<Arc<Slice>>,
+    closed: VecDeque<SharedSlice>,
     closed_bytes: usize,
     /// The same, and what was taken and is not written.
     unwritten_bytes: usize,
     spare_payloads: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    /// The memory of spare payloads, and of a copy that is being made.
+    work_memory: Exemption,
 }
 
 /// A change for the readers of the stream.
@@ -95,6 +99,8 @@ impl Intake {
             closed_bytes: 0,
             unwritten_bytes: 0,
             spare_payloads: Vec::new(),
+            spare_bytes: 0,
+            work_memory: Exemption::none(Exempt::Journal),
         };
         Arc::new(Intake { log: Arc::clone(log), progress: Arc::clone(progress), state: Mutex::new(state) })
     }
@@ -150,7 +156,7 @@ impl Intake {
     pub(crate) fn take(
         &self,
         last: Option<u64>,
-        batch: &mut Vec<Arc<Slice>>,
+        batch: &mut Vec<SharedSlice>,
         may_be_empty: impl FnOnce(u64) -> bool,
     ) -> Taken {
         let mut state = self.lock();
@@ -181,15 +187,16 @@ impl Intake {
     }
 
     /// What was taken is written, or need not be.
-    pub(crate) fn note_written(&self, batch: &mut Vec<Arc<Slice>>) {
+    pub(crate) fn note_written(&self, batch: &mut Vec<SharedSlice>) {
         let mut state = self.lock();
         state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         state.note_taken(&self.progress, 0);
         while let Some(slice) = batch.pop() {
-            if let Some(Slice { payload, .. }) = Arc::into_inner(slice) {
+            if let Some(payload) = slice.into_payload() {
                 state.keep_spare(payload);
             }
         }
+        state.note_work_memory(0);
     }
 
     /// A journal that goes on with slice `first` at `position` is taken up behind slice `last`, everything up to which
@@ -267,23 +274,33 @@ impl State {
         self.turn_over();
         // What waits may be asked at any time, and is never said to be less than it is.
         self.note_taken(progress, log.pending_bytes());
-        let spares = &mut self.spare_payloads;
-        let mut closing = self.collector.close(may_be_empty, || spares.pop().unwrap_or_default());
+        let (spares, spare_bytes) = (&mut self.spare_payloads, &mut self.spare_bytes);
+        let take = || {
+            let payload = spares.pop().unwrap_or_default();
+            *spare_bytes -= heap::block_bytes(payload.capacity());
+            payload
+        };
+        let mut closing = self.collector.close(may_be_empty, take);
         if let Closing::Done(slice) = &mut closing {
             let mut slice = std::mem::take(slice);
             self.closed_bytes += slice.payload.len();
             self.unwritten_bytes += slice.payload.len();
+            let mut kept_for = Exempt::Journal;
             if self.is_streaming {
+                kept_for = Exempt::Stream;
                 // It stays for a while, in no more memory than it has bytes.
+                self.note_work_memory(heap::block_bytes(slice.payload.len()));
                 let exact = slice.payload.clone();
                 self.keep_spare(std::mem::replace(&mut slice.payload, exact));
             }
-            let slice = Arc::new(slice);
+            let slice = SharedSlice::new(slice, kept_for);
             if self.is_streaming {
-                self.backlog.push(Arc::clone(&slice), self.collector.dialect());
+                self.backlog.push(slice.clone(), self.collector.dialect());
             }
             self.closed.push_back(slice);
         }
+        self.collector.forget_memory();
+        self.note_work_memory(0);
         self.note_taken(progress, 0);
         closing
     }
@@ -294,11 +311,17 @@ impl State {
         progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
     }
 
+    /// Leaves out of `maxmemory` the spare payloads, and so many bytes of a copy that is being made.
+    fn note_work_memory(&mut self, copy_bytes: usize) {
+        self.work_memory.resize(self.spare_bytes + copy_bytes);
+    }
+
     /// Keeps the memory of a payload for later slices.
     fn keep_spare(&mut self, mut payload: Vec<u8>) {
         if self.spare_payloads.len() < SPARE_PAYLOADS {
             payload.clear();
             payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
+            self.spare_bytes += heap::block_bytes(payload.capacity());
             self.spare_payloads.push(payload);
         }
     }

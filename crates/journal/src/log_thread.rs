@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use effectlog::{Log, Slice};
+use effectlog::{Log, SharedSlice};
 use proactor::Clock;
 
 use crate::disk_thread::{DiskOrders, OnFailure};
@@ -93,7 +93,7 @@ pub struct LogThread {
     /// A change that takes effect behind this slice.
     next: Option<(u64, Change)>,
     /// Taken, and not written yet.
-    batch: Vec<Arc<Slice>>,
+    batch: Vec<SharedSlice>,
     /// On the monotonic clock.
     wrote_ns: u64,
     is_stopping: bool,

@@ -166,7 +166,9 @@ impl Pressure {
     pub(crate) fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         let Since { committed, taken, written, syncing } = &self.since;
-        [committed, taken, written, syncing].map(|since_ms| since_ms.store(0, Ordering::Relaxed));
+        for since_ms in [committed, taken, written, syncing] {
+            since_ms.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -7,7 +7,9 @@ pub struct Memory {
     pub used_bytes: u64,
     /// The most bytes that were ever allocated.
     pub peak_bytes: u64,
-    /// Bytes that were allocated before any data was stored.
+    /// Allocated bytes that count against the limit.
+    pub counted_bytes: u64,
+    /// What the server needs with or without data, with the threads that are in use.
     pub startup_bytes: u64,
     /// The physical memory of the process.
     pub rss_bytes: u64,
@@ -15,8 +17,14 @@ pub struct Memory {
     pub unused_bytes: u64,
     /// Buffers and other memory of the clients, added up once a second.
     pub client_bytes: u64,
-    /// The replication backlog.
-    pub backlog_bytes: u64,
+    /// The stream that is kept for replicas: the backlog, and what a replica lacks beyond it.
+    pub stream_bytes: u64,
+    /// The size of the backlog: how much of the stream is kept although no replica lacks it.
+    pub backlog_bytes_max: u64,
+    /// What was written to replicas and not sent.
+    pub replica_output_bytes: u64,
+    /// Changes that wait for the journal.
+    pub journal_bytes: u64,
     /// The number of large values and databases that wait to be freed.
     pub garbage_count: u64,
     /// The memory of cached scripts.
@@ -48,11 +56,36 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// The part of what is used that does not count against the limit: what is fixed, and what grows when keys are
+    /// evicted.
+    pub fn not_counted_bytes(&self) -> u64 {
+        self.used_bytes.saturating_sub(self.counted_bytes)
+    }
+
+    /// The backlog.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.stream_bytes.min(self.backlog_bytes_max)
+    }
+
+    /// What replicas have not received: the stream beyond the backlog, and their output.
+    pub fn replica_bytes(&self) -> u64 {
+        self.stream_bytes - self.backlog_bytes() + self.replica_output_bytes
+    }
+
     /// Everything but keys and values.
     pub fn overhead_bytes(&self) -> u64 {
         let tables: u64 = self.table_bytes.iter().sum();
-        let others = self.client_bytes + self.backlog_bytes + self.script_bytes;
+        let waiting = self.stream_bytes + self.replica_output_bytes + self.journal_bytes;
+        let others = self.client_bytes + waiting + self.script_bytes;
         (self.startup_bytes + tables + others).min(self.used_bytes)
+    }
+
+    /// Whether less than half of the limit is left for keys and values, because other memory counts as well, or the
+    /// server itself, which does not count, needs more than half as much.
+    pub fn is_limit_too_small(&self) -> bool {
+        let half = self.limit_bytes / 2;
+        let others = self.counted_bytes.saturating_sub(self.dataset_bytes());
+        self.limit_bytes > 0 && (self.startup_bytes > half || others > half)
     }
 
     /// Keys and values.

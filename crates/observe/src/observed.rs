@@ -29,8 +29,6 @@ pub struct Observed {
     /// The shards' sums at the last `CONFIG RESETSTAT`.
     reset_shards: Figures,
     peak_bytes: AtomicU64,
-    /// The allocated bytes when the server began to serve.
-    startup_bytes: AtomicU64,
     rates: Mutex<Rates>,
     slow_log: Mutex<SlowLog>,
     pub(crate) latency: LatencyMonitor,
@@ -66,7 +64,6 @@ impl Observed {
             reset: ThreadStats::new(command_count),
             reset_shards: Figures::default(),
             peak_bytes: AtomicU64::new(0),
-            startup_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
             slow_log: Mutex::default(),
             latency: LatencyMonitor::default(),
@@ -118,16 +115,6 @@ impl Observed {
     /// The most allocated bytes in any sample.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed).max(heap::allocated_bytes())
-    }
-
-    /// Records the bytes that are allocated before any data is stored.
-    pub fn note_startup(&self) {
-        self.startup_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
-    }
-
-    /// The bytes that were allocated before any data was stored.
-    pub fn startup_bytes(&self) -> u64 {
-        self.startup_bytes.load(Ordering::Relaxed)
     }
 
     /// The sum of a counter over all threads, since the start or the last reset.

@@ -18,6 +18,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use encoded::InParts;
+use heap::{Exempt, Exemption};
 use keyspace::access::lru_clock;
 use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
 use rdb::{Encoder, Style, ValueType};
@@ -103,9 +104,13 @@ pub(crate) enum Chunk {
     GivenUp(Sender<()>),
 }
 
+/// A chunk on its way. An evicted record that is still to be saved goes from the database to here, so what waits does
+/// not count against `maxmemory`.
+pub(crate) type Sent = (Chunk, Exemption);
+
 /// A snapshot being saved.
 pub struct Saving {
-    to_writer: Sender<Chunk>,
+    to_writer: Sender<Sent>,
     /// Its purpose.
     pub purpose: Purpose,
     /// In milliseconds since 1970.
@@ -136,7 +141,7 @@ pub struct Saving {
 
 impl Saving {
     pub(crate) fn new(
-        to_writer: Sender<Chunk>,
+        to_writer: Sender<Sent>,
         purpose: Purpose,
         started_ms: u64,
         (changes, key_count): (u64, u64),
@@ -220,7 +225,8 @@ impl Saving {
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
         // A writer that is gone has said why.
-        let _ = self.to_writer.send(chunk);
+        let memory = Exemption::new(Exempt::Snapshot, chunk.memory_bytes());
+        let _ = self.to_writer.send((chunk, memory));
     }
 
     /// Nothing more will be captured.
@@ -250,6 +256,17 @@ impl Saving {
 }
 
 impl Chunk {
+    /// Its memory in bytes.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Chunk::Bytes { bytes, .. } => heap::block_bytes(bytes.capacity()),
+            Chunk::Text { head, text, .. } => {
+                heap::block_bytes(head.capacity()) + heap::block_bytes(text.capacity())
+            }
+            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => 0,
+        }
+    }
+
     /// Bytes that this item keeps in memory.
     pub(crate) fn waiting_bytes(&self) -> usize {
         match self {
@@ -274,6 +291,7 @@ pub struct Scribe {
     /// The file for all values except large ones.
     file: u16,
     chunk: Vec<u8>,
+    chunk_memory: Exemption,
     /// Keys whose ends are in the chunk.
     key_count: u64,
     amid: Option<Amid>,
@@ -305,13 +323,23 @@ impl Scribe {
         let open_count = saving.open_count.fetch_add(1, Ordering::Relaxed);
         assert!(open_count > 0, "a scribe comes after the end of its snapshot was sent");
         let file = saving.form.file_of(thread);
-        Scribe { saving: Arc::clone(saving), db, file, chunk: Vec::new(), key_count: 0, amid: None }
+        let chunk_memory = Exemption::none(Exempt::Snapshot);
+        Scribe {
+            saving: Arc::clone(saving),
+            db,
+            file,
+            chunk: Vec::new(),
+            chunk_memory,
+            key_count: 0,
+            amid: None,
+        }
     }
 
     fn flush(&mut self) {
         self.saving.keys_done.fetch_add(std::mem::take(&mut self.key_count), Ordering::Relaxed);
         if !self.chunk.is_empty() {
             let bytes = std::mem::take(&mut self.chunk);
+            self.chunk_memory.resize(0);
             self.saving.send(Chunk::Bytes { file: self.file, bytes });
         }
     }
@@ -321,6 +349,7 @@ impl Scribe {
         let (db, usage, is_first) = (self.db, self.saving.usage, self.chunk.is_empty());
         if is_first {
             self.chunk.reserve_exact(self.saving.tuning.chunk_bytes);
+            self.chunk_memory.resize(heap::block_bytes(self.chunk.capacity()));
         }
         let text = match record.value() {
             ValueRef::Str(StrRef::Shared(text)) if text.len() > WHOLE_BYTES_MAX => Some(text),

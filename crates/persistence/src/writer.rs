@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Weak};
 
 use crate::output::Output;
-use crate::scribe::{Chunk, Saving};
+use crate::scribe::{Chunk, Saving, Sent};
 use crate::snapshots::{Settings, Snapshots};
 use crate::spool::Spool;
 
@@ -32,7 +32,7 @@ pub struct Writer {
     snapshots: &'static Snapshots,
     tell: Tell,
     saving: Arc<Saving>,
-    chunks: Receiver<Chunk>,
+    chunks: Receiver<Sent>,
     output: Output<'static>,
     /// The beginning of the first file, until it was written: the header, and the number of keys.
     head: Vec<u8>,
@@ -42,7 +42,7 @@ impl Writer {
     pub(crate) fn new(
         snapshots: &'static Snapshots,
         settings: Settings,
-        (saving, chunks): (Arc<Saving>, Receiver<Chunk>),
+        (saving, chunks): (Arc<Saving>, Receiver<Sent>),
         head: Vec<u8>,
         tell: Tell,
         spool: Option<Weak<Spool>>,
@@ -54,8 +54,12 @@ impl Writer {
     /// Writes everything, to the end.
     pub fn run(mut self) {
         loop {
-            let chunk = self.chunks.recv().unwrap_or(Chunk::Abandoned);
-            if self.take(chunk) {
+            // What is received does not count until it is written.
+            let ended = match self.chunks.recv() {
+                Ok((chunk, _memory)) => self.take(chunk),
+                Err(_) => self.take(Chunk::Abandoned),
+            };
+            if ended {
                 return;
             }
         }
@@ -63,12 +67,12 @@ impl Writer {
 
     /// Writes the next chunk, if there is one.
     pub fn step(&mut self) -> WriterStep {
-        let chunk = match self.chunks.try_recv() {
-            Ok(chunk) => chunk,
+        let ended = match self.chunks.try_recv() {
+            Ok((chunk, _memory)) => self.take(chunk),
             Err(TryRecvError::Empty) => return WriterStep::Waits,
-            Err(TryRecvError::Disconnected) => Chunk::Abandoned,
+            Err(TryRecvError::Disconnected) => self.take(Chunk::Abandoned),
         };
-        if self.take(chunk) { WriterStep::Ended } else { WriterStep::Wrote }
+        if ended { WriterStep::Ended } else { WriterStep::Wrote }
     }
 
     /// Handles a chunk; true if it was the last one.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
+use heap::{Exempt, Exemption};
 use persistence::{Spool, SpoolState};
 use proactor::{Errands, Waker};
 use resp::Output;
@@ -56,6 +57,8 @@ pub struct Feed {
     moved_ms: u64,
     /// What was written and not taken at that time.
     pending_bytes: usize,
+    /// What was written and not taken. It does not count against `maxmemory`, since evictions are sent to it as well.
+    output_memory: Exemption,
     /// Commands that were left out of its stream because it does not understand them, and whether that was logged.
     left_out: u64,
     has_told: bool,
@@ -127,6 +130,7 @@ impl Feed {
             mark,
             moved_ms: now_ms,
             pending_bytes: 0,
+            output_memory: Exemption::none(Exempt::Replicas),
             left_out: 0,
             has_told: false,
             newline_ms: now_ms,
@@ -150,6 +154,7 @@ impl Feed {
     /// Writes what comes next into `output`, of which `pending_bytes` have not been sent yet.
     pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
         let has_room = pending_bytes < AHEAD_BYTES;
+        let output_bytes = output.len();
         let step = match &mut self.phase {
             Phase::Waiting => self.await_snapshot(output, around),
             Phase::Sending { .. } if has_room => self.send_snapshot(output, around),
@@ -173,6 +178,7 @@ impl Feed {
             Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
             Phase::Confirming { .. } | Phase::Done => Step::Waits,
         };
+        self.output_memory.resize(pending_bytes + output.len().saturating_sub(output_bytes));
         if step == Step::Wrote || pending_bytes != self.pending_bytes {
             (self.moved_ms, self.pending_bytes) = (around.now_ms, pending_bytes);
         }
@@ -350,7 +356,8 @@ fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use effectlog::{Dialect, Slice};
+    use effectlog::{Dialect, SharedSlice, Slice};
+    use heap::Exempt;
 
     use super::*;
 
@@ -423,7 +430,7 @@ mod tests {
         backlog.begin(0, 0);
         let push = |payload: Vec<u8>| {
             let slice = Slice { position: backlog.end(), payload, ..Slice::default() };
-            backlog.push(Arc::new(slice), Dialect::default());
+            backlog.push(SharedSlice::new(slice, Exempt::Stream), Dialect::default());
         };
         let (mut reader, mut output) = (backlog.read_from(0, None).expect("it begins there"), Output::new());
         [b"ab", b"cd", b"ef"].iter().for_each(|piece| push(piece.to_vec()));

@@ -182,9 +182,9 @@ impl Synced {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
-    use effectlog::{Dialect, Slice};
+    use effectlog::{Dialect, SharedSlice, Slice};
+    use heap::Exempt;
 
     use super::*;
     use crate::following::Following;
@@ -199,7 +199,7 @@ mod tests {
         backlog.begin(0, 0);
         for number in 1..=4 {
             let slice = Slice { number, position: backlog.end(), payload: vec![b'\n'; 10], db: None };
-            backlog.push(Arc::new(slice), Dialect::default());
+            backlog.push(SharedSlice::new(slice, Exempt::Stream), Dialect::default());
         }
         let primary = Primary::new([b'a'; 40]);
         let replicas = [1, 2, 3].map(|client| {

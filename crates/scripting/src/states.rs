@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{Callee, CommandError, Needs, Shards, parse_i64};
+use heap::{Exempt, Exemption};
 use proactor::Clock;
 use script::{Engine, FunctionEngine, LibrarySet, Origin, Reach, Script, ScriptError, Sha1Hex};
 use shard::Placement;
@@ -31,6 +32,9 @@ pub struct States {
     /// The last script or function that was asked for. One request asks several times, and the next request often asks for the same.
     recent: Option<Program>,
     is_running: bool,
+    /// The memory of both states: as in Redis it does not count against `maxmemory`, since `script-memory-bytes-max`
+    /// limits it.
+    memory: Exemption,
 }
 
 /// The states while a script runs in one of them.
@@ -55,6 +59,7 @@ impl States {
             libraries_version: 0,
             recent: None,
             is_running: false,
+            memory: Exemption::none(Exempt::Scripts),
         }
     }
 
@@ -241,9 +246,10 @@ impl States {
     }
 
     /// Publishes how much memory the states use.
-    fn note_bytes(&self) {
+    fn note_bytes(&mut self) {
         let script_bytes = self.engine.as_ref().map_or(0, |engine| engine.memory_bytes());
         let function_bytes = self.functions.as_ref().map_or(0, |functions| functions.memory_bytes());
+        self.memory.resize(script_bytes + function_bytes);
         let seen = self.scripts.thread(self.thread);
         seen.script_bytes.store(script_bytes as u64, Ordering::Relaxed);
         seen.function_bytes.store(function_bytes as u64, Ordering::Relaxed);

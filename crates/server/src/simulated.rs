@@ -59,7 +59,7 @@ pub fn simulate(
     let seed = net.entropy().next_u64();
     let users = default_users(&settings, &table);
     let shared = Shared::create(settings, table, users, wakers, drivers[0].name(), seed, machine);
-    shared.observed.note_startup();
+    heap::fix();
     let server = SimulatedServer(Rc::new(Lease(shared)));
     let thread = |(id, driver)| SimulatedThread {
         thread: Thread::new(id as u16, shared, driver),
@@ -126,9 +126,9 @@ impl SimulatedServer {
         self.0.0.observed.sum(|stats| &stats.connections_moved)
     }
 
-    /// Memory of the process, including the simulation.
+    /// Memory of the process that counts against `maxmemory`, including the simulation's.
     pub fn used_bytes(&self) -> u64 {
-        heap::allocated_bytes()
+        heap::counted_bytes()
     }
 
     /// How often commands were held back because a snapshot was being saved.

@@ -15,6 +15,7 @@ use std::time::UNIX_EPOCH;
 use acl::{UserLine, Users};
 use clients::{Dealer, Entrance, Listening};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
+use heap::Exempt;
 use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
 use proactor::{Disk, Driver, Listener, Waker};
@@ -152,7 +153,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     let choice = persistence::choose(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
-    shared.observed.note_startup();
+    heap::fix();
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
@@ -273,7 +274,20 @@ fn announce(shared: &'static Shared, places: &Places) {
     if !shared.settings.is_on(APPENDONLY) && !shared.settings.has_save_points() {
         tracing::info!("appendonly is no and there are no save points: {}", after_restart(shared));
     }
+    warn_of_small_limit(shared);
     supervisor::ready(&shared.settings);
+}
+
+/// Warns the operator of a `maxmemory` that is small beside what the server itself takes.
+fn warn_of_small_limit(shared: &Shared) {
+    let (limit, fixed) = (shared.settings.memory_bytes_max(), heap::exempt_bytes(Exempt::Fixed));
+    if limit > 0 && fixed > limit / 2 {
+        tracing::warn!(
+            "WARNING: maxmemory is {limit} bytes, and the server itself takes another {fixed}, which are not counted: with fewer threads \
+             than {} (proactor-threads) it takes less",
+            shared.threads.len()
+        );
+    }
 }
 
 /// What a server that saves nothing by itself contains after a restart.
@@ -369,7 +383,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
             driver.listen(listener).map(|number| dealer.note(number, entrance))
         })
         .and_then(|()| {
-            let mut thread = Thread::new(index, shared, driver);
+            let mut thread = heap::as_fixed(|| Thread::new(index, shared, driver));
             thread.host.dealer = dealer;
             crash::watch_thread(&raw const thread.host, || thread.run())
         });

@@ -382,7 +382,7 @@ settings! {
         unit: "bytes",
         default: "0",
         effect: Some(Consequence::Memory),
-        doc: "Memory limit, at which keys are evicted or commands that need more memory are refused; 0: no limit",
+        doc: "Limit of memory for data and clients, at which keys are evicted or commands that need more memory are refused; what the server itself needs, and what waits for replicas or the disk, does not count; 0: no limit",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_POLICY = Setting {

@@ -66,7 +66,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("resp", 1),
     ("ds", 1),
     ("heap", 1),
-    ("effectlog", 1),
+    ("effectlog", 2),
     ("proactor", 2),
     ("keyspace", 2),
     ("aof", 2),

@@ -161,11 +161,11 @@ fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u
 }
 
 /// The percentage of each thread's time for defragmentation under pressure from `maxmemory`; 0 if that is not much exceeded.
-fn pressed_percent(bytes_max: u64, allocated_bytes: u64, unused_bytes: u64) -> u64 {
+fn pressed_percent(bytes_max: u64, counted_bytes: u64, unused_bytes: u64) -> u64 {
     if bytes_max == 0 {
         return 0;
     }
-    let held_percent = allocated_bytes.saturating_add(unused_bytes).saturating_mul(100) / bytes_max;
+    let held_percent = counted_bytes.saturating_add(unused_bytes).saturating_mul(100) / bytes_max;
     (held_percent.saturating_sub(100 + PRESSED_FROM_PERCENT) * PRESSED_STEP).min(PRESSED_MAX)
 }
 
@@ -261,8 +261,7 @@ impl Defrag {
             true => percent(settings, unused_bytes, block_bytes),
             false => None,
         };
-        let pressed_percent =
-            pressed_percent(settings.memory_bytes_max, heap::allocated_bytes(), unused_bytes);
+        let pressed_percent = pressed_percent(settings.memory_bytes_max, heap::counted_bytes(), unused_bytes);
         self.is_pressed = percent.is_some() && pressed_percent > 0;
         let is_due = self.due_ns <= now_ns || unused_bytes > self.unused_after / 8 * 9;
         match (percent.map(|percent| percent.max(pressed_percent)), &self.stage) {

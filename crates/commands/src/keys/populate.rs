@@ -152,7 +152,7 @@ impl Population {
 
     /// Whether memory has room for more.
     fn has_room(&self) -> bool {
-        if heap::allocated_bytes() > self.bytes_max {
+        if heap::counted_bytes() > self.bytes_max {
             self.lacks_room.store(true, Ordering::Relaxed);
         }
         !self.lacks_room()

@@ -80,11 +80,11 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("peak.allocated", figures.peak_bytes),
         ("total.allocated", figures.used_bytes),
         ("startup.allocated", figures.startup_bytes),
-        ("replication.backlog", figures.backlog_bytes),
-        ("clients.slaves", 0),
+        ("replication.backlog", figures.backlog_bytes()),
+        ("clients.slaves", figures.replica_bytes()),
         ("clients.normal", figures.client_bytes),
         ("cluster.links", 0),
-        ("aof.buffer", 0),
+        ("aof.buffer", figures.journal_bytes),
         ("lua.caches", figures.script_bytes),
         ("functions.caches", figures.function_bytes),
     ];
@@ -144,7 +144,8 @@ fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
 
 /// The diagnosis, in Redis' words.
 fn diagnosis(figures: &Memory, client_count: u64) -> String {
-    if figures.used_bytes.saturating_sub(figures.startup_bytes) < DOCTOR_BYTES_MIN {
+    let is_small = figures.is_limit_too_small();
+    if !is_small && figures.used_bytes.saturating_sub(figures.startup_bytes) < DOCTOR_BYTES_MIN {
         return "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n"
             .to_owned();
     }
@@ -155,13 +156,26 @@ fn diagnosis(figures: &Memory, client_count: u64) -> String {
         (figures.client_bytes > DOCTOR_CLIENT_BYTES_MAX * client_count.max(1), BIG_CLIENTS),
         (figures.script_count > DOCTOR_SCRIPTS_MAX, MANY_SCRIPTS),
     ];
-    let found: String = issues.iter().filter(|(is_one, _)| *is_one).map(|(_, text)| *text).collect();
+    let mut found: String = issues.iter().filter(|(is_one, _)| *is_one).map(|(_, text)| *text).collect();
+    if is_small {
+        found += &small_limit(figures);
+    }
     if found.is_empty() {
         return "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n"
             .to_owned();
     }
     format!(
         "Sam, I detected a few issues in this Redis instance memory implants:\n\n{found}I'm here to keep you safe, Sam. I want to help you.\n"
+    )
+}
+
+/// What to do about a limit that leaves little for data.
+fn small_limit(figures: &Memory) -> String {
+    format!(
+        " * Small maxmemory: maxmemory is {} bytes, and {} bytes of it are used by clients and other memory that is not data. The server itself needs another {} bytes, which are not counted against maxmemory. With a larger maxmemory, or with fewer threads (proactor-threads), more of the memory is used for data.\n\n",
+        figures.limit_bytes,
+        figures.counted_bytes.saturating_sub(figures.dataset_bytes()),
+        figures.startup_bytes,
     )
 }
 
@@ -241,6 +255,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let well = || Memory {
             used_bytes: 100 * MIB,
+            counted_bytes: 90 * MIB,
             peak_bytes: 140 * MIB,
             startup_bytes: 5 * MIB,
             rss_bytes: 130 * MIB,
@@ -259,6 +274,20 @@ mod tests {
         check(Memory { peak_bytes: 151 * MIB, ..well() }, &["* Peak memory"]);
         check(Memory { rss_bytes: 145 * MIB, ..well() }, &["* High total RSS"]);
         check(Memory { client_bytes: 3 * MIB, ..well() }, &["* Big client buffers"]);
+        let limited = |limit_bytes: u64| Memory { limit_bytes, ..well() };
+        check(limited(20 * MIB), &["can't find any memory issue"]);
+        check(
+            limited(9 * MIB),
+            &["* Small maxmemory", "of it are used", "5242880 bytes, which are not counted"],
+        );
+        check(
+            Memory { used_bytes: 6 * MIB, ..limited(9 * MIB) },
+            &["* Small maxmemory", "* Peak memory", "* High total RSS"],
+        );
+        check(
+            Memory { client_bytes: 11 * MIB, ..limited(20 * MIB) },
+            &["* Small maxmemory", "* Big client buffers"],
+        );
         let bad = Memory { rss_bytes: 145 * MIB, script_count: 1001, ..well() };
         check(bad, &["* High total RSS", "* Many scripts", "I want to help you"]);
     }

@@ -274,7 +274,7 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     if is_second {
         let limit = shared.settings.memory_bytes_max();
         // What is known of empty queues is not evicted like keys, so where memory is tight it goes at once.
-        let is_tight = limit > 0 && heap::allocated_bytes() > limit - limit / TIGHT_PART;
+        let is_tight = limit > 0 && heap::counted_bytes() > limit - limit / TIGHT_PART;
         let idle_s = if is_tight { 1 } else { shared.settings.number(QUEUE_IDLE_TIMEOUT) };
         let idle_ms = idle_s * 1000;
         queues.refresh(idle_ms, at_home(), thread);

@@ -94,7 +94,7 @@ fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
 
 /// Warns the operator that the new limit is below the memory in use.
 fn warn_of_memory(shared: &Shared) {
-    let (limit, used) = (shared.settings.memory_bytes_max(), heap::allocated_bytes());
+    let (limit, used) = (shared.settings.memory_bytes_max(), heap::counted_bytes());
     if (1..used).contains(&limit) {
         tracing::warn!(
             "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}). This \

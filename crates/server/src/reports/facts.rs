@@ -2,8 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use ::settings::{APPENDONLY, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT};
+use ::settings::{
+    APPENDONLY, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT,
+    REPL_BACKLOG_SIZE,
+};
 use command::{Shards, Table};
+use heap::Exempt;
 use observe::{
     Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Replication, Saving,
     Server, Span, Spans,
@@ -174,15 +178,20 @@ fn memory(shared: &Shared) -> Memory {
     };
     let (_, libraries) = shared.scripts.libraries.get();
     let (script_state_bytes, function_state_bytes) = shared.scripts.state_bytes();
-    let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
+    let (used_bytes, journal) = (heap::allocated_bytes(), &shared.journal);
+    let journal_bytes = if journal.is_on() { journal.progress.pending_bytes(&journal.log) } else { 0 };
     Memory {
         used_bytes,
         peak_bytes: shared.observed.peak_bytes().max(used_bytes),
-        startup_bytes,
+        counted_bytes: heap::counted_bytes(),
+        startup_bytes: heap::exempt_bytes(Exempt::Fixed),
         rss_bytes: system::resident_bytes(),
         unused_bytes: upkeep::defrag::unused_bytes(),
         client_bytes: shared.observed.client_bytes(),
-        backlog_bytes: shared.journal.backlog.bytes(),
+        stream_bytes: heap::exempt_bytes(Exempt::Stream),
+        backlog_bytes_max: shared.settings.number(REPL_BACKLOG_SIZE) as u64,
+        replica_output_bytes: heap::exempt_bytes(Exempt::Replicas),
+        journal_bytes,
         garbage_count: shared.observed.now(|stats| &stats.garbage),
         script_bytes,
         script_count,

@@ -41,7 +41,12 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn used(client: &mut Client) -> u64 {
-    number(client, "memory", "used_memory")
+    let memory = blackbox::text(&client.call("INFO memory"));
+    let field = |name: &str| -> u64 {
+        let line = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.expect("it is there").parse().expect("a number")
+    };
+    field("used_memory").saturating_sub(field("mem_not_counted_for_evict"))
 }
 
 fn number(client: &mut Client, section: &str, field: &str) -> u64 {

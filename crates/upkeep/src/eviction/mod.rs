@@ -1,6 +1,7 @@
 //! `maxmemory`: makes room when memory is short, and refuses commands that would need more.
 //!
-//! Before a command runs, its thread checks whether more memory is used than allowed, over all threads (`heap::Gauge`). If
+//! Before a command runs, its thread checks whether more memory is used than allowed, over all threads (`heap::Gauge`; what
+//! the server itself needs, and what grows because keys are evicted, does not count). If
 //! so, it evicts keys, at most as long as `maxmemory-eviction-tenacity` allows; all threads do the rest in the background.
 //! A thread enters the shards from which it evicts by trying, one at a time and holding no other, so it never waits.
 //!

@@ -99,12 +99,13 @@ pub(super) fn memory(report: &mut Report) {
     report.number("rss_overhead_bytes", 0);
     report.ratio("mem_fragmentation_ratio", memory.fragmentation());
     report.number("mem_fragmentation_bytes", memory.rss_bytes as i64 - used as i64);
-    report.zeros(&["mem_not_counted_for_evict"]);
-    report.number("mem_replication_backlog", memory.backlog_bytes);
-    report.number("mem_total_replication_buffers", memory.backlog_bytes);
-    report.zeros(&["mem_clients_slaves"]);
+    report.number("mem_not_counted_for_evict", memory.not_counted_bytes());
+    report.number("mem_replication_backlog", memory.backlog_bytes());
+    report.number("mem_total_replication_buffers", memory.stream_bytes + memory.replica_output_bytes);
+    report.number("mem_clients_slaves", memory.replica_bytes());
     report.number("mem_clients_normal", memory.client_bytes);
-    report.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    report.zeros(&["mem_cluster_links"]);
+    report.number("mem_aof_buffer", memory.journal_bytes);
     report.text("mem_allocator", memory.allocator);
     report.number("active_defrag_running", report.facts.observed().largest(|stats| &stats.defrag_percent));
     report.number("lazyfree_pending_objects", memory.garbage_count);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use heap::{Exempt, Exemption};
 use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
 use shard::{Claim, HandOver, Ready, Scope, Shard, ShardId, Subscriber, Waiter, WatchFlag};
@@ -405,6 +406,32 @@ pub struct Published {
     /// The client whose command caused it. If that is a receiver, it gets the message right after the reply to that
     /// command, even if it no longer listens then.
     pub by: Option<Subscriber>,
+    /// If it says that a key has changed, its memory does not count against `maxmemory`: evictions send such messages.
+    pub memory: Option<Exemption>,
+}
+
+impl Published {
+    /// A message that says that a key has changed, and that no client has caused.
+    pub fn news(
+        to: Vec<Receiver>,
+        medium: Medium,
+        (channel, message): (Arc<[u8]>, Arc<[u8]>),
+        held_for: u64,
+    ) -> Published {
+        let bytes = size_of::<Published>() + size_of_val(&*to) + channel.len() + message.len();
+        let memory = Some(Exemption::new(Exempt::News, bytes));
+        Published { to, medium, channel, message, held_for, by: None, memory }
+    }
+
+    /// The same message for other receivers.
+    pub fn to_others(&self, to: Vec<Receiver>) -> Published {
+        let Published { medium, held_for, by, .. } = *self;
+        let (channel, message) = (self.channel.clone(), self.message.clone());
+        match self.memory {
+            Some(_) => Published { by, ..Published::news(to, medium, (channel, message), held_for) },
+            None => Published { to, medium, channel, message, held_for, by, memory: None },
+        }
+    }
 }
 
 /// A message to a thread (also the own one) that is sent after the shards are left.

@@ -183,11 +183,8 @@ impl<'t> Tx<'t> {
             return;
         }
         let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
-        let (medium, channel) = (Medium::Invalidation, Arc::default());
-        self.publish_by(
-            by,
-            Published { to, medium, channel, message: key.into(), held_for: 0, by: Some(by) },
-        );
+        let published = Published::news(to, Medium::Invalidation, (Arc::default(), key.into()), 0);
+        self.publish_by(by, Published { by: Some(by), ..published });
     }
 
     /// Publishes a message that a command of `by` caused.

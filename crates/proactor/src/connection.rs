@@ -18,6 +18,10 @@ use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
 
+/// Memory that the output of an idle connection keeps. A connection that waits, such as a blocked client's, did not
+/// need the memory that it was lent.
+const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
+
 /// The part of a connection that the server takes out while it runs the connection's commands.
 #[derive(Debug, Default)]
 pub struct Io {
@@ -38,6 +42,17 @@ pub struct Usage {
     pub output_bytes: usize,
     /// Memory for the output, including the codec.
     pub output_capacity_bytes: usize,
+}
+
+/// How far a connection has sent its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The number of bytes that were ever appended to the output.
+    pub end: u64,
+    /// Bytes queued, held or not, or on their way into the socket.
+    pub pending_bytes: usize,
+    /// Memory for the output that is not in use.
+    pub slack_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +123,15 @@ impl<L> Connection<L> {
             has_unreported_input: false,
             is_output_bare: true,
             reported_turn: 0,
+        }
+    }
+
+    /// Gives up the memory of an output that has nothing to send, unless it is small.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if self.output.is_empty() && self.output.capacity_bytes() > IDLE_OUTPUT_BYTES_MAX {
+            self.output = Output::new();
+            self.is_output_bare = true;
         }
     }
 

@@ -21,14 +21,10 @@ use resp::Output;
 
 use crate::Config;
 use crate::codec::{Codec, Coded, Heard};
-use crate::connection::{Care, Connection, Io, State, Usage};
+use crate::connection::{Care, Connection, Io, Sent, State, Usage};
 use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
-
-/// Memory that the output of an idle connection keeps. A connection that waits, such as a blocked client's, did not
-/// need the memory that it was lent.
-const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
 /// Care flags of connections whose input is not reported.
 const UNREPORTED: Care = Care::PAUSED.union(Care::DETACHING);
@@ -313,11 +309,8 @@ impl<L> Connections<L> {
         if !connection.output.is_empty() {
             io.output.append(&mut connection.output);
         }
-        if io.output.is_empty() && io.output.capacity_bytes() > IDLE_OUTPUT_BYTES_MAX {
-            io.output = Output::new();
-            connection.is_output_bare = true;
-        }
         connection.output = io.output;
+        connection.rest();
         if !connection.output.is_empty() {
             self.mark_dirty(id.slot);
         }
@@ -338,6 +331,16 @@ impl<L> Connections<L> {
         }
         connection.is_output_bare = false;
         Some(connection)
+    }
+
+    pub(crate) fn check_sent(&mut self, id: ConnId) -> Option<Sent> {
+        let connection = self.open(id)?;
+        let end = connection.output.end();
+        let pending_bytes = connection.output.len() + connection.sending.len_bytes();
+        if pending_bytes == 0 {
+            connection.rest();
+        }
+        Some(Sent { end, pending_bytes, slack_bytes: connection.output.slack_bytes() })
     }
 
     pub(crate) fn output_pending_bytes(&mut self, id: ConnId) -> usize {

@@ -26,7 +26,7 @@ use std::time::Duration;
 use resp::Output;
 
 use crate::codec::Codec;
-use crate::connection::{Connection, Io, Usage};
+use crate::connection::{Connection, Io, Sent, Usage};
 use crate::connections::Limits;
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
@@ -240,6 +240,11 @@ impl Driver {
     /// they have to be closed.
     pub fn losers(&mut self) -> Vec<ConnId> {
         each!(self, inner => inner.connections().losers())
+    }
+
+    /// How far an open connection has sent its output. If it has sent everything, its memory is given up.
+    pub fn check_sent(&mut self, conn: ConnId) -> Option<Sent> {
+        each!(self, inner => inner.connections().check_sent(conn))
     }
 
     /// Bytes of output that are queued, whether held or not, or on their way into the socket.

@@ -43,7 +43,7 @@ mod waker;
 pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
-pub use connection::{Io, Usage};
+pub use connection::{Io, Sent, Usage};
 pub use dialer::Dialer;
 pub use disk::{
     DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,

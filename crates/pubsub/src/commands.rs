@@ -274,7 +274,7 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         let medium = Medium::Channel(scope);
         let (channel, message) = (channel.into(), message.into());
         let by = subscriber(ctx);
-        let published = Published { to, medium, channel, message, held_for: 0, by: Some(by) };
+        let published = Published { to, medium, channel, message, held_for: 0, by: Some(by), memory: None };
         ctx.store.tx.publish_by(by, published);
     }
     Ok(())

@@ -35,7 +35,7 @@ pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Publi
         let thread = last.subscriber.thread;
         let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
         let to = published.to.split_off(start);
-        send(thread, to_others(&published, to));
+        send(thread, published.to_others(to));
     }
 }
 
@@ -48,23 +48,16 @@ pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
             let (there, elsewhere) =
                 all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
             published.to = elsewhere;
-            taken.push(to_others(published, there));
+            taken.push(published.to_others(there));
         }
     }
     taken
 }
 
-/// The same message for other receivers.
-fn to_others(published: &Published, to: Vec<Receiver>) -> Published {
-    let (channel, message) = (published.channel.clone(), published.message.clone());
-    let Published { medium, held_for, by, .. } = *published;
-    Published { to, medium, channel, message, held_for, by }
-}
-
 /// Takes out what a client gets of a message; `None`: nothing.
 pub fn take_for(published: &mut Published, client: Subscriber) -> Option<Published> {
     let to: Vec<Receiver> = published.to.extract_if(.., |receiver| receiver.subscriber == client).collect();
-    (!to.is_empty()).then(|| to_others(published, to))
+    (!to.is_empty()).then(|| published.to_others(to))
 }
 
 /// Whether a receiver of a message on a channel of this kind still gets it: it is subscribed, or published the message
@@ -148,7 +141,8 @@ mod tests {
         };
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
-        Published { to: to.iter().map(receiver).collect(), medium, channel, message, held_for: 7, by: None }
+        let to = to.iter().map(receiver).collect();
+        Published { to, medium, channel, message, held_for: 7, by: None, memory: None }
     }
 
     fn connections(published: &Published) -> Vec<u64> {

@@ -102,8 +102,7 @@ impl Directory {
                 subscribed.map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
             to.extend(matching(&patterns, &channel));
             let medium = Medium::Channel(Scope::Global);
-            let (channel, message) = (channel.into(), message.into());
-            send(Published { to, medium, channel, message, held_for, by: None });
+            send(Published::news(to, medium, (channel.into(), message.into()), held_for));
         }
     }
 

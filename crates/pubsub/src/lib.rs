@@ -27,17 +27,19 @@ mod patterns;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use command::HostFn;
 use resp::Reply;
 
-pub use crate::broadcasts::{Broadcasts, Keys};
+pub use crate::broadcasts::{Broadcasts, Keys, memory_bytes};
 pub use crate::caching::{Caching, ClientTracking, Request, Way};
 pub use crate::commands::{ENTRIES, leave_all};
 pub use crate::delivery::{Encodings, is_for, split_by_thread, take_for, take_for_thread, write_message};
 pub use crate::directory::Directory;
 pub use crate::news::{write_broken_redirect, write_news};
 pub use crate::subscriptions::Subscriptions;
+pub use crate::unread::UnreadNews;
 
 /// What a command asks of the thread that runs it.
 pub trait Door {

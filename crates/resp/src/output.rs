@@ -252,6 +252,18 @@ impl Output {
         Mark(self.gone_bytes + self.len() as u64)
     }
 
+    /// The number of bytes that were ever appended.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.mark().0
+    }
+
+    /// Memory that is allocated and not in use, except in sealed chunks.
+    #[must_use]
+    pub fn slack_bytes(&self) -> usize {
+        self.tail.capacity() - self.tail.len() + self.spare.capacity()
+    }
+
     /// The place of `mark`: the chunk's index (`chunks.len()` for the tail) and the offset in it. Panics if its bytes
     /// have been taken.
     fn locate(&self, mark: Mark) -> (usize, usize) {

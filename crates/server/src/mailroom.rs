@@ -213,7 +213,7 @@ mod tests {
     fn read(mailroom: &mut Mailroom) -> Vec<u64> {
         std::iter::from_fn(|| mailroom.pop())
             .map(|message| match message {
-                Message::News(News::FlushedFor(name)) => name.connection,
+                Message::News(News::FlushedFor(name), _) => name.connection,
                 Message::Deliver(published) => published.to[0].subscriber.connection,
                 _ => panic!("nothing else is sent here"),
             })
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn news(connection: u64) -> Message {
-        Message::News(News::FlushedFor(Subscriber { thread: 0, connection }))
+        Message::news(News::FlushedFor(Subscriber { thread: 0, connection }))
     }
 
     #[test]
@@ -261,7 +261,15 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
-        rooms[0].publish(Published { to: to.into(), medium, channel, message, held_for: 0, by: None });
+        rooms[0].publish(Published {
+            to: to.into(),
+            medium,
+            channel,
+            message,
+            held_for: 0,
+            by: None,
+            memory: None,
+        });
         // Its own, too: behind what others sent before.
         assert!(rooms[0].is_empty());
         let told: Vec<bool> = remotes.iter().map(Remote::has_mail).collect();

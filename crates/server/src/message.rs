@@ -6,6 +6,7 @@ use acl::Access;
 use clients::{Entrance, Listening, Mover, Order};
 use command::{Client, Parcel, Post, Published, Task};
 use commands::keys::populate::Share;
+use heap::{Exempt, Exemption};
 use migrate::Returned;
 use proactor::{ConnId, Socket};
 use pubsub::Keys;
@@ -39,8 +40,8 @@ pub(crate) enum Message {
     Post(Post),
     /// A message for subscribers of this thread.
     Deliver(Published),
-    /// Keys have changed that clients of this thread track.
-    News(News),
+    /// Keys have changed that clients of this thread track. The memory of these keys does not count.
+    News(News, Option<Exemption>),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
@@ -104,6 +105,17 @@ pub(crate) enum LinkNews {
 }
 
 impl Message {
+    /// News for another thread.
+    pub(crate) fn news(news: News) -> Message {
+        let memory = match &news {
+            News::Flushed { .. } | News::FlushedFor(_) => None,
+            News::Changed(_, keys) | News::ChangedFor(_, keys) => {
+                Some(Exemption::new(Exempt::News, pubsub::memory_bytes(keys)))
+            }
+        };
+        Message::News(news, memory)
+    }
+
     /// The single answer that a client waits for.
     pub(crate) fn answered(asker: Client) -> Message {
         Message::Answer(Answer::to(asker))

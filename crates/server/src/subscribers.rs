@@ -29,6 +29,9 @@ pub(crate) struct Delivery {
     pub(crate) broadcasts: Broadcasts,
     /// Connections that got something: the size of their outputs has yet to be checked.
     written: VecDeque<ConnId>,
+    /// Connections that have not read all news about keys, and when that was last checked, on the monotonic clock.
+    behind_news: Vec<ConnId>,
+    checked_ms: u64,
 }
 
 /// What delivery needs from its thread.
@@ -65,11 +68,22 @@ impl Delivery {
                 continue;
             }
             let bytes = encodings.get(published, scope, receiver.pattern.as_deref(), session.client.proto);
-            self.write(conn, around, |output| {
+            let is_news = published.memory.is_some();
+            let write = |output: &mut Output| {
                 let mark = output.mark();
-                output.push_shared(bytes);
+                if is_news {
+                    // Not shared, so that it is known what each client's news take.
+                    output.extend_from_slice(&bytes);
+                } else {
+                    output.push_shared(bytes);
+                }
                 output.hold_from(mark, published.held_for);
-            });
+            };
+            if is_news {
+                self.write_news(conn, around, write);
+            } else {
+                self.write(conn, around, write);
+            }
         }
     }
 
@@ -106,7 +120,7 @@ impl Delivery {
             if thread == around.mailroom.thread() {
                 self.tell(news, around);
             } else {
-                around.mailroom.send(thread, Message::News(news));
+                around.mailroom.send(thread, Message::news(news));
             }
         }
     }
@@ -131,7 +145,7 @@ impl Delivery {
             Whereabouts::Nowhere => target.thread,
         };
         let news = keys.map_or(News::FlushedFor(target), |keys| News::ChangedFor(target, keys.clone()));
-        around.mailroom.send(thread, Message::News(news));
+        around.mailroom.send(thread, Message::news(news));
     }
 
     /// Tells a client that `keys` have changed; `None`: all keys.
@@ -144,9 +158,41 @@ impl Delivery {
 
     fn push(&mut self, conn: ConnId, around: &mut Around<'_>, push: impl FnOnce(&mut Reply)) {
         let Some(session) = around.connections.session(conn) else { return };
-        let mut out = Output::new();
-        push(&mut Reply::new(&mut out, session.client.proto));
-        self.write(conn, around, |output| output.append(&mut out));
+        let proto = session.client.proto;
+        self.write_news(conn, around, |output| push(&mut Reply::new(output, proto)));
+    }
+
+    /// Writes news about a key, whose memory does not count against `maxmemory`.
+    fn write_news(&mut self, conn: ConnId, around: &mut Around<'_>, write: impl FnOnce(&mut Output)) {
+        let Some(output) = around.driver.output_mut(conn) else { return };
+        let before = output.end();
+        write(output);
+        let added_bytes = (output.end() - before) as usize;
+        let Some(sent) = around.driver.check_sent(conn) else { return };
+        self.written.push_back(conn);
+        let Some(session) = around.connections.session(conn) else { return };
+        let news = session.unread_news.get_or_insert_default();
+        if news.bytes() == 0 {
+            self.behind_news.push(conn);
+        }
+        news.add(added_bytes);
+        news.update(sent.end, sent.pending_bytes, sent.slack_bytes);
+    }
+
+    /// Determines, at most once in a millisecond, which clients have read their news.
+    pub(crate) fn check_news(&mut self, now_ms: u64, around: &mut Around<'_>) {
+        if self.behind_news.is_empty() || self.checked_ms == now_ms {
+            return;
+        }
+        self.checked_ms = now_ms;
+        self.behind_news.retain(|conn| {
+            let Some(sent) = around.driver.check_sent(*conn) else { return false };
+            let news = around.connections.session(*conn).and_then(|session| session.unread_news.as_mut());
+            news.is_some_and(|news| {
+                news.update(sent.end, sent.pending_bytes, sent.slack_bytes);
+                news.bytes() > 0
+            })
+        });
     }
 
     fn write(&mut self, conn: ConnId, around: &mut Around<'_>, write: impl FnOnce(&mut Output)) {
@@ -221,7 +267,7 @@ pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
         let published = match message {
             Message::Deliver(published) => std::slice::from_mut(published),
             Message::Done(_, published) => published,
-            Message::News(News::Flushed { told: told @ None }) if tracks => {
+            Message::News(News::Flushed { told: told @ None }, _) if tracks => {
                 *told = Some(conn);
                 arrived.push(Arrived::Flushed);
                 continue;
@@ -406,7 +452,8 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hi"));
         let medium = Medium::Channel(Scope::Global);
-        let published = Published { to: to.into(), medium, channel, message, held_for: 0, by: None };
+        let published =
+            Published { to: to.into(), medium, channel, message, held_for: 0, by: None, memory: None };
         let (outputs, written) = world.after(|delivery, around| delivery.deliver(&published, around));
         assert_eq!(outputs, [">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n", ""]);
         assert_eq!(written, [world.conns[0]]);

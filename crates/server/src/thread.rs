@@ -278,6 +278,9 @@ impl Thread {
         self.host.events.extend(self.reported.drain(..));
         self.host.is_busy = !self.host.events.is_empty();
         self.tick();
+        let now_ms = self.host.now_ms;
+        let (delivery, _, mut around) = self.host.delivery();
+        delivery.check_news(now_ms, &mut around);
         // Before what clients sent: whoever knows that something happened finds it done, and hears of it before the
         // reply to what he sends then.
         self.host.mailroom.fetch();

@@ -7,7 +7,7 @@ use acl::{Access, Seat};
 use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
-use pubsub::{Caching, ClientTracking, Subscriptions};
+use pubsub::{Caching, ClientTracking, Subscriptions, UnreadNews};
 use queues::Progress;
 use replication::Peer;
 use shard::{Subscriber, WatchFlag};
@@ -116,6 +116,8 @@ pub struct Session {
     pub written_slice: u64,
     /// Since when its output is above the soft limit.
     pub over_soft_limit_since_ms: Option<u64>,
+    /// How much of its output are news about changed keys, if it was sent some.
+    pub unread_news: Option<Box<UnreadNews>>,
     /// The most output that was ever queued for it.
     pub output_bytes_peak: usize,
     /// It is closed after its replies are sent.
@@ -151,6 +153,7 @@ impl Session {
             watching: Watching::default(),
             subscriptions: Subscriptions::default(),
             tracking: None,
+            unread_news: None,
             migration: None,
             progress: None,
             replica: None,
@@ -258,6 +261,11 @@ impl Session {
     /// Which output limit applies to it.
     pub fn output_class(&self) -> OutputClass {
         if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
+    }
+
+    /// How many bytes of news about changed keys it has not read.
+    pub fn unread_news_bytes(&self) -> usize {
+        self.unread_news.as_ref().map_or(0, |news| news.bytes())
     }
 
     /// Its memory, including its connection's buffers (`usage`).

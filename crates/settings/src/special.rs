@@ -121,6 +121,13 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
+impl OutputLimit {
+    /// Whether so much output is above the soft or the hard limit.
+    pub fn is_exceeded_by(&self, bytes: u64) -> bool {
+        [self.hard_bytes, self.soft_bytes].iter().any(|limit| *limit > 0 && bytes > *limit)
+    }
+}
+
 /// A bit of `shutdown-on-sigterm`: does not save.
 pub const SHUTDOWN_NOSAVE: i64 = 1;
 /// Saves, even without save points.

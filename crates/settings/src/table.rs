@@ -197,7 +197,7 @@ settings! {
         name: "client-output-buffer-limit",
         kind: special::OUTPUT_LIMITS,
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        doc: "Per class of clients: unsent bytes at which a client is disconnected at once (hard), and at which it is disconnected after some seconds (soft, seconds); 0: no limit",
+        doc: "Per class of clients: unsent bytes at which a client is disconnected at once (hard), and at which it is disconnected after some seconds (soft, seconds); 0: no limit. The limit of `pubsub` also holds for what any client has not read of invalidations",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {

@@ -12,7 +12,7 @@
 use clients::Verdict;
 use proactor::{CloseMode, ConnId};
 use resp::Output;
-use session::Session;
+use session::{OutputClass, Session};
 use settings::TLS_HANDSHAKE_TIMEOUT;
 
 use crate::thread::{Thread, ThreadHost};
@@ -85,9 +85,16 @@ impl Thread {
             );
             return self.close(conn, CloseMode::Now);
         }
-        let limit = shared.settings.output_limit(session.output_class() as usize);
+        let limit_of = |class: OutputClass| shared.settings.output_limit(class as usize);
+        // News about keys that a client does not read have a limit even if its replies have none.
+        let (news_bytes, news_limit) =
+            (session.unread_news_bytes() as u64, limit_of(OutputClass::Subscriber));
+        let (bytes, limit) = match session.output_class() {
+            OutputClass::Normal if news_limit.is_exceeded_by(news_bytes) => (news_bytes, news_limit),
+            class => (pending_bytes as u64, limit_of(class)),
+        };
         let since_ms = &mut session.over_soft_limit_since_ms;
-        if watchlist.judge_output(conn, pending_bytes as u64, since_ms, &limit, *now_ms) {
+        if watchlist.judge_output(conn, bytes, since_ms, &limit, *now_ms) {
             let id = session.client.id;
             tracing::warn!(
                 id,

@@ -44,11 +44,11 @@ impl Thread {
                 self.come_home(*node);
             }
             Message::Post(post) => self.take_post(post),
-            Message::Deliver(_) | Message::News(_) | Message::Monitor(_) => {
+            Message::Deliver(_) | Message::News(..) | Message::Monitor(_) => {
                 let (delivery, monitors, mut around) = self.host.delivery();
                 match message {
                     Message::Deliver(published) => delivery.deliver(&published, &mut around),
-                    Message::News(news) => delivery.tell(news, &mut around),
+                    Message::News(news, _memory) => delivery.tell(news, &mut around),
                     Message::Monitor(line) => delivery.show(&line, monitors, &mut around),
                     _ => unreachable!("looked at above"),
                 }
@@ -352,7 +352,7 @@ pub(crate) fn send_posts(thread: &mut Thread) {
                 Post::Broadcast { to, key } => thread.host.delivery.broadcasts.add(to, &key),
                 Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                 Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
-                    thread.host.shared.broadcast(|| Message::News(News::Flushed { told: None }));
+                    thread.host.shared.broadcast(|| Message::news(News::Flushed { told: None }));
                 }
                 Post::Flushed => {}
                 Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),

@@ -25,6 +25,7 @@ mod memory_limit;
 mod migrate;
 mod moving;
 mod no_uring;
+mod not_counted;
 mod operation;
 mod own_messages;
 mod parts;

@@ -9,6 +9,7 @@
 mod assertions;
 mod circles;
 mod pages;
+mod settings;
 mod sources;
 mod transcripts;
 mod types;

@@ -59,8 +59,10 @@ impl Thread {
         let shortage = Shortage {
             bytes_max,
             policy: shared.settings.policy(),
-            // On a replica the primary says what goes.
-            is_held_up: self.host.pausing.is_on() || shared.scripts.is_busy() || shared.shards.hides_due(),
+            // A replica that is asked to evict by itself does so though its primary says what expires.
+            is_held_up: self.host.pausing.is_on()
+                || shared.scripts.is_busy()
+                || shared.shards.hides_due() && !shared.following.is_replica(),
             exceeded: &shared.exceeded,
             now_ms: self.host.now_ms,
         };

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use blackbox::replication::{follow, is_up};
 use blackbox::{Client, Server, check, eventually, on_each_server};
 use ds::random::Random;
 use resp::Value;
@@ -40,6 +41,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
+/// What counts against the limit.
 fn used(client: &mut Client) -> u64 {
     let memory = blackbox::text(&client.call("INFO memory"));
     let field = |name: &str| -> u64 {
@@ -366,4 +368,35 @@ fn a_limit_below_what_is_used_is_told() {
     eventually("told", || {
         server.log_end().contains("the new maxmemory value set via CONFIG SET (2000) is smaller than")
     });
+}
+
+#[test]
+fn a_replica_evicts_only_if_it_is_asked_to() {
+    let options = ["--maxmemory-policy", "allkeys-random", "--repl-diskless-sync-delay", "0"];
+    let [primary, replica] = [0, 1].map(|_| Server::start(2, "auto", &options));
+    let (client, reader) = (&mut primary.client(), &mut replica.client());
+    let value = "x".repeat(1000);
+    let fill: Vec<_> = (0..3000).map(|key| words(&format!("SET key:{key} {value}"))).collect();
+    call_all(client, &fill);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let limit = used(reader) - 1_000_000;
+    check(reader, &format!("CONFIG SET maxmemory {limit}"), "OK");
+    for _ in 0..100 {
+        check(reader, "PING", "PONG");
+    }
+    assert_eq!(reader.info("stats", "evicted_keys"), "0", "its primary says what goes");
+    check(reader, "CONFIG SET replica-ignore-maxmemory no", "OK");
+    eventually("there is room", || used(reader) <= limit + SLACK);
+    let evicted = number(reader, "stats", "evicted_keys");
+    assert!((500..2000).contains(&evicted), "{evicted}");
+    // It goes on to follow, and keeps below its limit.
+    call_all(client, &fill);
+    check(client, "SET last one", "OK");
+    eventually("the stream has come", || {
+        reader.info("replication", "slave_repl_offset") == client.info("replication", "master_repl_offset")
+    });
+    assert!(is_up(&replica));
+    eventually("there is room", || used(reader) <= limit + SLACK);
+    check(client, "DBSIZE", "(integer) 3001");
 }

@@ -172,7 +172,7 @@ settings! {
         alias: Some("slave-ignore-maxmemory"),
         kind: SettingKind::Bool,
         default: "yes",
-        doc: "Whether a replica leaves evictions to its primary",
+        doc: "Whether a replica leaves evictions to its primary; if not, it evicts by itself when it exceeds its own `maxmemory`",
         ..Setting::of(group::REPLICATION)
     };
 }

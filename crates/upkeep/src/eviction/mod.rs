@@ -58,7 +58,7 @@ pub struct Shortage<'e> {
     pub bytes_max: u64,
     /// Which keys may be evicted; `None`: no keys.
     pub policy: Option<Policy>,
-    /// Nothing can change now: clients are paused, a slow script holds shards, or only the primary decides about changes.
+    /// Nothing can change now: clients are paused, a slow script holds shards, or this server hands over to another.
     pub is_held_up: bool,
     /// Where all threads record how long there was too little room.
     pub exceeded: &'e Exceeded,

@@ -135,6 +135,11 @@ impl Door for ThreadHost {
     }
 
     fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool {
+        let used_bytes = heap::counted_bytes();
+        if used_bytes > bytes {
+            // As in memcached, only what is stored from now on makes room for itself.
+            self.shared.lowered.begin(bytes, used_bytes);
+        }
         control::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
     }
 

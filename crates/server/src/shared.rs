@@ -23,7 +23,7 @@ use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::Placement;
-use upkeep::eviction::Exceeded;
+use upkeep::eviction::{Exceeded, Lowered};
 
 use crate::mailroom::Remote;
 use crate::message::Message;
@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) recovery: jobs::recovery::Recovery,
     /// How long memory has been above its limit.
     pub(crate) exceeded: Exceeded,
+    /// The limit of memory, while it is being lowered slowly.
+    pub(crate) lowered: Lowered,
     /// How long too much memory has been unused.
     pub(crate) fragmented: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
@@ -171,6 +173,7 @@ impl Shared {
             recovery: jobs::recovery::Recovery::default(),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
+            lowered: Lowered::default(),
             fragmented: Exceeded::default(),
             active_expire: AtomicBool::new(true),
             driver_name,

@@ -38,6 +38,7 @@ impl Thread {
             self.host.session().client.lacks_room = false;
             return false;
         }
+        let bytes_max = self.host.shared.lowered.limit(bytes_max);
         let is_well = self.host.eviction.has_room(bytes_max);
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
         self.host.session().client.lacks_room = room == Room::None;
@@ -46,8 +47,15 @@ impl Thread {
 
     /// Continues freeing memory in the background; `is_round`: this happens at least now and then.
     pub(super) fn make_room_in_background(&mut self, is_round: bool) {
-        let bytes_max = self.host.shared.settings.memory_bytes_max();
-        if self.host.eviction.is_due(bytes_max, is_round) && !self.host.shared.leaves_room_to_primary() {
+        let shared = self.host.shared;
+        let mut bytes_max = shared.settings.memory_bytes_max();
+        if bytes_max > 0 {
+            if is_round && self.host.id == 0 {
+                shared.lowered.follow(bytes_max, heap::counted_bytes());
+            }
+            bytes_max = shared.lowered.limit(bytes_max);
+        }
+        if self.host.eviction.is_due(bytes_max, is_round) && !shared.leaves_room_to_primary() {
             self.make_room(bytes_max);
         }
     }

@@ -59,6 +59,7 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
         }
     }
     if has_memory {
+        shared.lowered.note_limit(shared.settings.memory_bytes_max());
         warn_of_memory(shared);
     }
     if has_data || has_memory {

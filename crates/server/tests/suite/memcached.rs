@@ -149,6 +149,34 @@ fn the_server_shows_them() {
 }
 
 #[test]
+fn a_lower_limit_takes_nothing_away() {
+    let (server, port) = start(2, "auto", &["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-random"]);
+    let (client, redis) = (&mut connect(port), &mut server.client());
+    let value = "x".repeat(1000);
+    let store = |client: &mut Client<_>, name: &str, count: usize| {
+        let set = |number| format!("set {name}{number} 0 0 1000\r\n{value}\r\n");
+        client.check(&(0..count).map(set).collect::<String>(), &"STORED\r\n".repeat(count));
+    };
+    (0..20).for_each(|part| store(client, &format!("a{part}:"), 1000));
+    client.check("cache_memlimit 10\r\n", "OK\r\n");
+    check(redis, "CONFIG GET maxmemory", "1) \"maxmemory\"\n2) \"10485760\"");
+    for _ in 0..100 {
+        check(redis, "PING", "PONG");
+    }
+    let evicted = |redis: &mut blackbox::Client| -> usize {
+        redis.info("stats", "evicted_keys").parse().expect("a number")
+    };
+    // Other things than items count as well.
+    assert!(evicted(redis) < 100);
+    // What comes takes the place of others.
+    (0..5).for_each(|part| store(client, &format!("b{part}:"), 1000));
+    assert!((2500..7500).contains(&evicted(redis)), "{}", evicted(redis));
+    // By Redis' command the limit holds at once.
+    check(redis, "CONFIG SET maxmemory 10485761", "OK");
+    eventually("there is room", || redis.show("DBSIZE").len() < "(integer) 10000".len());
+}
+
+#[test]
 fn commands_wait_while_clients_are_paused() {
     let (server, port) = start(2, "auto", &[]);
     let (mut redis, mut client) = (server.client(), connect(port));

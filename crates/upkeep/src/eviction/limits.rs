@@ -1,5 +1,7 @@
 //! How much memory may be used, and how long evicting may take.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// Time per step of `maxmemory-eviction-tenacity`.
 const TENACITY_NS: f64 = 50_000.0;
 /// With a lower limit, no client could talk to the server.
@@ -14,6 +16,46 @@ pub fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
         bytes => bytes as u64,
     };
     Some(wanted.max(BYTES_MIN))
+}
+
+/// A limit that was lowered without evicting anything, as in memcached: what is used stays. The limit is what is used,
+/// until that is no more than the new limit.
+#[derive(Debug, Default)]
+pub struct Lowered {
+    /// The new limit; 0: it was not lowered.
+    to_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+}
+
+impl Lowered {
+    /// The limit is about to be set to `to_bytes`, while more is used.
+    pub fn begin(&self, to_bytes: u64, used_bytes: u64) {
+        self.used_bytes.store(used_bytes, Ordering::Relaxed);
+        self.to_bytes.store(to_bytes, Ordering::Release);
+    }
+
+    /// The limit was set to `bytes_max`: if not by the one who called [`begin`](Self::begin), that is the limit.
+    pub fn note_limit(&self, bytes_max: u64) {
+        if self.to_bytes.load(Ordering::Relaxed) != bytes_max {
+            self.to_bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The limit in force, where `bytes_max` was set.
+    #[inline]
+    pub fn limit(&self, bytes_max: u64) -> u64 {
+        if self.to_bytes.load(Ordering::Acquire) != bytes_max {
+            return bytes_max;
+        }
+        bytes_max.max(self.used_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Called now and then by one thread: what has become less stays less.
+    pub fn follow(&self, bytes_max: u64, used_bytes: u64) {
+        if self.limit(bytes_max) > used_bytes {
+            self.used_bytes.fetch_min(used_bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The settings for eviction.
@@ -48,6 +90,24 @@ mod tests {
             let ns_max = Limits { bytes_max: 1, sample_count: 5, tenacity }.ns_max();
             assert!(ns_max.abs_diff(ns) <= 1, "{tenacity}: {ns_max}");
         }
+    }
+
+    #[test]
+    fn a_lowered_limit_follows_what_is_used() {
+        let lowered = Lowered::default();
+        lowered.follow(100, 50);
+        assert_eq!(lowered.limit(100), 100);
+        lowered.begin(100, 300);
+        lowered.note_limit(100);
+        lowered.follow(100, 310);
+        assert_eq!((lowered.limit(100), lowered.limit(200)), (300, 200), "no more than before");
+        lowered.follow(100, 250);
+        assert_eq!(lowered.limit(100), 250);
+        lowered.follow(100, 90);
+        assert_eq!(lowered.limit(100), 100);
+        lowered.begin(100, 300);
+        lowered.note_limit(200);
+        assert_eq!(lowered.limit(100), 100, "somebody set another limit since");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use heap::Gauge;
 use keyspace::eviction::Policy;
 use proactor::Clock;
 
-pub use self::limits::{Limits, client_bytes_max};
+pub use self::limits::{Limits, Lowered, client_bytes_max};
 use self::search::{Search, Step};
 use crate::Visits;
 

@@ -166,7 +166,7 @@ impl LogThread {
         self.batch = batch;
         if taken.has_more {
             // It is not known since when.
-            self.progress.pressure.note_commit(now_ns / 1_000_000);
+            self.progress.pressure.note_commit(|| now_ns / 1_000_000);
         }
         if !self.batch.is_empty() {
             return self.write();

@@ -62,9 +62,10 @@ impl Default for Pressure {
 }
 
 /// Sets a time that is not set.
-fn begin(since_ms: &AtomicU64, now_ms: u64) {
+#[inline]
+fn begin(since_ms: &AtomicU64, now_ms: impl FnOnce() -> u64) {
     if since_ms.load(Ordering::Relaxed) == 0 {
-        since_ms.store(now_ms.max(1), Ordering::Relaxed);
+        since_ms.store(now_ms().max(1), Ordering::Relaxed);
     }
 }
 
@@ -72,7 +73,7 @@ fn begin(since_ms: &AtomicU64, now_ms: u64) {
 fn pass(from: &AtomicU64, to: &AtomicU64) {
     let since_ms = from.swap(0, Ordering::Relaxed);
     if since_ms > 0 {
-        begin(to, since_ms);
+        begin(to, || since_ms);
     }
 }
 
@@ -128,7 +129,7 @@ impl Pressure {
 
     /// The calling thread has committed something, and executed a fence.
     #[inline]
-    pub(crate) fn note_commit(&self, now_ms: u64) {
+    pub(crate) fn note_commit(&self, now_ms: impl FnOnce() -> u64) {
         if self.is_open.load(Ordering::Relaxed) {
             begin(&self.since.committed, now_ms);
         }
@@ -181,16 +182,16 @@ mod tests {
         let pressure = Pressure::default();
         pressure.set_limits(1000, 100);
         let is_late = |policy, now_ms| pressure.is_late(policy, now_ms);
-        pressure.note_commit(5);
+        pressure.note_commit(|| 5);
         assert!(!is_late(Policy::No, 500), "no journal is open");
         pressure.set_open(true);
-        pressure.note_commit(1000);
-        pressure.note_commit(1080);
+        pressure.note_commit(|| 1000);
+        pressure.note_commit(|| 1080);
         assert!(!is_late(Policy::No, 1100) && is_late(Policy::No, 1101), "the oldest counts");
         assert!(!is_late(Policy::Always, 1101), "its reply waits");
         pressure.take();
         assert!(is_late(Policy::No, 1101), "it is not written yet");
-        pressure.note_commit(1090);
+        pressure.note_commit(|| 1090);
         pressure.end_write();
         assert!(!is_late(Policy::No, 1190) && is_late(Policy::No, 1191), "the later one");
         pressure.set_limits(1000, 0);
@@ -204,7 +205,7 @@ mod tests {
         pressure.set_open(true);
         let is_late = |now_ms| pressure.is_late(Policy::Everysec, now_ms);
         let write = |commit_ms| {
-            pressure.note_commit(commit_ms);
+            pressure.note_commit(|| commit_ms);
             pressure.take();
             pressure.note_unsynced();
         };

@@ -318,10 +318,10 @@ impl Progress {
         let _ = self.log_thread.set(std::thread::current());
     }
 
-    /// The calling thread has committed something, which the log thread may not know; `now_ms` is on the monotonic
-    /// clock, not later than that.
+    /// The calling thread has committed something, which the log thread may not know; `now_ms` reads the monotonic clock,
+    /// which is not always needed.
     #[inline]
-    pub fn nudge(&self, now_ms: u64) {
+    pub fn nudge(&self, now_ms: impl FnOnce() -> u64) {
         fence(Ordering::SeqCst);
         self.pressure.note_commit(now_ms);
         if self.is_asleep.0.load(Ordering::Relaxed) {

@@ -307,7 +307,8 @@ impl Thread {
             delivery.send_broadcasts(&mut around);
         }
         if std::mem::take(&mut self.tx.committed) > 0 {
-            self.host.shared.journal.progress.nudge(self.host.now_ms);
+            let shared = self.host.shared;
+            shared.journal.progress.nudge(|| shared.machine.clock.monotonic_ms());
         }
         self.look_at_written();
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);

@@ -85,7 +85,7 @@ impl House {
         let place = self.recorders[thread].commit(self.last_stamp).expect("it is on");
         self.last_stamp = place.stamp;
         self.commits.push(place.slice);
-        self.progress.nudge(self.clock.monotonic_ms());
+        self.progress.nudge(|| self.clock.monotonic_ms());
     }
 
     /// One step of one of them; time goes on.

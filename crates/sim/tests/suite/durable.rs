@@ -187,8 +187,10 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
             let answered_ns = |answered: &u64| load.answered_ns[answered];
             let oldest = lost.iter().map(answered_ns).min().map(|first_ns| world.died_ns - first_ns);
             // While the disk hangs, what it has not taken becomes older, and nothing is added to it.
-            let changes: Vec<u64> = lost.iter().filter(|lost| changing.contains(lost)).map(answered_ns).collect();
-            let within = changes.iter().min().zip(changes.iter().max()).map(|(first_ns, last_ns)| last_ns - first_ns);
+            let changes: Vec<u64> =
+                lost.iter().filter(|lost| changing.contains(lost)).map(answered_ns).collect();
+            let within =
+                changes.iter().min().zip(changes.iter().max()).map(|(first_ns, last_ns)| last_ns - first_ns);
             if is_steady && let Some(ns) = within.filter(|ns| *ns > EVERYSEC_NS_MAX) {
                 return Err(format!("what was answered within {} ms is lost: {setup:?}", ns / 1_000_000));
             }

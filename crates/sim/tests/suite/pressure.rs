@@ -70,7 +70,10 @@ fn a_write_that_hangs_stops_what_would_be_lost() {
             world.step();
         }
         let age_ms = last_ns.saturating_sub(began_ns) / 1_000_000;
-        assert!(count > 0 && age_ms <= AGE_MS_MAX + SLACK_MS, "{count} are acknowledged, the last after {age_ms} ms");
+        assert!(
+            count > 0 && age_ms <= AGE_MS_MAX + SLACK_MS,
+            "{count} are acknowledged, the last after {age_ms} ms"
+        );
         let mut reader = world.connect();
         reader.send(&request("LLEN", ["list"]));
         let end_ns = world.now_ns() + 100_000_000;

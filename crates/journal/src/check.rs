@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::manifest::Manifest;
 use crate::reading::has_another_base;
-use crate::scan::{End, Rest, Scan, Scanned, Verdict};
+use crate::scan::{End, Rest, Scan, Scanned, Skipped, Verdict};
 use crate::segment::{Place, SegmentName};
 
 /// How often everything is read again because the journal has got another base.
@@ -122,10 +122,15 @@ impl Report {
             }
             Verdict::Clean | Verdict::Until => loads,
             Verdict::Torn { .. } => format!("{loads}, and drops the torn tail"),
-            Verdict::Damaged { .. } => format!(
-                "a start is refused: restore the file from a copy, or give up {} with --journal-repair truncate",
-                self.rest
-            ),
+            Verdict::Damaged { .. } => {
+                let rest = match self.rest.slices {
+                    0 => "what is missing".to_owned(),
+                    _ => self.rest.to_string(),
+                };
+                format!(
+                    "a start is refused: restore the file from a copy, or give up {rest} with --journal-repair truncate"
+                )
+            }
         }
     }
 }
@@ -173,7 +178,16 @@ impl fmt::Display for Report {
                 "spare segments: {spares} (made in advance for what comes, with nothing in them)"
             )?;
         }
-        if self.end.damage().is_some() {
+        for Skipped { slice, file, offset, what, until } in &self.end.skipped {
+            let file = file.display();
+            let slices =
+                if until - slice == 1 { "1 slice".to_owned() } else { format!("{} slices", until - slice) };
+            writeln!(
+                formatter,
+                "damaged, and not needed, because the base has it: {slices} from {slice} on, in {file} at byte {offset}: {what}"
+            )?;
+        }
+        if self.end.damage().is_some() && self.rest.slices > 0 {
             writeln!(formatter, "behind that there are {}", self.rest)?;
         }
         write!(formatter, "{}", self.end)

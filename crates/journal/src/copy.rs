@@ -112,6 +112,7 @@ impl Copying {
         }
         let has_base = file.is_some();
         journal.set_base(&Base { slice, position, file }, 0).map_err(in_files)?;
+        journal.seal();
         Ok(Copied { has_base, slices, is_confirmed, end, rest })
     }
 

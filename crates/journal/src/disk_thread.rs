@@ -38,6 +38,7 @@ enum DiskOrder {
     Spares(usize),
     Look,
     Sync,
+    Mark,
     Base(NextBase),
     End,
     Stop,
@@ -86,6 +87,10 @@ impl DiskOrders {
 
     pub(crate) fn sync(&self) {
         self.send(DiskOrder::Sync);
+    }
+
+    pub(crate) fn mark(&self) {
+        self.send(DiskOrder::Mark);
     }
 
     pub(crate) fn end(&self) {
@@ -195,7 +200,12 @@ impl DiskThread {
             DiskOrder::Sync => self.is_asked = true,
             DiskOrder::Spares(count) => self.wanted_spares = count,
             DiskOrder::Base(next) => self.bases.push_back(next),
-            DiskOrder::End => self.journal = None,
+            DiskOrder::Mark => self.journal.iter().for_each(Journal::mark),
+            DiskOrder::End => {
+                if let Some(journal) = self.journal.take() {
+                    journal.seal();
+                }
+            }
             DiskOrder::Stop => self.is_stopping = true,
         }
     }

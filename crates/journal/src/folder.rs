@@ -5,6 +5,7 @@
 //!   journal.manifest.pending    the same of a journal that is to take its place when its base is complete
 //!   journal.lock                locked by the server that uses the folder
 //!   journal-<id>-<number>.seg   segments
+//!   journal-<id>.durable        up to which slice they were durable
 //!   base-<id>-…                 bases, with further files beside them
 //!   temp-….rdb                  bases that are being written
 //! ```
@@ -15,6 +16,7 @@
 //!
 //! A [`Folder`] reads, also while a server runs. A [`LockedFolder`] belongs to this process.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ const MANIFEST: &str = "journal.manifest";
 const PENDING: &str = "journal.manifest.pending";
 const NEXT: &str = "journal.manifest.tmp";
 const LOCK: &str = "journal.lock";
+/// The end of the name of a journal's mark.
+const MARK: &str = ".durable";
 
 /// A folder that is only read.
 #[derive(Clone, Debug)]
@@ -73,6 +77,11 @@ impl Folder {
     /// The bytes of a segment's file; 0 if there is none.
     pub fn segment_bytes(&self, journal_id: u64, number: u64) -> u64 {
         self.disk().info(&self.segment(journal_id, number)).map_or(0, |info| info.bytes)
+    }
+
+    /// The path of a journal's mark.
+    pub(crate) fn mark(&self, journal_id: u64) -> PathBuf {
+        self.path.join(mark_name(journal_id))
     }
 
     pub(crate) fn manifest_path(&self) -> PathBuf {
@@ -222,7 +231,11 @@ impl Owner {
         if let Ok(SegmentName { journal_id, .. }) = name.parse() {
             return Owner::Journal(journal_id);
         }
-        if let Some(id) = name.strip_prefix("base-").and_then(|rest| rest.get(..16))
+        let rest = name.strip_prefix("base-").or_else(|| {
+            let rest = name.strip_prefix("journal-")?;
+            rest.strip_suffix(MARK)
+        });
+        if let Some(id) = rest.and_then(|rest| rest.get(..16))
             && let Ok(id) = u64::from_str_radix(id, 16)
         {
             return Owner::Journal(id);
@@ -277,11 +290,25 @@ impl LockedFolder {
     pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path.join(NEXT);
         let write = || {
+            let manifest = self.with_lengths(manifest)?;
             let file = self.disk.open(&path, Open::Empty)?;
             file.write_all_at(0, manifest.encode().as_bytes())?;
             file.sync()
         };
         write().map_err(Error::io(&path, "write it"))
+    }
+
+    /// The manifest with the lengths that its segments have now. Those that are not there yet have none.
+    fn with_lengths(&self, manifest: &Manifest) -> io::Result<Manifest> {
+        let mut lengths = BTreeMap::new();
+        for number in manifest.numbers() {
+            match self.disk.info(&self.segment(manifest.id, number)) {
+                Ok(info) => drop(lengths.insert(number, info.bytes)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Manifest { lengths, ..manifest.clone() })
     }
 
     /// Renames it, durably. If that fails, it is unknown which manifest a crash leaves.
@@ -368,8 +395,7 @@ impl LockedFolder {
         let copy = self.aside(&self.manifest_path(), manifest);
         self.disk.replace(&copy, manifest.encode().as_bytes()).map_err(Error::io(&copy, "write it"))?;
         let mut paths = vec![copy];
-        let all = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
-        for number in all.filter(|number| kept.iter().all(|kept| kept.number != *number)) {
+        for number in manifest.numbers().filter(|number| kept.iter().all(|kept| kept.number != *number)) {
             let path = self.segment(manifest.id, number);
             let mut aside = self.aside(&path, manifest);
             if self.disk.has(&path) {
@@ -408,7 +434,11 @@ fn needs(manifest: &Manifest, name: &str) -> bool {
             || manifest.segments.iter().any(|start| start.number == number);
     }
     let base = manifest.base.file.as_deref();
-    base.is_some_and(|base| is_of_base(name, base))
+    name == mark_name(manifest.id) || base.is_some_and(|base| is_of_base(name, base))
+}
+
+fn mark_name(journal_id: u64) -> String {
+    format!("journal-{journal_id:016x}{MARK}")
 }
 
 /// Whether a file is the base with this name, or one of its further files.

@@ -25,6 +25,7 @@ use proactor::{DiskFile, Open};
 use crate::error::{Error, ErrorKind, Trouble};
 use crate::folder::LockedFolder;
 use crate::manifest::{Base, Manifest, Stream, StreamId};
+use crate::mark::{Mark, Marker};
 use crate::mutant::{self, Mutant};
 use crate::scan::Scan;
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
@@ -64,6 +65,9 @@ pub(crate) struct Shared {
     has_failed: AtomicBool,
     in_use: Mutex<InUse>,
     kept: Mutex<Kept>,
+    marker: Mutex<Marker>,
+    /// The term, which does not change while it is open.
+    term: u32,
 }
 
 /// The state that the log thread uses.
@@ -82,8 +86,9 @@ struct InUse {
     /// The manifest on the disk, for callers that cannot wait while another one is written.
     listed: Arc<Manifest>,
     /// As in the manifest.
-    term: u32,
     base: Base,
+    /// What is on the disk before this position cannot be read.
+    readable_from: u64,
     is_pending: bool,
     failure: Option<Error>,
 }
@@ -132,7 +137,7 @@ impl Journal {
         let in_use = locked(&self.0.in_use);
         Facts {
             id: self.0.id,
-            term: in_use.term,
+            term: self.0.term,
             segments: in_use.segments.len(),
             spares: in_use.spares.len(),
             base: in_use.base.clone(),
@@ -152,14 +157,40 @@ impl Journal {
         locked(&self.0.in_use).spares.len()
     }
 
-    /// The position in the stream at which the oldest segment begins.
+    /// The first position in the stream from which on segments can be read: where the oldest one begins, if none is
+    /// damaged.
     pub fn first_position(&self) -> u64 {
-        locked(&self.0.in_use).segments[0].place.position
+        let in_use = locked(&self.0.in_use);
+        in_use.segments[0].place.position.max(in_use.readable_from)
+    }
+
+    pub(crate) fn written_position(&self) -> u64 {
+        self.0.written_position.load(Ordering::Acquire)
+    }
+
+    /// Something that was written before this position cannot be read any more.
+    pub(crate) fn note_unreadable(&self, position: u64) {
+        let mut in_use = locked(&self.0.in_use);
+        in_use.readable_from = in_use.readable_from.max(position);
     }
 
     /// Whether [`read_back`](Self::read_back) can read from `position` on.
     pub fn reaches_back_to(&self, position: u64) -> bool {
-        (self.first_position()..=self.0.written_position.load(Ordering::Acquire)).contains(&position)
+        (self.first_position()..=self.written_position()).contains(&position)
+    }
+
+    /// Writes to a file of its own what is durable. For a thread that may wait.
+    pub(crate) fn mark(&self) {
+        let shared = &*self.0;
+        let mark = Mark { term: shared.term, slice: shared.durable_slice() };
+        // Without it a start knows less, and nothing else goes wrong.
+        let _ = locked(&shared.marker).write(&shared.folder, shared.id, mark);
+    }
+
+    /// The same durably, because nothing more will be written.
+    pub fn seal(&self) {
+        self.mark();
+        let _ = locked(&self.0.marker).sync(&self.0.folder, self.0.id);
     }
 
     pub(crate) fn scan_from(&self, position: u64) -> Result<Scan, Error> {
@@ -270,8 +301,8 @@ impl Shared {
             sizes,
             unsynced: Vec::new(),
             listed: Arc::new(manifest.clone()),
-            term: manifest.term,
             base: manifest.base.clone(),
+            readable_from: 0,
             is_pending,
             failure: None,
         };
@@ -285,8 +316,10 @@ impl Shared {
             written_position: AtomicU64::new(last.place.position),
             durable_slice: AtomicU64::new(durable),
             has_failed: AtomicBool::new(false),
+            term: kept.manifest.term,
             in_use: Mutex::new(in_use),
             kept: Mutex::new(kept),
+            marker: Mutex::default(),
         }
     }
 
@@ -438,7 +471,9 @@ impl Shared {
             in_use.segments.iter().take_while(is_durable_before).copied().collect();
         let rest = in_use.segments[segments.len()..].iter().map(|start| start.number);
         let spares = rest.chain(in_use.spares.iter().copied()).chain(unlisted).collect();
-        Manifest { base, segments, spares, ..kept.manifest.clone() }
+        // They are found when it is written.
+        let lengths = BTreeMap::new();
+        Manifest { base, segments, spares, lengths, ..kept.manifest.clone() }
     }
 
     fn write_manifest(&self, kept: &mut Kept, manifest: Manifest) -> Result<(), Trouble> {

@@ -3,6 +3,7 @@
 //! ```text
 //!   appendonlydir/journal.manifest            what belongs together          manifest.rs
 //!   appendonlydir/journal-<id>-<number>.seg   frames, one behind the other   segment.rs, frame.rs
+//!   appendonlydir/journal-<id>.durable        up to which slice it was durable         mark.rs
 //!   appendonlydir/base-<id>-….rdb             what the slices are applied to
 //! ```
 //!
@@ -28,6 +29,7 @@ mod journal;
 mod life;
 mod log_thread;
 mod manifest;
+mod mark;
 mod mutant;
 mod pressure;
 mod progress;
@@ -57,6 +59,6 @@ pub use progress::{Counts, Progress, Refusal, Wake};
 pub use read_back::ReadBack;
 pub use reading::Reading;
 pub use repair::Repair;
-pub use scan::{End, Rest, Scan, Scanned, Verdict};
+pub use scan::{End, Rest, Scan, Scanned, Skipped, Verdict};
 pub use segment::{Place, SegmentName, SegmentStart, Tuning};
 pub use writer::{Policy, Writer};

@@ -4,6 +4,7 @@
 //! new term and in a segment without frames of that term. So whatever an earlier run left behind that end never
 //! continues this one. The manifest that says so is durable before anything is written.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ impl Journal {
             base: Base { slice, position, file: None },
             segments: vec![SegmentStart { number: 1, term: 1, place }],
             spares: Vec::new(),
+            lengths: BTreeMap::new(),
         };
         folder.write_manifest(&manifest, true)?;
         make_segment(&folder, tuning.segment_bytes_first, policy, id, 1)?;
@@ -134,8 +136,7 @@ impl Journal {
         let mut ready: Vec<u64> =
             segments.pop_if(|last| last.place == end.place).iter().map(|last| last.number).collect();
         let last_number = segments.last().map_or(0, |last| last.number);
-        let later = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
-        ready.extend(later.filter(|number| *number > last_number));
+        ready.extend(manifest.numbers().filter(|number| *number > last_number));
         ready.sort_unstable();
         ready.dedup();
         ready.retain(|number| tuning.can_use(folder.segment_bytes(manifest.id, *number)));

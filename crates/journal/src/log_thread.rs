@@ -96,6 +96,8 @@ pub struct LogThread {
     batch: Vec<SharedSlice>,
     /// On the monotonic clock.
     wrote_ns: u64,
+    /// When it last asked for a mark, on the same clock, and for which slice.
+    marked: (u64, u64),
     is_stopping: bool,
 }
 
@@ -120,6 +122,7 @@ impl LogThread {
             next: None,
             batch: Vec::new(),
             wrote_ns: 0,
+            marked: (0, 0),
             is_stopping: false,
         }
     }
@@ -146,6 +149,7 @@ impl LogThread {
         }
         let now_ns = self.clock.monotonic_ns();
         self.look_at_pending(now_ns / 1_000_000);
+        self.order_mark(now_ns);
         let since_ns = now_ns.saturating_sub(self.wrote_ns);
         let outlook = self.intake.outlook();
         let is_awaited = self.policy == Policy::Always && self.open.is_some()
@@ -212,6 +216,18 @@ impl LogThread {
         let has_changed = if is_full { progress.note_full(now_ms) } else { pressure.set_full(false) };
         if has_changed {
             progress.wake_all();
+        }
+    }
+
+    /// Lets the disk thread mark what is durable, when it rests and now and then while it does not.
+    fn order_mark(&mut self, now_ns: u64) {
+        let (durable, (marked_ns, marked)) = (self.progress.durable(), self.marked);
+        if durable > marked
+            && now_ns.saturating_sub(marked_ns) >= LOOK.as_nanos() as u64
+            && self.open.is_some()
+        {
+            self.marked = (now_ns, durable);
+            self.disk.mark();
         }
     }
 

@@ -1,7 +1,7 @@
 //! The manifest: lists what a journal consists of.
 //!
 //! ```text
-//! DARTER-JOURNAL 1
+//! DARTER-JOURNAL 2
 //! id 0000019a8b7c6d5e
 //! term 3
 //! stream 76912acb88007d9e10055961e2bd72860bf6f250 1318576
@@ -12,6 +12,10 @@
 //! segment 13 3 4790 1318576 0123456789abcdef within
 //! spare 14
 //! spare 15
+//! length 12 67108864
+//! length 13 67108864
+//! length 14 67108864
+//! length 15 67108864
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
@@ -30,10 +34,13 @@
 //!   written, so a log that does not reach it is damaged. A segment of another term than the one before says where that
 //!   term ended.
 //! * `spare`: segments that are ready; the log continues in them, one after the other.
+//! * `length`: the bytes of a segment or spare when this was written. None ever becomes shorter, so one that is shorter
+//!   was cut. Manifests of format 1 have no such lines, and are still read.
 //! * The checksum covers everything before its line.
 //!
 //! It is replaced as a whole. Not here: how (`folder.rs`), and when (`journal.rs`).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::checksum::crc64;
@@ -45,7 +52,9 @@ pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 /// Frames have room for this many numbers.
 const DATABASES_MAX: u32 = u16::MAX as u32;
 const MAGIC: &str = "DARTER-JOURNAL ";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The format without lengths, which is read, too.
+const VERSION_WITHOUT_LENGTHS: u32 = 1;
 const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 
 /// The id of a stream: forty hexadecimal digits.
@@ -85,6 +94,8 @@ pub struct Manifest {
     pub segments: Vec<SegmentStart>,
     /// Segments that may follow, by number.
     pub spares: Vec<u64>,
+    /// The bytes of segments and spares, by number, when it was written. Empty: it is not known.
+    pub lengths: BTreeMap<u64, u64>,
 }
 
 /// The data that the journal begins with.
@@ -116,7 +127,8 @@ pub enum NotAManifest {
 impl Manifest {
     /// Its text.
     pub fn encode(&self) -> String {
-        let mut text = format!("{MAGIC}{VERSION}\nid {:016x}\nterm {}\n", self.id, self.term);
+        let version = if self.lengths.is_empty() { VERSION_WITHOUT_LENGTHS } else { VERSION };
+        let mut text = format!("{MAGIC}{version}\nid {:016x}\nterm {}\n", self.id, self.term);
         // Writing to a string does not fail.
         if let Some(stream) = &self.stream {
             let from = stream.from.map(|from| format!(" {from}")).unwrap_or_default();
@@ -137,6 +149,9 @@ impl Manifest {
         for number in &self.spares {
             let _ = writeln!(text, "spare {number}");
         }
+        for (number, bytes) in &self.lengths {
+            let _ = writeln!(text, "length {number} {bytes}");
+        }
         let checksum = crc64(text.as_bytes());
         let _ = writeln!(text, "crc64 {checksum:016x}");
         text
@@ -144,10 +159,10 @@ impl Manifest {
 
     /// The manifest with this text, or where and why it is not one.
     pub fn decode(text: &[u8]) -> Result<Manifest, (usize, NotAManifest)> {
-        let head = format!("{MAGIC}{VERSION}\n");
-        if !text.starts_with(head.as_bytes()) {
+        let heads = [VERSION, VERSION_WITHOUT_LENGTHS].map(|version| format!("{MAGIC}{version}\n"));
+        let Some(head) = heads.iter().find(|head| text.starts_with(head.as_bytes())) else {
             return Err((0, beginning(text)));
-        }
+        };
         let at = text.len().saturating_sub(CHECKSUM_LINE_BYTES).max(head.len());
         let (checked, last) = text.split_at(at);
         if !last.starts_with(b"crc64 ") || !last.ends_with(b"\n") {
@@ -208,6 +223,9 @@ impl Manifest {
         {
             return Err("its first segment and its base are not at one position");
         }
+        if self.lengths.keys().any(|number| self.numbers().all(|listed| listed != *number)) {
+            return Err("it has the length of a segment that it does not list");
+        }
         if self.former.contains(&self.id) {
             return Err("it is its own former journal");
         }
@@ -227,6 +245,11 @@ impl Manifest {
         behind.saturating_sub(1)
     }
 
+    /// The numbers of all segments and spares, in order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.segments.iter().map(|start| start.number).chain(self.spares.iter().copied())
+    }
+
     /// The largest number of a segment.
     pub(crate) fn last_number(&self) -> u64 {
         let segment = self.segments.last().map_or(0, |segment| segment.number);
@@ -243,7 +266,9 @@ fn beginning(text: &[u8]) -> NotAManifest {
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return NotAManifest::Truncated };
     let version = str::from_utf8(&rest[..end]).ok().and_then(|version| version.parse().ok());
     match version {
-        Some(version) if version != VERSION => NotAManifest::Version(version),
+        Some(version) if ![VERSION, VERSION_WITHOUT_LENGTHS].contains(&version) => {
+            NotAManifest::Version(version)
+        }
         _ => NotAManifest::Magic,
     }
 }
@@ -277,6 +302,7 @@ struct Lines {
     base: Option<Base>,
     segments: Vec<SegmentStart>,
     spares: Vec<u64>,
+    lengths: BTreeMap<u64, u64>,
 }
 
 impl Lines {
@@ -293,6 +319,10 @@ impl Lines {
             "base" => self.base = Some(base(rest)?),
             "segment" => self.segments.push(segment(rest)?),
             "spare" => self.spares.push(counter(rest)?),
+            "length" => {
+                let (number, bytes) = rest.split_once(' ')?;
+                self.lengths.insert(counter(number)?, counter(bytes)?);
+            }
             _ => return None,
         }
         Some(())
@@ -308,6 +338,7 @@ impl Lines {
             base: self.base?,
             segments: self.segments,
             spares: self.spares,
+            lengths: self.lengths,
         })
     }
 }
@@ -390,6 +421,7 @@ mod tests {
                 start(17, 3, 4_790, 5_000, false),
             ],
             spares: vec![18, 20],
+            lengths: [12, 13, 17, 18, 20].map(|number| (number, number << 20)).into(),
         }
     }
 
@@ -403,10 +435,13 @@ mod tests {
             base: empty,
             segments: vec![start(1, 1, 1, 0, false)],
             spares: vec![],
+            lengths: [(1, 4096)].into(),
             ..manifest()
         };
         let older = Manifest { stream: Some(Stream { id: ID, from: None }), ..manifest() };
-        for manifest in [manifest(), first, older] {
+        let oldest = Manifest { lengths: BTreeMap::new(), ..manifest() };
+        assert!(oldest.encode().starts_with("DARTER-JOURNAL 1\n"));
+        for manifest in [manifest(), first, older, oldest] {
             assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest));
         }
         assert_eq!(manifest().segment_behind_base(), 1);
@@ -480,14 +515,17 @@ mod tests {
             ("within", "without", "a line is not one of a manifest"),
             ("former 0000000000000007", "former 0000019a8b7c6d5e", "it is its own former journal"),
             ("spare 18", "later 18", "a line is not one of a manifest"),
+            ("length 18", "length 19", "it has the length of a segment that it does not list"),
+            ("length 18 ", "length 18 -", "a line is not one of a manifest"),
+            ("JOURNAL 2", "JOURNAL 1", "it is not in canonical form"),
         ] {
             assert!(text.contains(from), "{from}");
             assert_eq!(why(&text.replace(from, to)), NotAManifest::Line(what), "{from} as {to}");
         }
-        assert_eq!(why(&text.replace("JOURNAL 1", "JOURNAL 2")), NotAManifest::Version(2));
-        assert_eq!(why(&text.replace("JOURNAL 1", "JOURNAL 0")), NotAManifest::Version(0));
+        assert_eq!(why(&text.replace("JOURNAL 2", "JOURNAL 3")), NotAManifest::Version(3));
+        assert_eq!(why(&text.replace("JOURNAL 2", "JOURNAL 0")), NotAManifest::Version(0));
         assert_eq!(why(&text.replace("DARTER-", "DORTER-")), NotAManifest::Magic);
-        assert!(NotAManifest::Version(2).what().starts_with("a newer version"));
+        assert!(NotAManifest::Version(3).what().starts_with("a newer version"));
         assert!(NotAManifest::Version(0).what().starts_with("an older version"));
     }
 }

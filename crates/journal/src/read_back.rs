@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct ReadBack {
     journal: Journal,
-    /// Its position; the scan ends where nothing more had been written.
-    scan: Option<Scan>,
+    /// Its position; the scan ends where nothing more had been written. With it, up to where that was certainly so.
+    scan: Option<(Scan, u64)>,
     position: u64,
     end: u64,
 }
@@ -35,12 +35,15 @@ impl ReadBack {
     /// a reader that understands everything); `None` at the end. Waits for the log thread.
     ///
     /// # Errors
-    /// The next part has been removed, or the journal has failed.
+    /// The next part has been removed or is damaged, or the journal has failed.
     pub fn next(&mut self, version: Option<RedisVersion>) -> Result<Option<Vec<u8>>, Error> {
         while self.position < self.end {
-            let scan = match &mut self.scan {
+            let (scan, written) = match &mut self.scan {
                 Some(scan) => scan,
-                None => self.scan.insert(self.journal.scan_from(self.position)?),
+                None => {
+                    let written = self.journal.written_position();
+                    self.scan.insert((self.journal.scan_from(self.position)?, written))
+                }
             };
             match scan.next_slice()? {
                 Some(Scanned { slice, .. }) if slice.end() <= self.position => {}
@@ -55,11 +58,14 @@ impl ReadBack {
                     return Ok(Some(bytes));
                 }
                 None => {
+                    let written = *written;
                     self.scan = None;
                     if let Some(error) = self.journal.failure() {
                         return Err(error);
                     }
-                    if self.position < self.journal.first_position() {
+                    if self.position < written {
+                        // It was there before this looked, and cannot be read, or is removed.
+                        self.journal.note_unreadable(written);
                         return Err(self.journal.gone(self.position));
                     }
                     std::thread::sleep(LOOK);

@@ -43,6 +43,11 @@ impl SegmentReader {
         }
     }
 
+    /// The file's length when it was opened.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
     /// The `count` bytes at `offset`; fewer at the end of the file.
     pub(crate) fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], Error> {
         let is_there = offset >= self.from && offset + count as u64 <= self.from + self.filled as u64;

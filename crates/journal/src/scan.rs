@@ -11,9 +11,13 @@
 //!               ▲ the log ends here                      the rest is searched to the end
 //! ```
 //!
-//! The manifest adds to this. A log is also damaged if it does not reach its base, or does not reach a segment that, by
-//! the manifest, began behind durable slices. The manifest also says where each term but the last ended: anything
+//! Other files add to this. A log is also damaged if it does not reach its base, or does not reach a segment that, by the
+//! manifest, began behind durable slices; if a segment is shorter than the manifest says; or if the [mark](crate::mark)
+//! says that a slice behind its end was durable. The manifest also says where each term but the last ended: anything
 //! behind that is not read.
+//!
+//! What the base contains is not needed. So damage to it ends nothing: the scan continues behind it, at the next frame
+//! that is whole and of the base's last slices, or directly behind them ([`Skipped`]).
 //!
 //! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`life.rs`).
 
@@ -23,8 +27,9 @@ use effectlog::Slice;
 
 use crate::error::{Error, ErrorKind};
 use crate::folder::Folder;
-use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head, NoFrame, padded_bytes};
+use crate::frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, padded_bytes};
 use crate::manifest::{Manifest, StreamId};
+use crate::mark::Mark as Durable;
 use crate::reader::SegmentReader;
 use crate::segment::{Place, SegmentStart};
 
@@ -62,6 +67,21 @@ pub enum Verdict {
     Until,
 }
 
+/// Damage to something that is part of the base, and so is not needed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// The first slice that is not whole.
+    pub slice: u64,
+    /// The file with the first frame that does not count.
+    pub file: PathBuf,
+    /// Where in it that frame should begin.
+    pub offset: u64,
+    /// Why it does not count.
+    pub what: &'static str,
+    /// The slice with which the log continues.
+    pub until: u64,
+}
+
 /// Where a log ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
@@ -79,13 +99,19 @@ pub struct End {
     pub file: PathBuf,
     /// Where in it that frame should begin.
     pub offset: u64,
+    /// What was skipped before.
+    pub skipped: Vec<Skipped>,
 }
 
 impl End {
     /// The error, if the journal is damaged.
     pub fn damage(&self) -> Option<Error> {
         let Verdict::Damaged { what } = self.verdict else { return None };
-        let what = format!("slice {}, which was durable, is damaged: {what}", self.place.slice);
+        let slice = self.place.slice;
+        let what = match what {
+            SHORTER => format!("{SHORTER}, so slice {slice} and later ones may be missing"),
+            _ => format!("slice {slice}, which was durable, is damaged: {what}"),
+        };
         let way_out = "restore the file, or give up what comes after with --journal-repair truncate";
         Some(Error::new(ErrorKind::Damaged, &self.file, what, way_out).at(self.offset))
     }
@@ -101,6 +127,9 @@ pub struct Rest {
     /// When the first and the last of them were written, in milliseconds since 1970.
     pub unix_ms: Option<(u64, u64)>,
 }
+
+/// What is wrong with a segment that was cut.
+const SHORTER: &str = "the file is shorter than it was";
 
 /// Why a frame does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,8 +183,13 @@ impl Misfit {
 pub struct Scan {
     folder: Folder,
     manifest: Manifest,
+    /// What the mark said when the scan began.
+    durable: Option<Durable>,
     /// Slices up to this one are read, but not returned.
     told_after: u64,
+    /// Whether damage to what the base contains is skipped.
+    skips: bool,
+    skipped: Vec<Skipped>,
     until_unix_ms: Option<u64>,
     /// Its position, and what has to follow there.
     at: Mark,
@@ -191,12 +225,12 @@ enum Stop {
 impl Scan {
     /// Reads the slices behind the base: everything that recovery needs.
     pub fn behind_base(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
-        Scan::new(folder, manifest, manifest.segment_behind_base(), manifest.base.slice)
+        Scan::new(folder, manifest, manifest.segment_behind_base(), manifest.base.slice, true)
     }
 
     /// Reads all existing slices.
     pub fn everything(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
-        Scan::new(folder, manifest, 0, 0)
+        Scan::new(folder, manifest, 0, 0, true)
     }
 
     /// Reads from the slice that contains `position` of the stream, and possibly some before it.
@@ -205,27 +239,37 @@ impl Scan {
         let segments = &manifest.segments[..manifest.segments.partition_point(begins_before)];
         // One that begins within a slice has not all of it.
         let index = segments.iter().rposition(|start| !start.place.is_within_slice).unwrap_or(0);
-        Scan::new(folder, manifest, index, 0)
+        Scan::new(folder, manifest, index, 0, false)
     }
 
-    fn new(folder: &Folder, manifest: &Manifest, index: usize, told_after: u64) -> Result<Scan, Error> {
+    fn new(
+        folder: &Folder,
+        manifest: &Manifest,
+        index: usize,
+        told_after: u64,
+        skips: bool,
+    ) -> Result<Scan, Error> {
         let SegmentStart { number, term, place } = manifest.segments[index];
         let at = Mark { index, offset: 0, term, place, stream_tag: 0 };
         // What is left of a slice whose beginning is gone cannot be told.
         let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
+        // Who reads back from the middle asks for no verdict.
+        let durable = if skips { Durable::read(folder, manifest.id) } else { None };
         let reader = SegmentReader::open(folder, manifest.id, number)?;
-        let stopped = reader.is_none().then_some(Stop::Short(Misfit::Missing));
         Ok(Scan {
             folder: folder.clone(),
             manifest: manifest.clone(),
+            durable,
             told_after,
+            skips,
+            skipped: Vec::new(),
             until_unix_ms: None,
             at,
             whole: at,
             begun: Vec::new(),
             reader,
             open: None,
-            stopped,
+            stopped: None,
         })
     }
 
@@ -238,11 +282,14 @@ impl Scan {
     /// The next whole slice; `None` at the end, about which [`end`](Scan::end) says more.
     pub fn next_slice(&mut self) -> Result<Option<Scanned>, Error> {
         while self.stopped.is_none() {
-            if self.enter_known_segment()? {
+            if self.reader.is_some() && self.enter_known_segment()? {
                 continue;
             }
-            let Some(reader) = &mut self.reader else { break };
-            match examine(reader, self.manifest.id, &self.at)? {
+            let examined = match &mut self.reader {
+                Some(reader) => examine(reader, self.manifest.id, &self.at)?,
+                None => Err(Misfit::Missing),
+            };
+            match examined {
                 Ok(head) => {
                     if self.is_too_late(&head) {
                         self.stopped = Some(Stop::Until);
@@ -250,7 +297,67 @@ impl Scan {
                         return Ok(Some(scanned));
                     }
                 }
-                Err(misfit) => self.stopped = self.enter_spare(misfit)?,
+                Err(misfit) => {
+                    if let Some(stop) = self.enter_spare(misfit)?
+                        && !self.skip_damage(misfit)?
+                    {
+                        self.stopped = Some(stop);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Continues behind damage to what the base contains; false: this is not such damage, or there is nothing behind it
+    /// that is certain to belong there.
+    fn skip_damage(&mut self, misfit: Misfit) -> Result<bool, Error> {
+        let base = &self.manifest.base;
+        let slice = self.whole.place.slice;
+        if !self.skips || slice > base.slice {
+            return Ok(false);
+        }
+        let (number, _) = self.segment(self.at.index).unwrap_or_default();
+        let file = self.folder.segment(self.manifest.id, number);
+        let (offset, what) = (self.at.offset, misfit.what());
+        let next = self.segment(self.at.index + 1).and_then(|(_, start)| start);
+        let next = next.filter(|next| next.place.is_before_slice(base.slice + 1));
+        if let Some((at, frame)) = self.next_certain()? {
+            (self.at.offset, self.at.place, self.at.stream_tag) = (at, before(&frame), frame.stream_tag);
+        } else if let Some(next) = next {
+            self.enter(next)?;
+            // What is left of a slice whose beginning is gone cannot be told.
+            self.told_after =
+                self.told_after.max(if next.place.is_within_slice { next.place.slice } else { 0 });
+        } else {
+            return Ok(false);
+        }
+        (self.whole, self.open) = (self.at, None);
+        let until = self.at.place.slice;
+        self.skipped.push(Skipped { slice, file, offset, what, until });
+        Ok(true)
+    }
+
+    /// The next frame in this segment with which a slice of the base begins, or the one behind the base at its place.
+    fn next_certain(&mut self) -> Result<Option<(u64, Frame)>, Error> {
+        let (base, at) = (&self.manifest.base, self.at);
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        let mut offset = at.offset;
+        while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
+            let begin = offset;
+            offset += BLOCK_BYTES as u64;
+            let Ok(head) = Head::decode(bytes) else { continue };
+            let frame = head.frame;
+            let is_ours = (frame.journal_id, frame.term) == (self.manifest.id, at.term) && frame.is_first;
+            let is_behind = frame.slice >= at.place.slice && frame.position >= at.place.position;
+            let is_of_base =
+                frame.slice <= base.slice || (frame.slice, frame.position) == (base.slice + 1, base.position);
+            if is_ours
+                && is_behind
+                && is_of_base
+                && head.fits(reader.bytes(begin + HEAD_BYTES as u64, head.payload_bytes)?)
+            {
+                return Ok(Some((begin, frame)));
             }
         }
         Ok(None)
@@ -283,15 +390,13 @@ impl Scan {
         let SegmentStart { number, term, place } = start;
         self.at = Mark { index: self.at.index + 1, offset: 0, term, place, ..self.at };
         self.reader = SegmentReader::open(&self.folder, self.manifest.id, number)?;
-        if self.reader.is_none() {
-            self.stopped = Some(Stop::Short(Misfit::Missing));
-        }
         Ok(())
     }
 
     /// No frame counts here: continues in the next segment if the log does. Otherwise returns why it ends.
     fn enter_spare(&mut self, misfit: Misfit) -> Result<Option<Stop>, Error> {
         let (number, start) = match self.segment(self.at.index + 1) {
+            _ if misfit == Misfit::Missing => return Ok(Some(Stop::Short(misfit))),
             None => return Ok(Some(Stop::Misfit(misfit))),
             Some((_, Some(_))) => return Ok(Some(Stop::Short(misfit))),
             Some((number, None)) => {
@@ -360,7 +465,8 @@ impl Scan {
         for (index, offset) in begins {
             let Some((number, start)) = self.segment(index) else { continue };
             let at = Mark { offset, ..self.at };
-            if start.is_some_and(|start| start.term != at.term) {
+            // Where a segment begins that the manifest knows, the log has not grown since that was written.
+            if index != at.index && start.is_some() {
                 continue;
             }
             if let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)?
@@ -412,7 +518,11 @@ impl Scan {
         let verdict = match stop {
             Stop::Until => Verdict::Until,
             Stop::Short(misfit) => Verdict::Damaged { what: misfit.what() },
-            Stop::Misfit(misfit) => self.judge(misfit)?,
+            Stop::Misfit(misfit) => match self.judge(misfit)? {
+                Verdict::Torn { what, .. } if self.was_durable() => Verdict::Damaged { what },
+                Verdict::Clean if self.was_durable() => Verdict::Damaged { what: misfit.what() },
+                verdict => verdict,
+            },
         };
         let known = self.manifest.segments.iter().chain(&self.begun);
         let segments: Vec<SegmentStart> = known.take(self.whole.index + 1).copied().collect();
@@ -420,7 +530,14 @@ impl Scan {
         let file = self.folder.segment(self.manifest.id, number);
         let Mark { term, place, stream_tag, .. } = self.whole;
         let stream = self.manifest.stream_at(place.position, stream_tag);
-        Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset })
+        let skipped = self.skipped.clone();
+        Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset, skipped })
+    }
+
+    /// Whether the mark says that a slice behind the end was durable.
+    fn was_durable(&self) -> bool {
+        let last = self.whole.place.last_slice();
+        self.durable.is_some_and(|durable| durable.term >= self.manifest.term && durable.slice > last)
     }
 
     /// The log ends in a segment of the last term: decides whether it is torn or damaged.
@@ -438,6 +555,10 @@ impl Scan {
                 (self.at.index, self.at.offset) = (index, 0);
                 return Ok(Verdict::Damaged { what: Misfit::Missing.what() });
             };
+            if self.manifest.lengths.get(&number).is_some_and(|bytes| reader.file_bytes() < *bytes) {
+                (self.at.index, self.at.offset) = (index, offset.min(reader.file_bytes()));
+                return Ok(Verdict::Damaged { what: SHORTER });
+            }
             while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
                 offset += BLOCK_BYTES as u64;
                 let Ok(head) = Head::decode(bytes) else { continue };
@@ -456,6 +577,12 @@ impl Scan {
         }
         Ok(if is_torn { Verdict::Torn { what, dropped_bytes } } else { Verdict::Clean })
     }
+}
+
+/// The place before a frame with which a slice begins.
+fn before(frame: &Frame) -> Place {
+    let Frame { slice, position, before, .. } = *frame;
+    Place { slice, position, checksum: before, is_within_slice: false }
 }
 
 /// The head of the frame at a place, if it counts; its payload is complete.

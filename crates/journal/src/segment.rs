@@ -4,7 +4,8 @@
 //! segments of a journal are read in the order of their numbers. The first ones are small, and later ones larger. A
 //! segment is allocated at its full length, with its name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
 //! the segment is also filled with zeros, because that makes later writes cheaper to make durable. A segment that is no
-//! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain.
+//! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain. No segment ever becomes
+//! shorter, so one that is shorter than the manifest says was cut.
 //!
 //! Not here: frames (`frame.rs`), and which segments exist (`manifest.rs`).
 

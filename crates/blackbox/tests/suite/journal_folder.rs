@@ -113,7 +113,7 @@ fn what_is_no_journal_is_told_in_a_line() {
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "nothing is made");
     check(&["--check-journal", &scratch.path("none")], "there is no journal here");
     check(&["--check-journal"], "--check-journal needs a value");
-    scratch.file("journal.manifest", "DARTER-JOURNAL 2\nid 1\n");
+    scratch.file("journal.manifest", "DARTER-JOURNAL 3\nid 1\n");
     check(
         &["--check-journal", &path],
         "journal.manifest at byte 0: a newer version of Darter wrote this journal",

@@ -118,7 +118,7 @@ fn what_a_check_says_a_start_does() {
     flip(&manifest, 30);
     check("a changed manifest", 1, &["journal.manifest at byte ", "restore it from a copy"]);
     flip(&manifest, 30);
-    fs::write(&manifest, text.replace("JOURNAL 1", "JOURNAL 7")).unwrap();
+    fs::write(&manifest, text.replace("JOURNAL 2", "JOURNAL 7")).unwrap();
     check(
         "a newer version",
         1,

@@ -11,6 +11,7 @@ mod failover;
 mod follow;
 mod haproxy;
 mod journal_folder;
+mod journal_formats;
 mod journal_full_disk;
 mod journal_refused;
 mod leases;

@@ -129,7 +129,8 @@ fn a_copy_that_came_to_no_end_is_no_journal() {
     let (journal, mut writer) = original(&disk);
     let Contents::Journal(manifest) = folder(&disk).contents().unwrap() else { panic!("there is one") };
     append(&journal, &mut writer, 30);
-    let number = manifest.segments[0].number;
+    // Behind the base.
+    let number = manifest.segments[0].number + 2;
     let path = folder(&disk).segment(manifest.id, number);
     let file = disk.open(&path, Open::Write).unwrap();
     file.write_all_at(file.size_bytes().unwrap() - 4096 * 3 - 4000, b"damage").unwrap();

@@ -5,6 +5,7 @@ mod crashes;
 mod damage;
 mod folders;
 mod live;
+mod lost;
 mod mutants;
 mod threads;
 mod world;

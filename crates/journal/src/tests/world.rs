@@ -231,7 +231,11 @@ impl World {
                 self.append_all(writer, &[slice])
             }
             10..15 => journal.sync().map(drop),
-            15..18 => journal.prepare_spare(0).map(drop),
+            15 => {
+                journal.mark();
+                Ok(())
+            }
+            16..18 => journal.prepare_spare(0).map(drop),
             18 => self.checkpoint(journal),
             _ if writer.policy() == Policy::Always => Ok(()),
             _ => writer.set_policy(Policy::Everysec),

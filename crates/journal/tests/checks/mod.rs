@@ -1,5 +1,6 @@
 //! What holds for any bytes given to the readers; shared with the fuzz targets.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use journal::{BLOCK_BYTES, Base, Folder, Frame, Manifest, Place, Scan, SegmentStart, Verdict, padded_bytes};
@@ -21,6 +22,7 @@ fn manifest() -> Manifest {
         base: Base { slice: 4, position: 100, file: None },
         segments: vec![start(1, 2, 5, 100)],
         spares: vec![2, 3],
+        lengths: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,132 @@
+//! The mark: a small file that says up to which slice the log was durable, outside of the segments.
+//!
+//! Each frame says what was durable when it was made, but a frame that was cut off or overwritten says nothing. So the
+//! disk thread writes the last durable slice here as well: when the log rests, ten times a second while it does not, and
+//! when the journal is closed. A log that ends before that slice has lost something.
+//!
+//! ```text
+//!   journal-<id>.durable       two records, written in turn: one at byte 0, one at byte 4096
+//!
+//!    0  magic 8       "DARTERD1"
+//!    8  journal id 8
+//!   16  term 4        which life of the journal: a later one may have dropped what was not durable
+//!   20  zeros 4
+//!   24  slice 8       it is durable, with all before it
+//!   32  CRC-64 of the 32 bytes above 8
+//! ```
+//!
+//! It is a claim that stays true, so it is synced only when the journal is closed, and after a power failure it may say
+//! less than it could. Without it, or with one that cannot be read, only the frames are asked. What it says of an earlier
+//! term does not matter: the manifest says where that term ended.
+//!
+//! Not here: when it is written (`log_thread.rs`, `disk_thread.rs`).
+
+use proactor::{DIRECT_BYTES, DiskFile, Open};
+
+use crate::checksum::crc64;
+use crate::error::Error;
+use crate::folder::{Folder, LockedFolder};
+
+const MAGIC: &[u8; 8] = b"DARTERD1";
+const CHECKED_BYTES: usize = 32;
+const RECORD_BYTES: usize = CHECKED_BYTES + 8;
+/// The records, on pages of their own: while the system writes one to the disk, the other can be changed.
+const RECORDS: u64 = 2;
+
+/// What the file says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Mark {
+    /// The term of the journal.
+    pub(crate) term: u32,
+    /// The last durable slice.
+    pub(crate) slice: u64,
+}
+
+impl Mark {
+    fn encode(self, journal_id: u64) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..16].copy_from_slice(&journal_id.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.term.to_le_bytes());
+        bytes[24..CHECKED_BYTES].copy_from_slice(&self.slice.to_le_bytes());
+        let checksum = crc64(&bytes[..CHECKED_BYTES]);
+        bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; RECORD_BYTES], journal_id: u64) -> Option<Mark> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let mark = Mark { term: word(16) as u32, slice: word(24) };
+        (mark.encode(journal_id) == *bytes).then_some(mark)
+    }
+
+    /// What the file of this journal says; `None` if there is none, or it cannot be read.
+    pub(crate) fn read(folder: &Folder, journal_id: u64) -> Option<Mark> {
+        let file = folder.disk().open(&folder.mark(journal_id), Open::Read).ok()?;
+        let record = |number: u64| {
+            let mut bytes = [0; RECORD_BYTES];
+            let is_whole = file.read_at(offset(number), &mut bytes).is_ok_and(|count| count == RECORD_BYTES);
+            Mark::decode(&bytes, journal_id).filter(|_| is_whole)
+        };
+        (0..RECORDS).filter_map(record).max()
+    }
+}
+
+fn offset(number: u64) -> u64 {
+    number * DIRECT_BYTES as u64
+}
+
+/// Writes the file.
+#[derive(Debug, Default)]
+pub(crate) struct Marker {
+    file: Option<DiskFile>,
+    /// What was written last.
+    last: Option<Mark>,
+    count: u64,
+}
+
+impl Marker {
+    /// Writes a mark that is not written yet. Without a sync: it is true, so it may become durable whenever the system
+    /// likes.
+    pub(crate) fn write(&mut self, folder: &LockedFolder, journal_id: u64, mark: Mark) -> Result<(), Error> {
+        if self.last == Some(mark) {
+            return Ok(());
+        }
+        let path = folder.mark(journal_id);
+        if self.file.is_none() {
+            let opened = folder.disk().open(&path, Open::Write);
+            self.file = Some(opened.map_err(Error::io(&path, "open it"))?);
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        let written = file.write_all_at(offset(self.count % RECORDS), &mark.encode(journal_id));
+        written.map_err(Error::io(&path, "write it"))?;
+        (self.last, self.count) = (Some(mark), self.count + 1);
+        Ok(())
+    }
+
+    /// Makes it durable.
+    pub(crate) fn sync(&self, folder: &LockedFolder, journal_id: u64) -> Result<(), Error> {
+        let Some(file) = &self.file else { return Ok(()) };
+        file.sync().map_err(Error::io(&folder.mark(journal_id), "make it durable"))?;
+        folder.sync_names()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_back_and_no_bit_of_it_may_change() {
+        let mark = Mark { term: 3, slice: 4711 };
+        let bytes = mark.encode(0xabcd);
+        assert_eq!(Mark::decode(&bytes, 0xabcd), Some(mark));
+        assert_eq!(Mark::decode(&bytes, 0xabce), None, "it is of another journal");
+        for bit in 0..RECORD_BYTES * 8 {
+            let mut changed = bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::decode(&changed, 0xabcd), None, "bit {bit}");
+        }
+        assert!(mark < Mark { term: 4, slice: 0 } && mark < Mark { slice: 4712, ..mark });
+    }
+}

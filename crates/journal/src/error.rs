@@ -80,6 +80,12 @@ impl Error {
         }
     }
 
+    /// Whether nothing can be written there for now, because the disk is full or only for reading: what is there can be
+    /// read all the same.
+    pub fn is_read_only(&self) -> bool {
+        self.is_no_room() || self.kind == ErrorKind::Io(io::ErrorKind::ReadOnlyFilesystem)
+    }
+
     /// Whether the disk was full.
     pub fn is_no_room(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];

@@ -17,9 +17,11 @@ use journal::{
 use proactor::{Clock, Waker};
 use replication::{Following, Synced};
 use settings::{
-    APPENDFSYNC, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings,
+    APPENDFSYNC, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER,
+    Settings,
 };
 
+use crate::opening::Begun;
 use crate::switch::{Ended, Making};
 
 /// An open journal and its writer.
@@ -208,6 +210,19 @@ impl Journal {
     /// relies on that.
     pub fn position(&self) -> u64 {
         self.intake.position()
+    }
+
+    /// Turns on the journal with which the server starts. If it cannot be written, commands that write are refused until
+    /// there is a new one with a base; that is tried again and again.
+    pub fn start(&self, begun: Begun) {
+        let error = match begun {
+            Begun::Open(folder, opened) => return self.begin(folder, opened),
+            Begun::ReadOnly(error) => error,
+        };
+        tracing::error!(
+            "the journal cannot be written, so write commands are refused, and reads are served: {error}"
+        );
+        self.progress.set_refusal(Refusal::Failed, &error.to_string());
     }
 
     /// Passes changed settings on to the thread that writes.

@@ -27,5 +27,5 @@ mod turn;
 
 pub use crate::journal::{Journal, Opened, policy};
 pub use keeper::Keeper;
-pub use opening::{Opening, Slices};
+pub use opening::{Begun, Opening, Slices};
 pub use switch::Step;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journal::{
-    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, StreamId, Tuning,
-    Verdict,
+    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, Skipped,
+    StreamId, Tuning, Verdict, Writer,
 };
 use persistence::FoundSlice;
 use proactor::Disk;
@@ -18,10 +18,12 @@ use crate::keeper::Keeper;
 /// How often to check whether the last slice is durable.
 const SETTLE_LOOK: Duration = Duration::from_millis(1);
 
-/// The locked folder of a journal.
+/// The folder of a journal.
 pub struct Opening {
     /// The folder.
-    pub folder: Arc<LockedFolder>,
+    pub folder: Folder,
+    /// The same, locked; or why that is not possible, although it can be read.
+    pub locked: Result<Arc<LockedFolder>, journal::Error>,
     /// The journal in it, if there is one.
     pub manifest: Option<Manifest>,
     tuning: Tuning,
@@ -34,22 +36,40 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
     std::path::Path::new(directory).join(&*settings.text(APPENDDIRNAME))
 }
 
+/// The journal that the settings ask for.
+pub enum Begun {
+    /// It is open.
+    Open(Arc<LockedFolder>, Opened),
+    /// It cannot be written, for this reason, but what it contains can be served.
+    ReadOnly(journal::Error),
+}
+
+impl Begun {
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Begun::Open(..))
+    }
+}
+
 impl Opening {
-    /// Locks the folder.
+    /// Locks the folder. If nothing can be written there, it can only be read.
     pub fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
         // What is not ours is not touched, not even for the lock.
-        folder.contents()?;
-        Opening::again(Arc::new(folder.lock()?), tuning)
+        let contents = folder.contents()?;
+        match folder.lock() {
+            Ok(locked) => Opening::again(Arc::new(locked), tuning),
+            Err(error) if error.is_read_only() => {
+                Ok(Opening { folder, locked: Err(error), manifest: manifest(contents), tuning })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the manifest again in a folder that is already locked.
-    pub fn again(folder: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
-        let manifest = match folder.contents()? {
-            Contents::Journal(manifest) => Some(manifest),
-            Contents::Nothing | Contents::RedisAof(_) => None,
-        };
-        Ok(Opening { folder, manifest, tuning })
+    pub fn again(locked: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
+        let (folder, manifest) = (Folder::clone(&locked), manifest(locked.contents()?));
+        Ok(Opening { folder, locked: Ok(locked), manifest, tuning })
     }
 
     /// About how many bytes of slices follow the base of the existing journal. The last segment counts in full, though
@@ -63,7 +83,16 @@ impl Opening {
 
     /// The slices of the existing journal.
     pub fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
-        Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })
+        let recovered = match &self.locked {
+            Ok(locked) => locked.recover(manifest),
+            Err(error) => Err(error.clone()),
+        };
+        let scan = match recovered {
+            // What cannot be made durable now is only read.
+            Err(error) if error.is_read_only() => Scan::behind_base(&self.folder, manifest)?,
+            recovered => recovered?,
+        };
+        Ok(Slices { scan, folder: self.folder.clone(), id: manifest.id })
     }
 
     /// Continues the existing journal at its end, where the stream has selected database `stream_db`. If the server is
@@ -74,14 +103,19 @@ impl Opening {
         (primary, following): (&Primary, &Following),
         end: &End,
         stream_db: Option<u32>,
-    ) -> Result<Opened, journal::Error> {
+    ) -> Result<Begun, journal::Error> {
         let manifest = self.manifest.as_ref().expect("it was read");
         if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
             tracing::warn!(
                 "the last write to the journal is incomplete: {dropped_bytes} bytes, never acknowledged as durable, are dropped"
             );
         }
-        let folder = self.folder.clone();
+        for Skipped { slice, file, offset, what, .. } in &end.skipped {
+            tracing::warn!(
+                "{} at byte {offset}: slice {slice} is damaged, and not needed, because the base has it: {what}",
+                file.display()
+            );
+        }
         let position = end.place.position;
         match end.stream.filter(|_| following.is_replica()) {
             Some(id) => following.go_on_behind(primary, (id, position), stream_db),
@@ -91,8 +125,9 @@ impl Opening {
             }
         }
         let stream = Some(primary.history().id);
-        let opened = journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end, stream)?;
-        Ok(Box::new(opened))
+        self.unless_read_only(|folder| {
+            journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end, stream)
+        })
     }
 
     /// Creates a journal with a random id, whose slices will be applied to `data`. It begins at the end of the log when
@@ -104,12 +139,35 @@ impl Opening {
         stream: Option<StreamId>,
         id: u64,
         data: Data,
-    ) -> Result<Opened, journal::Error> {
+    ) -> Result<Begun, journal::Error> {
+        self.unless_read_only(|folder| self.create_in(folder, settings, stream, id, data))
+    }
+
+    /// The same in its locked folder.
+    pub(crate) fn create_in(
+        &self,
+        folder: Arc<LockedFolder>,
+        settings: &Settings,
+        stream: Option<StreamId>,
+        id: u64,
+        data: Data,
+    ) -> Result<(journal::Journal, Writer), journal::Error> {
         let databases = settings.databases();
         let beginning = Beginning { id, stream, databases, slice: 0, position: 0, data };
-        let folder = self.folder.clone();
-        let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
-        Ok(Box::new(opened))
+        journal::Journal::create(folder, self.tuning, policy(settings), beginning)
+    }
+
+    /// Opens it, unless the disk is full or only for reading.
+    fn unless_read_only(
+        &self,
+        open: impl FnOnce(Arc<LockedFolder>) -> Result<(journal::Journal, Writer), journal::Error>,
+    ) -> Result<Begun, journal::Error> {
+        let opened = self.locked.clone().and_then(|folder| Ok((folder.clone(), open(folder)?)));
+        match opened {
+            Ok((folder, opened)) => Ok(Begun::Open(folder, Box::new(opened))),
+            Err(error) if error.is_read_only() => Ok(Begun::ReadOnly(error)),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -140,8 +198,16 @@ impl Keeper {
 /// Reads slices for recovery.
 pub struct Slices {
     scan: Scan,
-    folder: Arc<LockedFolder>,
+    folder: Folder,
     id: u64,
+}
+
+/// The journal that a folder contains.
+fn manifest(contents: Contents) -> Option<Manifest> {
+    match contents {
+        Contents::Journal(manifest) => Some(manifest),
+        Contents::Nothing | Contents::RedisAof(_) => None,
+    }
 }
 
 impl Slices {

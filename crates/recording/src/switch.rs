@@ -87,7 +87,7 @@ impl Keeper {
         if let Some(folder) = own.as_ref().filter(|folder| folder.path() == path) {
             return Ok(folder.clone());
         }
-        let folder = Opening::new(self.settings, self.disk, self.tuning)?.folder;
+        let folder = Opening::new(self.settings, self.disk, self.tuning)?.locked?;
         Ok(own.insert(folder).clone())
     }
 
@@ -146,8 +146,9 @@ impl Keeper {
         tracing::info!("starting a journal in {}", opening.folder.path().display());
         let id = journal.next_id();
         journal.disk.run(Box::new(move || {
-            *locked(&self.journal.making) =
-                Making::Made(opening.create(self.settings, None, id, Data::Coming));
+            *locked(&self.journal.making) = Making::Made(opening.locked.clone().and_then(|folder| {
+                opening.create_in(folder, self.settings, None, id, Data::Coming).map(Box::new)
+            }));
         }));
     }
 

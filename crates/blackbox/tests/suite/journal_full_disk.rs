@@ -84,6 +84,14 @@ impl SmallDisk {
         fs::remove_file(self.ballast(number)).expect("it is there");
     }
 
+    /// From now on it can only be read, or written as well.
+    fn remount(&self, how: &str) {
+        let words = ["mount", "-o", &format!("remount,{how}"), &self.folder].map(str::to_owned);
+        let words = [&self.launcher[..], &words].concat();
+        let status = Command::new(&words[0]).args(&words[1..]).status().expect("it can be run");
+        assert!(status.success(), "{words:?}");
+    }
+
     /// A server that does not make a new base by itself.
     fn start(&self, policy: &str) -> Result<Server, StartError> {
         // With a slow log thread, as in a debug build, pending data would fill the room that is made later.
@@ -143,6 +151,16 @@ fn number(server: &Server, key: usize, patience: Duration) -> Option<Option<usiz
 }
 
 impl Account {
+    /// Writes one key.
+    fn write(&mut self, server: &Server, number: usize) {
+        let mut writer = server.connect().expect("it listens");
+        let words =
+            [b"SET".to_vec(), format!("key:{number}").into_bytes(), format!("{number} ").into_bytes()];
+        writer.send(&[words.to_vec()]).expect("it listens");
+        assert_eq!(reply(&mut writer, PATIENCE).map(|value| value.to_string()).as_deref(), Some("OK"));
+        self.acknowledged.insert(number, number);
+    }
+
     /// Writes until the disk is full. With `always`, the last write has no reply then: returns its connection.
     fn fill(&mut self, server: &Server) -> Option<Socket> {
         let mut writer = server.connect().expect("it listens");
@@ -215,6 +233,23 @@ fn write_calls(server: &Server) -> u64 {
     line.parse().expect("it is a number")
 }
 
+/// Writes are refused for this reason, and the log says so.
+#[track_caller]
+fn expect_refusal(server: &Server, why: &[&str]) {
+    let refusal = server.client().show("SET other x");
+    let log = server.log_end();
+    for part in [&["MISCONF Errors writing to the AOF file: "], why].concat() {
+        assert!(refusal.contains(part), "no {part} in {refusal}");
+    }
+    assert!(log.contains("write commands are refused, and reads are served: "), "{log}");
+}
+
+/// Everything that was acknowledged is with the system.
+#[track_caller]
+fn expect_written(server: &Server) {
+    eventually("all is written", || server.client().info("persistence", "aof_buffer_length") == "0");
+}
+
 #[track_caller]
 fn expect_writes(server: &Server) {
     let mut client = server.client();
@@ -249,19 +284,16 @@ fn runs_full_and_goes_on(policy: &str) {
     drop(account.fill(&server));
     if policy == "everysec" {
         // What was answered has room, and is written soon.
-        eventually("all is written", || server.client().info("persistence", "aof_buffer_length") == "0");
+        expect_written(&server);
     }
     server.signal(Signal::KILL);
     server.wait();
-    match disk.start(policy) {
-        Err(StartError::Failed { log, .. }) => {
-            assert!(
-                log.contains("cannot make a segment") && log.contains("(make room on the disk)"),
-                "{log}"
-            );
-        }
-        other => panic!("a start needs a segment of its own: {other:?}"),
-    }
+    // A start needs a segment of its own. Without it, what is there is served.
+    let mut server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(account.check(&server, PATIENCE), KEYS);
+    expect_refusal(&server, &["cannot make a segment", "No space left on device", "(make room on the disk)"]);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
     disk.relieve(1);
     let server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(account.check(&server, PATIENCE), KEYS);
@@ -275,6 +307,39 @@ fn runs_full_and_goes_on(policy: &str) {
     expect_writes(&server);
     account.settle(writer);
     assert_eq!(account.check(&server, PATIENCE), KEYS);
+}
+
+/// A server that finds its disk read-only serves what is there, and writes when that is over.
+#[test]
+fn a_disk_that_is_read_only_at_the_start() {
+    let Some(disk) = SmallDisk::mount("journal-read-only") else { return };
+    let mut account = Account::default();
+    let mut server = disk.start("everysec").unwrap_or_else(|error| panic!("{error}"));
+    (0..3).for_each(|number| account.write(&server, number));
+    expect_written(&server);
+    server.signal(Signal::KILL);
+    server.wait();
+    disk.remount("ro");
+    for _ in 0..2 {
+        let mut server = disk.start("everysec").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(account.check(&server, PATIENCE), 3);
+        expect_refusal(&server, &["Read-only file system"]);
+        server.signal(Signal::KILL);
+        server.wait();
+    }
+    let mut server = disk.start("everysec").unwrap_or_else(|error| panic!("{error}"));
+    disk.remount("rw");
+    (0..2).for_each(|number| disk.relieve(number));
+    expect_writes(&server);
+    eventually("it has its base", || {
+        server.client().info("persistence", "aof_last_bgrewrite_status") == "ok"
+    });
+    account.write(&server, 7);
+    expect_written(&server);
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = disk.start("everysec").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(account.check(&server, PATIENCE), 4);
 }
 
 /// Replies of its primary wait for its disk: clients that write are told that it accepts nothing, and nobody waits for ever.

@@ -20,7 +20,7 @@ use keyspace::Dbs;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
-use recording::Step;
+use recording::{Begun, Step};
 use session::{Retry, Session};
 use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
@@ -305,14 +305,14 @@ impl Thread {
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
         let journal = loaded.journal.take();
-        let is_replica = shared.following.is_replica() && journal.is_none();
+        let is_replica = shared.following.is_replica() && !journal.as_ref().is_some_and(Begun::is_open);
         if let Some((stream, db)) = loaded.stream(shared.settings.databases()).filter(|_| is_replica) {
             shared.following.go_on_behind(&shared.primary, stream, Some(db));
             shared.journal.begin_copy(stream.1);
         }
         loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
-        if let Some((folder, opened)) = journal {
-            shared.journal.begin(folder, opened);
+        if let Some(begun) = journal {
+            shared.journal.start(begun);
         } else if is_imported {
             // The sooner it is in a snapshot the better.
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);

@@ -99,13 +99,8 @@ impl<'s> Loader<'s> {
         if !choice.has_data()
             && let Some(opening) = &self.opening
         {
-            let opened = opening.create(
-                self.settings,
-                Some(self.primary.history().id),
-                self.journal_id,
-                Data::None,
-            )?;
-            journal.begin(opening.folder.clone(), opened);
+            let stream = Some(self.primary.history().id);
+            journal.start(opening.create(self.settings, stream, self.journal_id, Data::None)?);
         }
         self.names.remove_leftovers();
         self.snapshots.set_superseded_aof(choice.superseded.clone());
@@ -205,10 +200,12 @@ impl<'s> Loader<'s> {
             Source::Journal => {
                 let opening = self.opening.as_ref().expect("it is chosen where it is wanted");
                 Self::journal_names(opening).remove_leftovers();
-                let (data, slices) = self.recover(opening, load, &mut found)?;
-                if let Some(data) = &data {
-                    let role = (self.primary, self.following);
-                    journal = Some(opening.resume(self.settings, role, &slices.end()?, data.stream_db)?);
+                let (mut data, slices) = self.recover(opening, load, &mut found)?;
+                if let Some(data) = &mut data {
+                    let (role, end) = ((self.primary, self.following), slices.end()?);
+                    // As of a snapshot, if the journal is only read.
+                    data.stream = end.stream.map(|id| (id, end.place.position));
+                    journal = Some(opening.resume(self.settings, role, &end, data.stream_db)?);
                 }
                 (opening.folder.path().display().to_string(), data)
             }
@@ -219,15 +216,9 @@ impl<'s> Loader<'s> {
         }
         let is_imported = matches!(choice.source, Source::AppendOnly(_));
         if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
-            journal = Some(opening.create(
-                self.settings,
-                Some(self.primary.history().id),
-                self.journal_id,
-                Data::Coming,
-            )?);
+            let stream = Some(self.primary.history().id);
+            journal = Some(opening.create(self.settings, stream, self.journal_id, Data::Coming)?);
         }
-        let journal =
-            journal.zip(self.opening.as_ref()).map(|(opened, opening)| (opening.folder.clone(), opened));
         Ok(Some((name, Loaded { data, libraries: found.libraries, is_imported, journal, installed: None })))
     }
 

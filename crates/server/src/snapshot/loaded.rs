@@ -1,14 +1,12 @@
 //! Loaded data on their way to the thread that puts them in place.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use command::{Garbage, Post, Tx, content, ready_after};
-use journal::LockedFolder;
 use keyspace::{Db, Dbs};
 use persistence::{Snapshots, StreamId};
-use recording::Opened;
+use recording::Begun;
 use script::LibrarySet;
 use scripting::Scripts;
 use shard::ShardId;
@@ -20,7 +18,7 @@ pub(crate) struct Loaded {
     /// They came from elsewhere, and are not in a snapshot of this server yet.
     pub(super) is_imported: bool,
     /// The journal that continues from them.
-    pub(super) journal: Option<(Arc<LockedFolder>, Opened)>,
+    pub(super) journal: Option<Begun>,
     /// Is sent a message when they are in place.
     pub(super) installed: Option<Sender<()>>,
 }

@@ -46,6 +46,12 @@ impl Progress {
         self.loaded_bytes.store(0, Ordering::Relaxed);
     }
 
+    /// How much was read, in percent.
+    pub fn percent(&self) -> u64 {
+        let total_bytes = self.total_bytes.load(Ordering::Relaxed);
+        (self.loaded_bytes.load(Ordering::Relaxed) * 100 / total_bytes.max(1)).min(100)
+    }
+
     /// The data are loaded.
     pub fn end(&self) {
         self.is_loading.store(false, Ordering::Release);
@@ -60,7 +66,9 @@ impl Progress {
     /// The figures, while it loads.
     pub fn figures(&self, now_ms: u64) -> Option<Figures> {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let (total_bytes, loaded_bytes) = (get(&self.total_bytes), get(&self.loaded_bytes));
+        let loaded_bytes = get(&self.loaded_bytes);
+        // How much of a journal follows its base is an estimate, and a file may grow.
+        let total_bytes = get(&self.total_bytes).max(loaded_bytes);
         let started_seconds = get(&self.started_seconds);
         let elapsed = (now_ms / 1000).saturating_sub(started_seconds);
         let bytes_left = total_bytes.saturating_sub(loaded_bytes);
@@ -73,5 +81,25 @@ impl Progress {
             // As Redis has it, which knows nothing better in the first second.
             seconds_left: if elapsed == 0 { 1 } else { elapsed * bytes_left / (loaded_bytes + 1) },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_more_than_everything_is_loaded() {
+        let progress = Progress::default();
+        progress.begin(1_000);
+        progress.begin_file(200);
+        progress.loaded_bytes.store(50, Ordering::Relaxed);
+        let figures = |progress: &Progress| progress.figures(9_000).expect("it loads");
+        assert_eq!((progress.percent(), figures(&progress).percent as u64), (25, 24));
+        // More follows than was expected.
+        progress.loaded_bytes.store(500, Ordering::Relaxed);
+        let Figures { total_bytes, loaded_bytes, percent, seconds_left, .. } = figures(&progress);
+        assert_eq!((total_bytes, loaded_bytes, seconds_left, progress.percent()), (500, 500, 0, 100));
+        assert!(percent < 100.0);
     }
 }

@@ -87,18 +87,29 @@ pub fn open(settings: &Settings) -> Result<(), Error> {
         (BoxMakeWriter::new(|| Line), false)
     };
     let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(is_terminal).with_target(false);
+    // A line that cannot be written is dropped. To complain on standard error, which may be closed or full, too, would
+    // end the process.
+    let lines = tracing_subscriber::fmt::layer()
+        .log_internal_errors(false)
+        .with_writer(writer)
+        .with_ansi(is_terminal)
+        .with_target(false);
     let system_lines = system_log(settings)?.map(|writer| {
         HAS_SYSTEM_LOG.store(true, Ordering::Relaxed);
         let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
         // It knows the time and the level itself.
-        let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false).with_target(false);
+        let lines = tracing_subscriber::fmt::layer().log_internal_errors(false);
+        let lines = lines.with_writer(writer).with_ansi(false).with_target(false);
         lines.with_level(false).without_time().with_filter(shown)
     });
     // A second server in one process (a test) shares the first one's log.
     let _ = tracing_subscriber::registry().with(lines.with_filter(shown)).with(system_lines).try_init();
     Ok(())
+}
+
+/// Prints an error. If standard error is closed or full, nobody reads it, and the exit status has to do.
+pub fn complain(error: &dyn std::fmt::Display) {
+    let _ = io::stderr().write_all(format!("darter: {error}\n").as_bytes());
 }
 
 /// Logs why the server does not start, unless the log is standard output: the error is printed on standard error as

@@ -92,6 +92,13 @@ pub fn hold_signals() {
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
+/// Ignores the signal that a write gets beyond the limit of file sizes (`ulimit -f`): the write fails instead, and is
+/// handled as on a full disk.
+pub fn ignore_file_size_signal() {
+    // SAFETY: no handler is set that could be called.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Blocks signals for the calling thread while `work` runs. Threads that `work` starts block them for ever.
 pub(crate) fn without_signals<T>(signals: &[libc::c_int], work: impl FnOnce() -> T) -> T {
     let (set, mut before) = (set_of(signals), set_of(&[]));

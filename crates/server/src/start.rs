@@ -59,7 +59,7 @@ pub fn run(args: &[String]) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("darter: {error}");
+            log::complain(&error);
             log::note_refusal(&error);
             ExitCode::FAILURE
         }
@@ -112,7 +112,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
         return print("the configuration is valid\n");
     }
     for error in &errors {
-        eprintln!("darter: {error}");
+        log::complain(error);
     }
     Err(Error::BadConfiguration)
 }
@@ -152,6 +152,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     clients::lower_maxclients(&settings);
     let choice = persistence::choose(&settings, &machine.disk)?;
     system::hold_signals();
+    system::ignore_file_size_signal();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
     heap::fix();
     crash::watch(shared)

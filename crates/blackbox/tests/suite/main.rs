@@ -18,6 +18,7 @@ mod leases;
 mod memcached;
 mod memcached_requests;
 mod offsets;
+mod outputs;
 mod pages;
 mod power;
 mod queue_kinds;

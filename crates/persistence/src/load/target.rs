@@ -82,14 +82,14 @@ impl<'a> Target<'a> {
     /// This many more bytes were read; logs the progress now and then.
     pub(crate) fn note_read(&self, bytes: u64) {
         let progress = self.load.progress;
-        let loaded_bytes = progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);
         let (now_ms, due_ms) = (self.load.clock.monotonic_ms(), self.next_ms.load(Ordering::Relaxed));
         let next_ms = now_ms + PROGRESS_MS;
         // One of the threads does it.
         if now_ms >= due_ms
             && self.next_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            let percent = loaded_bytes * 100 / progress.total_bytes.load(Ordering::Relaxed).max(1);
+            let percent = progress.percent();
             let key_count = self.key_count.load(Ordering::Relaxed);
             tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
         }

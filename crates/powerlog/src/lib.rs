@@ -13,6 +13,8 @@
 //! * A disk after a power failure has what a sync covers that had ended, and any part of the rest: each sector of 512 bytes
 //!   new, old or torn, each name as before or after. [`Promise`] says which rest is possible.
 //!
+//! * [`Halt`] stops a single thread of a program.
+//!
 //! Not recorded: mapped memory, `io_uring`, `copy_file_range`. [`Disk::differences`] compares what was recorded with what lies on
 //! the disk at the end, so a change that was missed is noticed.
 
@@ -20,8 +22,10 @@ mod calls;
 mod disk;
 mod event;
 mod file;
+mod halt;
 mod tracer;
 
 pub use disk::{Disk, Promise};
 pub use event::{Bytes, Event, FileId, What};
+pub use halt::Halt;
 pub use tracer::Recording;

@@ -194,7 +194,7 @@ fn go_on(how: c_uint, thread: pid_t, signal: usize) {
 }
 
 /// The next stop or end of a thread that this thread traces; `None` when there are no more.
-fn wait_for(which: pid_t) -> io::Result<Option<(pid_t, c_int)>> {
+pub(crate) fn wait_for(which: pid_t) -> io::Result<Option<(pid_t, c_int)>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is ours for the call.
@@ -223,7 +223,7 @@ fn call_info(thread: pid_t) -> io::Result<Option<libc::ptrace_syscall_info>> {
     Ok(Some(unsafe { info.assume_init() }))
 }
 
-fn ptrace(request: c_uint, thread: pid_t, address: usize, data: usize) -> io::Result<()> {
+pub(crate) fn ptrace(request: c_uint, thread: pid_t, address: usize, data: usize) -> io::Result<()> {
     let (address, data) = (ptr::without_provenance_mut::<c_void>(address), data as *mut c_void);
     // SAFETY: `data` is a number, or leads to a structure of the length that `address` says and that lives for the call.
     let result = unsafe { libc::ptrace(request, thread, address, data) };

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use powerlog::{Bytes, Disk, Event, Promise, Recording, What};
+use powerlog::{Bytes, Disk, Event, Halt, Promise, Recording, What};
 use rustix::io::ReadWriteFlags;
 
 /// Tells this binary, in its environment, to be the program that is recorded, and where.
 const FOLDER: &str = "POWERLOG_TEST_FOLDER";
+/// The same for the program of which a thread is stopped.
+const HALT_FOLDER: &str = "POWERLOG_TEST_HALT_FOLDER";
 
 fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (PathBuf, Vec<What>) {
     let folder = std::env::temp_dir().join(format!("powerlog-{test}-{}", std::process::id()));
@@ -111,4 +113,61 @@ fn a_program_that_is_not_there_is_an_error() {
         let started = Recording::start(Command::new(name), &std::env::temp_dir(), || 0);
         assert_eq!(started.err().map(|error| error.kind()), Some(std::io::ErrorKind::NotFound), "{name}");
     }
+}
+
+/// One thread stands still, and the others continue; it continues, too, when it is let go, and can be killed meanwhile.
+#[test]
+fn one_thread_is_stopped_and_let_go() {
+    if let Some(folder) = std::env::var_os(HALT_FOLDER) {
+        return count_up(Path::new(&folder));
+    }
+    let folder = std::env::temp_dir().join(format!("powerlog-halt-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("files can be written");
+    let mut command = Command::new(std::env::current_exe().expect("it is there"));
+    command.args(["--exact", "one_thread_is_stopped_and_let_go"]).env(HALT_FOLDER, &folder);
+    let mut program = command.spawn().expect("it starts");
+    let count = |name: &str| fs::metadata(folder.join(name)).map_or(0, |file| file.len());
+    let grows = |name: &str, from: u64| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while count(name) <= from {
+            assert!(std::time::Instant::now() < deadline, "{name} does not continue");
+            std::thread::yield_now();
+        }
+    };
+    grows("halted", 0);
+    let halted = Halt::thread(program.id(), "halted");
+    let Ok(halted) = halted else {
+        return println!("SKIPPED: this system lets no process stop a thread of another");
+    };
+    let halt = halted.expect("there is such a thread");
+    let (stood, went) = (count("halted"), count("free"));
+    grows("free", went + 5);
+    assert_eq!(count("halted"), stood, "it stands still");
+    drop(halt);
+    grows("halted", stood);
+    let halt = Halt::thread(program.id(), "halted").expect("it could be stopped before");
+    assert!(Halt::thread(program.id(), "nobody").expect("it runs").is_none());
+    program.kill().expect("it runs");
+    drop(halt);
+    program.wait().expect("it is our child");
+    fs::remove_dir_all(&folder).expect("it is there");
+}
+
+/// Two threads that make files longer, for ever.
+fn count_up(folder: &Path) {
+    std::thread::scope(|scope| {
+        for name in ["halted", "free"] {
+            let path = folder.join(name);
+            let count = move || {
+                let mut file = File::create(path).expect("files can be written");
+                while file.write_all(b"x").is_ok() {
+                    std::thread::yield_now();
+                }
+            };
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn_scoped(scope, count)
+                .expect("it can start");
+        }
+    });
 }

@@ -144,6 +144,16 @@ impl Account {
         self.readers.iter_mut().chain(&mut self.listeners).for_each(|reader| reader.history.clear());
     }
 
+    /// Number of pushes and increments that were acknowledged after this moment. They always change something.
+    pub fn changes_acknowledged_after(&self, moment: Moment) -> usize {
+        let workers = self.queues.iter().flat_map(|queue| &queue.workers);
+        let pushes =
+            workers.flat_map(|worker| &worker.history).filter(|(doing, _)| matches!(doing, Doing::Push(_)));
+        let raises = self.counter.raisers.iter().flat_map(|raiser| &raiser.history).map(|(span, _)| span);
+        let spans = pushes.map(|(_, span)| span).chain(raises);
+        spans.filter(|span| span.acked.is_some_and(|acked| acked > moment)).count()
+    }
+
     /// Number of acknowledged steps, pushes, pops and increments.
     pub fn acknowledged(&self) -> usize {
         let owners = self.owners.iter().flat_map(|owner| &owner.history).map(|(_, span)| span);

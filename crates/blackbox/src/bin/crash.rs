@@ -84,6 +84,7 @@ fn series(trial: Trial, kills_max: u64, end: Instant) -> Result<u64, (u64, Failu
             println!("seed {seed}: {} kills, {} acknowledged", crashes.kills, crashes.acknowledged);
         }
     }
-    println!("seed {seed}: {} kills, {} acknowledged: ok", crashes.kills, crashes.acknowledged);
+    let Crashes { kills, acknowledged, hangs, .. } = &crashes;
+    println!("seed {seed}: {kills} kills, {hangs} with a log that hung, {acknowledged} acknowledged: ok");
     Ok(crashes.kills)
 }

@@ -6,6 +6,9 @@
 //!             └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! Sometimes the thread that writes Darter's journal stands still before the kill, as in a write that hangs. Nothing that is
+//! lost then may be acknowledged for long.
+//!
 //! The server may be any that accepts redis-server's options. It keeps one folder throughout. The seed decides when it is
 //! killed, but not what then happens on which thread. So a seed repeats the clients and the pauses, but not the run.
 
@@ -15,6 +18,7 @@ mod power;
 pub(crate) use clients::End;
 pub use clients::{Field, work};
 pub use power::{Fault, Recorded};
+use powerlog::Halt;
 pub use powerlog::Promise;
 
 use std::io;
@@ -26,13 +30,22 @@ use std::time::Duration;
 use ds::random::Random;
 use rustix::process::Signal;
 
-use crate::account::{Account, Crash, Found, Timeline};
+use crate::account::{Account, Crash, Found, Moment, Timeline};
 use crate::server::{Server, StartError};
 
 /// Shortest and longest time that clients work before the server is killed.
 const LIFE_MS: (u64, u64) = (10, 500);
 /// Longest time after which it is killed during a recovery.
 const RECOVERY_MS: u64 = 40;
+
+/// The thread of Darter that writes the journal.
+const LOG_THREAD: &str = "journal";
+/// One in this many lives ends with a log thread that stands still, for this long.
+const HANG_ONE_IN: u64 = 6;
+const HANG_MS: (u64, u64) = (1_500, 2_000);
+/// If replies do not wait for the disk, changes are acknowledged no longer than this after the log thread has stopped. The server
+/// takes a tenth of a second (`journal-pending-ms`); the rest is for clients that get no core.
+const HANG_ACKNOWLEDGED_MS_MAX: u64 = 1_000;
 
 /// What to test.
 #[derive(Clone, Debug)]
@@ -73,6 +86,16 @@ pub struct Crashes {
     pub kills: u64,
     /// Total number of acknowledged operations.
     pub acknowledged: u64,
+    /// How often the log thread stood still before a kill.
+    pub hangs: u64,
+}
+
+/// When a life ended.
+#[derive(Clone, Copy)]
+struct Death {
+    killed: Moment,
+    /// When the log thread stopped, if it did.
+    hung: Option<Moment>,
 }
 
 impl Crashes {
@@ -81,7 +104,7 @@ impl Crashes {
         let server = start(&trial)?;
         let random = Random::new(trial.seed);
         let (timeline, account) = (Timeline::begin(), Account::default());
-        Ok(Crashes { trial, random, timeline, account, server, kills: 0, acknowledged: 0 })
+        Ok(Crashes { trial, random, timeline, account, server, kills: 0, acknowledged: 0, hangs: 0 })
     }
 
     /// The server's current process.
@@ -100,7 +123,7 @@ impl Crashes {
         let seed = self.random.next_u64();
         let field = Field { port: self.server.port(), timeline: &self.timeline, stop: &stop, seed };
         let (server, random) = (&self.server, &mut self.random);
-        let (killed, complaints) = work(&mut self.account, field, || {
+        let (Death { killed, hung }, complaints) = work(&mut self.account, field, || {
             pause(random, LIFE_MS);
             if random.below(4) == 0 {
                 // Neither the reply matters, nor whether a rewrite is in progress.
@@ -109,9 +132,14 @@ impl Crashes {
                 }
                 pause(random, LIFE_MS);
             }
+            let halt = (random.below(HANG_ONE_IN) == 0).then(|| halt_log(server)).flatten();
+            let hung = halt.is_some().then(|| field.timeline.moment());
+            if hung.is_some() {
+                pause(random, HANG_MS);
+            }
             let killed = field.timeline.moment();
             server.signal(Signal::KILL);
-            killed
+            Death { killed, hung }
         });
         self.server.wait();
         self.kills += 1;
@@ -122,8 +150,12 @@ impl Crashes {
         let at = self.timeline.moment();
         let mut crash = Crash::new(at, Duration::ZERO);
         if !self.trial.tolerance.is_zero() {
-            crash.promised = Crash::new(killed, self.trial.tolerance).promised;
+            crash.promised = Crash::new(hung.unwrap_or(killed), self.trial.tolerance).promised;
+            if let Some(hung) = hung {
+                self.check_hang(hung)?;
+            }
         }
+        self.hangs += u64::from(hung.is_some());
         damage(&self.trial.folder);
         while self.random.below(4) == 0 {
             self.kill_in_recovery()?;
@@ -138,6 +170,17 @@ impl Crashes {
         Ok(())
     }
 
+    /// While nothing was written, no changes may have been acknowledged for long.
+    fn check_hang(&self, hung: Moment) -> Result<(), Failure> {
+        let end = hung + HANG_ACKNOWLEDGED_MS_MAX * 1_000_000;
+        match self.account.changes_acknowledged_after(end) {
+            0 => Ok(()),
+            count => Err(Failure::Broken(vec![format!(
+                "{count} changes were acknowledged more than {HANG_ACKNOWLEDGED_MS_MAX} ms after the log thread had stopped, and are lost"
+            )])),
+        }
+    }
+
     fn kill_in_recovery(&mut self) -> Result<(), Failure> {
         let mut server = Server::begin(&self.trial.server, &options(&self.trial))?;
         pause(&mut self.random, (0, RECOVERY_MS));
@@ -149,6 +192,11 @@ impl Crashes {
         self.kills += 1;
         Ok(())
     }
+}
+
+/// Stops the thread that writes the journal; `None`: the server has no such thread, or this system allows nobody to stop it.
+fn halt_log(server: &Server) -> Option<Halt> {
+    Halt::thread(server.process_id(), LOG_THREAD).ok().flatten()
 }
 
 fn start(trial: &Trial) -> Result<Server, StartError> {

@@ -6,6 +6,7 @@
 //! (`127.0.0.1` and `*` on one port), the old ones are stopped first, and opened again if the new ones fail.
 //! Connections are not affected by any of this.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -32,6 +33,18 @@ pub struct Entrance {
 
 /// Listeners with their protocols.
 pub type Listening = Vec<(Entrance, Listener)>;
+
+/// The kinds of connections that clients of Redis' protocol may make, in Redis' words and order.
+pub fn kinds(listeners: &Listening) -> Vec<&'static str> {
+    let kind_of = |(entrance, listener): &(Entrance, Listener)| match () {
+        () if entrance.protocol != Protocol::Redis => None,
+        () if entrance.is_secured => Some("tls"),
+        () if listener.local().parse::<SocketAddr>().is_ok() => Some("tcp"),
+        () => Some("unix"),
+    };
+    let kinds = ["tcp", "unix", "tls"];
+    kinds.into_iter().filter(|kind| listeners.iter().any(|place| kind_of(place) == Some(kind))).collect()
+}
 
 /// An address to listen on.
 #[derive(Clone, PartialEq, Eq, Debug)]

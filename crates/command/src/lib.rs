@@ -51,7 +51,7 @@ pub use route::{Cursor, Needs};
 pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
-pub use store::exchange::{content, has_stream, ready_after};
+pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
 pub use store::queues::{

@@ -1,4 +1,4 @@
-//! Hides parts of the command line, which the system shows to everybody on the machine.
+//! The name of the program, and hiding parts of the command line, which the system shows to everybody on the machine.
 //!
 //! The command line is in the process's own memory, which the process may change through a file, like any process's
 //! memory.
@@ -7,9 +7,16 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The field of `/proc/self/stat` with the address of the arguments, counted from the one after the program's name.
 const ARG_START_FIELD: usize = 45;
+
+/// Whether this program was started under a name.
+pub fn is_called(name: &str) -> bool {
+    let program = std::env::args_os().next().unwrap_or_default();
+    Path::new(&program).file_name().is_some_and(|file| file == name)
+}
 
 /// Overwrites parts of the arguments with stars. A part is the number of an argument, the program's name not counted,
 /// and a range of its bytes.

@@ -23,9 +23,11 @@ mod journal;
 mod keeper;
 mod opening;
 mod switch;
+mod tuning;
 mod turn;
 
 pub use crate::journal::{Journal, Opened, policy};
 pub use keeper::Keeper;
 pub use opening::{Begun, Opening, Slices};
 pub use switch::Step;
+pub use tuning::Tuning;

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod demands;
 mod door;
 mod found;
 mod libraries;
@@ -30,6 +31,7 @@ mod slow;
 mod states;
 
 pub use commands::{Change, ENTRIES, Entry, Function, change_of};
+pub use demands::Demands;
 pub use door::{Answer, Door, Settings, Standing};
 pub use found::Found;
 pub use libraries::{Libraries, Loading};

@@ -23,7 +23,6 @@ mod snapshot;
 mod start;
 mod subscribers;
 mod thread;
-mod tuning;
 mod users;
 mod version;
 

@@ -75,11 +75,8 @@ pub(crate) enum Message {
 /// News for clients that track keys. The connections belong to the thread that gets the message, or did.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All keys of a database are gone: for all clients that track keys, except one that knows it already.
-    Flushed {
-        /// The connection that was told.
-        told: Option<ConnId>,
-    },
+    /// All keys of a database are gone: for all clients that track keys, except one that was told already.
+    Flushed(Option<ConnId>),
     /// The same, for the connection to which a tracking client redirects.
     FlushedFor(Subscriber),
     /// Keys have changed that this connection tracks, by name or by prefix.
@@ -108,7 +105,7 @@ impl Message {
     /// News for another thread.
     pub(crate) fn news(news: News) -> Message {
         let memory = match &news {
-            News::Flushed { .. } | News::FlushedFor(_) => None,
+            News::Flushed(_) | News::FlushedFor(_) => None,
             News::Changed(_, keys) | News::ChangedFor(_, keys) => {
                 Some(Exemption::new(Exempt::News, pubsub::memory_bytes(keys)))
             }

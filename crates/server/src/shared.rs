@@ -18,7 +18,7 @@ use persistence::Snapshots;
 use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
-use recording::{Journal, Keeper};
+use recording::{Journal, Keeper, Tuning};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
@@ -28,7 +28,6 @@ use upkeep::eviction::{Exceeded, Lowered};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
-use crate::tuning::Tuning;
 
 /// Idle nodes for messages that are kept for any thread, per thread.
 const SPARES_PER_THREAD: usize = 64;

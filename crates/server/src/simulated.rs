@@ -12,6 +12,7 @@ use journal::Step;
 use persistence::{Spool, WriterStep};
 use proactor::{ErrandStep, Errands, SimDisk, SimNet};
 use process::processors::ThreadCount;
+use recording::Tuning;
 use replication::Content;
 use settings::{Found, Settings, TABLE};
 use shard::{Hold, ShardId};
@@ -20,7 +21,6 @@ use crate::shared::{Lease, Machine, Shared};
 use crate::snapshot::Loader;
 use crate::start::rename;
 use crate::thread::Thread;
-use crate::tuning::Tuning;
 use crate::users::default_users;
 
 /// The shared part of a simulated server, to be examined between turns.

@@ -5,22 +5,19 @@
 //! files.
 
 use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
-use clients::{Dealer, Entrance, Listening};
+use clients::{Dealer, Listening};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use heap::Exempt;
 use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
-use proactor::{Disk, Driver, Listener, Waker};
+use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
-use session::Protocol;
 use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
 
 use crate::error::Error;
@@ -42,7 +39,7 @@ pub fn run(args: &[String]) -> ExitCode {
     }
     let outcome = match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Help) => print(&settings::help(&[FOLDER_TASKS, remote::HELP].concat())),
-        Ok(Invocation::Version) => print(&(version::line(is_called_redis()) + "\n")),
+        Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
@@ -64,12 +61,6 @@ pub fn run(args: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Whether this program was started under the name of Redis' server, for which it stands in.
-fn is_called_redis() -> bool {
-    let program = std::env::args_os().next().unwrap_or_default();
-    Path::new(&program).file_name().is_some_and(|name| name == "redis-server")
 }
 
 fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
@@ -161,7 +152,8 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     shared.tls.configure(&shared.settings).map(drop).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let http = admin::Listening::open(&shared.settings)?;
-    let places = Places::of(&listeners);
+    let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
+    let kinds = clients::kinds(&listeners);
     let pid_file = PidFile::write(&shared.settings, background.is_on());
     background.end_start();
     tracing::info!("* Server initialized");
@@ -182,7 +174,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     // It holds the journal's folder, which may be given up later.
     drop(loader);
     match loaded {
-        Ok(true) => announce(shared, &places),
+        Ok(true) => announce(shared, &places, &kinds),
         Ok(false) => {}
         Err(_) => shared.stop(),
     }
@@ -233,42 +225,16 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the server listens, and as what for clients of Redis' protocol: kinds of connections in Redis' words.
-struct Places {
-    addresses: Vec<String>,
-    kinds: Vec<&'static str>,
-}
-
-impl Places {
-    fn of(listeners: &Listening) -> Places {
-        let addresses = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
-        let kinds = ["tcp", "unix", "tls"];
-        let has = |kind: &&str| {
-            listeners.iter().any(|(entrance, listener)| kind_of(*entrance, listener) == Some(kind))
-        };
-        Places { addresses, kinds: kinds.into_iter().filter(has).collect() }
-    }
-}
-
-fn kind_of(entrance: Entrance, listener: &Listener) -> Option<&'static str> {
-    let kind = match () {
-        () if entrance.is_secured => "tls",
-        () if listener.local().parse::<SocketAddr>().is_ok() => "tcp",
-        () => "unix",
-    };
-    (entrance.protocol == Protocol::Redis).then_some(kind)
-}
-
 /// Logs that all commands are served now. Other programs wait for some lines of the log: those that begin with a sign
 /// are Redis', to the letter (docs/decisions/redis-texts.md).
-fn announce(shared: &'static Shared, places: &Places) {
+fn announce(shared: &'static Shared, places: &[String], kinds: &[&str]) {
     tracing::info!(
         "listening on {} ({}, {} shards)",
-        places.addresses.join(", "),
+        places.join(", "),
         shared.driver_name,
         shared.shards.len()
     );
-    for kind in &places.kinds {
+    for kind in kinds {
         tracing::info!("* Ready to accept connections {kind}");
     }
     tracing::info!("a crash now would lose: {}", shared.keeper().at_risk(shared.shards.changes()));

@@ -13,14 +13,13 @@ use observe::Monitors;
 use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
-use session::Session;
 use shard::Subscriber;
 
 use crate::connections::Connections;
 use crate::mailroom::Mailroom;
 use crate::message::{Message, News};
 use crate::thread::{Thread, ThreadHost};
-use clients::{Moves, Registry, Whereabouts};
+use clients::{Invalid, Moves, Registry, Whereabouts};
 
 /// What clients are sent unasked, and which outputs grew by it.
 #[derive(Default)]
@@ -97,7 +96,7 @@ impl Delivery {
     /// Tells clients of this thread, or the connections to which they redirect, that keys have changed.
     pub(crate) fn tell(&mut self, news: News, around: &mut Around<'_>) {
         match news {
-            News::Flushed { told } => {
+            News::Flushed(told) => {
                 let tracking =
                     around.connections.iter_mut().filter(|(_, session)| session.tracking.is_some());
                 let conns: Vec<ConnId> = tracking.map(|(conn, _)| conn).collect();
@@ -132,7 +131,7 @@ impl Delivery {
         if let Way::To(target) = way {
             return self.tell_target(target, invalid.keys(), around);
         }
-        self.push(conn, around, |reply| write_invalid(reply, way, invalid));
+        self.push(conn, around, |reply| invalid.write(way, reply));
     }
 
     /// Tells the connection to which a client redirects, on any thread.
@@ -203,57 +202,6 @@ impl Delivery {
     }
 }
 
-/// Which keys have changed.
-#[derive(Clone, Copy)]
-enum Invalid<'k> {
-    /// A client has read them; `is_own`: and has changed them itself.
-    Read { keys: &'k Keys, is_own: bool },
-    /// They begin with one of a client's prefixes.
-    Prefixed(&'k Keys),
-    /// All keys of a database.
-    All,
-}
-
-impl<'k> Invalid<'k> {
-    fn keys(self) -> Option<&'k Keys> {
-        match self {
-            Invalid::Read { keys, .. } | Invalid::Prefixed(keys) => Some(keys),
-            Invalid::All => None,
-        }
-    }
-
-    /// Where the news for a client goes; `None`: it gets none, because it no longer tracks keys in this way.
-    fn way(self, session: &mut Session, registry: &Registry) -> Option<Way> {
-        let Some(tracking) = &mut session.tracking else {
-            // It changed them in the transaction in which it stopped.
-            return matches!(self, Invalid::Read { is_own: true, .. }).then_some(Way::Itself);
-        };
-        let is_wanted = match self {
-            Invalid::Read { .. } => !tracking.broadcasts,
-            Invalid::Prefixed(_) => tracking.broadcasts,
-            Invalid::All => true,
-        };
-        is_wanted.then(|| tracking.way(|id| registry.place(id)))
-    }
-}
-
-/// Tells a client itself which keys have changed, or that the client to which it redirects is gone.
-fn write_invalid(reply: &mut Reply, way: Way, invalid: Invalid<'_>) {
-    match way {
-        // RESP2 has no messages beside replies.
-        _ if reply.proto() != Proto::Resp3 => {}
-        Way::Broken(redirect) => pubsub::write_broken_redirect(reply, redirect),
-        Way::Itself | Way::To(_) => pubsub::write_news(reply, invalid.keys()),
-    }
-}
-
-/// Something that has arrived for the client whose command runs, and was not delivered.
-enum Arrived {
-    Published(Published),
-    /// All keys have changed.
-    Flushed,
-}
-
 /// Writes what has arrived for the current client: messages, and that keys which it tracks have changed. If it told
 /// itself something, that is written after the reply to the command that caused it, as in Redis, and not only when the
 /// rest of the pipeline has run.
@@ -267,26 +215,27 @@ pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
         let published = match message {
             Message::Deliver(published) => std::slice::from_mut(published),
             Message::Done(_, published) => published,
-            Message::News(News::Flushed { told: told @ None }, _) if tracks => {
+            Message::News(News::Flushed(told @ None), _) if tracks => {
                 *told = Some(conn);
-                arrived.push(Arrived::Flushed);
+                // All keys have changed.
+                arrived.push(None);
                 continue;
             }
             _ => continue,
         };
         let taken = published.iter_mut().filter_map(|published| pubsub::take_for(published, own));
-        arrived.extend(taken.map(Arrived::Published));
+        arrived.extend(taken.map(Some));
     }
     for arrived in &arrived {
         match arrived {
-            Arrived::Published(published) if published.medium == Medium::Invalidation => {
+            Some(published) if published.medium == Medium::Invalidation => {
                 let keys = Keys::from([published.message.clone()]);
                 tell_current(host, Invalid::Read { keys: &keys, is_own: published.by == Some(own) }, out);
             }
-            Arrived::Published(published) => {
+            Some(published) => {
                 pubsub::write_message(published, &host.session().subscriptions, client.proto, out);
             }
-            Arrived::Flushed => tell_current(host, Invalid::All, out),
+            None => tell_current(host, Invalid::All, out),
         }
     }
 }
@@ -308,7 +257,7 @@ fn tell_current(host: &mut ThreadHost, invalid: Invalid<'_>, out: &mut Output) {
             let (delivery, _, mut around) = host.delivery();
             delivery.tell_target(target, invalid.keys(), &mut around);
         }
-        Way::Itself | Way::Broken(_) => write_invalid(&mut reply, way, invalid),
+        Way::Itself | Way::Broken(_) => invalid.write(way, &mut reply),
     }
 }
 
@@ -369,7 +318,7 @@ mod tests {
     use command::{Client, Receiver, Table};
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
-    use session::{Parser, Protocol};
+    use session::{Parser, Protocol, Session};
     use shard::{Scope, Subscriber};
 
     use super::*;

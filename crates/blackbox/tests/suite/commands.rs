@@ -88,7 +88,6 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("zrank", "history", "WITHSCORE"),
     ("cluster|shards", "flags", "also while loading"),
     ("cluster|slots", "flags", "also while loading"),
-    ("xread", "complexity", "gone"),
     ("zrevrank", "history", "WITHSCORE"),
     ("xadd", "arguments", "KEEPREF, DELREF and ACKED, of 8.2"),
     ("xadd", "history", "KEEPREF, DELREF and ACKED, of 8.2"),

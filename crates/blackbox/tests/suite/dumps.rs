@@ -1,6 +1,7 @@
 //! What one server dumps, the other one restores.
 
-use blackbox::{Client, Server, oracle, sample_keys, samples, stream_state};
+use blackbox::{Client, Server, oracle, sample_keys, samples, scale, stream_state};
+use ds::random::Random;
 use resp::Value;
 
 fn call(client: &mut Client, args: &[&[u8]]) -> Value {
@@ -93,4 +94,84 @@ fn each_restores_the_libraries_that_the_other_dumps() {
         }
         (ours, theirs) = (theirs, ours);
     }
+}
+
+/// A ziplist of these texts, as Redis wrote it before version 7, with its length before it.
+fn ziplist(texts: &[&[u8]]) -> Vec<u8> {
+    let (mut elements, mut previous, mut last) = (Vec::new(), 0, 10);
+    for text in texts {
+        last = 10 + elements.len();
+        elements.extend_from_slice(&[previous as u8, text.len() as u8]);
+        elements.extend_from_slice(text);
+        previous = 2 + text.len();
+    }
+    let (all, last) = ((11 + elements.len()) as u32, last as u32);
+    let count = texts.len() as u16;
+    let head = [&all.to_le_bytes()[..], &last.to_le_bytes(), &count.to_le_bytes()].concat();
+    [&[all as u8][..], &head, &elements, b"\xff"].concat()
+}
+
+/// Values in the encodings that Redis no longer dumps: type and value.
+fn old_values() -> Vec<Vec<u8>> {
+    let pairs = ziplist(&[b"a", b"1", b"b", b"22"]);
+    let (one, other) = (ziplist(&[b"x"]), ziplist(&[b"y", b"zz", b""]));
+    vec![
+        [&[10][..], &ziplist(&[b"a", b"bb", b"", b"a"])].concat(),
+        [&[12][..], &pairs].concat(),
+        [&[13][..], &pairs].concat(),
+        [&[14, 2][..], &one, &other].concat(),
+        b"\x09\x11\x02\x01a\x01\0b\x03foo\x02\x02ba..\xff".to_vec(),
+    ]
+}
+
+/// Changes a byte or two of a value, behind its type.
+fn damage(value: &mut [u8], random: &mut Random) {
+    for _ in 0..=random.below(2) {
+        let index = 1 + random.below(value.len() as u64 - 1) as usize;
+        let byte = value[index];
+        value[index] = match random.below(4) {
+            0 => byte.wrapping_add(1),
+            1 => byte.wrapping_sub(1),
+            2 => byte ^ 1 << random.below(8),
+            _ => [0, 1, 0x7f, 0x80, 0xc0, 0xf0, 0xfe, 0xff][random.below(8) as usize],
+        };
+    }
+}
+
+#[test]
+fn what_redis_calls_damaged_is_not_restored() {
+    let Some(redis) = oracle() else { return };
+    let darter = Server::start(2, "auto", &[]);
+    let (mut ours, mut theirs) = (darter.client(), redis.client());
+    assert_eq!(theirs.show("CONFIG SET sanitize-dump-payload yes"), "OK");
+    for line in
+        ["HSET h a 1 b xx c -300", "ZADD z 1 a 2 b 300 ccc", "RPUSH l a 70000 bb", "SADD s 1 -2 70000"]
+    {
+        theirs.call(line);
+    }
+    let mut values = old_values();
+    for key in [b"h", b"z", b"l", b"s"] {
+        let Value::Bulk(payload) = call(&mut theirs, &[b"DUMP", key]) else { panic!("no dump") };
+        values.push(rdb::open_payload(&payload).expect("it is whole").to_vec());
+    }
+    let seed: u64 = std::env::var("DARTER_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let mut random = Random::new(seed);
+    let mut restored = 0;
+    for round in 0..2000 * scale() {
+        let mut payload = values[round % values.len()].clone();
+        if round >= values.len() {
+            damage(&mut payload, &mut random);
+        }
+        rdb::seal_payload(&mut payload);
+        let [mine, other] = [&mut ours, &mut theirs]
+            .map(|client| call(client, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]));
+        let is_ok = mine == Value::Simple(b"OK".into());
+        assert!(is_ok || round >= values.len(), "seed {seed}: {mine} to {}", payload.escape_ascii());
+        if is_ok {
+            restored += 1;
+            assert_eq!(mine, other, "seed {seed}, {}", payload.escape_ascii());
+            assert_eq!(digest(&mut ours, b"k"), digest(&mut theirs, b"k"), "{}", payload.escape_ascii());
+        }
+    }
+    assert!(restored > 200, "only {restored} were whole");
 }

@@ -1,10 +1,13 @@
 //! Another database takes the place of one in which clients wait for keys: which of them may find something now.
 
 use keyspace::queue::TURN;
-use keyspace::{Db, Kind, UnixMs};
-use shard::{Content, Placement, Ready};
+use keyspace::{Db, Dbs, Kind, UnixMs};
+use shard::{Content, Placement, Ready, ShardId};
 
 use super::limits::beside_in;
+use crate::garbage::Garbage;
+use crate::task::Post;
+use crate::tx::Tx;
 
 /// What clients hear that wait for `key` in database `number`, where `before` was and `now` is; `None` if there is nothing for them.
 pub fn ready_after(
@@ -32,4 +35,35 @@ pub fn content(placement: &Placement, db: &Db, key: &[u8], now: UnixMs) -> Conte
 /// Whether `db` has a stream under `key`: clients that read it in a group also wait for its end.
 pub fn has_stream(placement: &Placement, db: &Db, key: &[u8]) -> bool {
     db.find(placement.hash(key), key).is_some_and(|record| record.value().kind() == Kind::Stream)
+}
+
+/// Replaces all databases on shard `id`.
+pub fn replace_dbs(tx: &mut Tx, id: ShardId, mut dbs: Dbs) {
+    let was_used = tx.hold.shards().is_used(id);
+    for db in 0..dbs.len() {
+        // Where neither has anything, nothing changes.
+        if dbs.used(db).is_some() || was_used && tx.hold.shard(id).dbs.used(db).is_some() {
+            replace(tx, id, db as u32, &mut dbs);
+        }
+    }
+}
+
+/// Replaces database `db` on shard `id` by that of `dbs`. Tells clients that watch a key of either, and serves those
+/// that wait for what exists now.
+fn replace(tx: &mut Tx, id: ShardId, db: u32, dbs: &mut Dbs) {
+    let (placement, now) = (tx.hold.shards().placement(), tx.now);
+    let shard = tx.hold.shard_mut(id);
+    shard.dbs[db as usize].swap(&mut dbs[db as usize]);
+    let old = dbs[db as usize].take();
+    let new = &shard.dbs[db as usize];
+    let of = |part: &Db, key: &[u8]| content(placement, part, key, now);
+    shard.watches.replaced(db, |key| (of(&old, key), of(new, key)));
+    let ready = |key: &[u8]| ready_after(placement, db, key, (&old, new));
+    shard.ready.extend(shard.waiters.keys(db).filter_map(ready));
+    let has_ready = !shard.ready.is_empty();
+    tx.note_ready(has_ready);
+    tx.wrote = true;
+    if !old.is_empty() || old.is_cut() {
+        tx.posts.push(Post::Free(Garbage::Db(Box::new(old))));
+    }
 }

@@ -80,7 +80,8 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
     let (shard_count, now) = (ctx.store.tx.hold.shards().len(), ctx.store.now());
-    let (mut found, mut expired): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = (Vec::new(), Vec::new());
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    let mut expired: Vec<Box<[u8]>> = Vec::new();
     let mut wanted = filter.count;
     let may_begin_again = ctx.may_block();
     while usize::from(cursor.shard) < shard_count {

@@ -59,7 +59,9 @@ pub(super) const XREAD: Entry = Entry {
     name: "xread",
     summary: "Returns messages from multiple streams with IDs greater than the ones requested. Blocks until a \
             message is available otherwise.",
-    complexity: "",
+    complexity: "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
+            that XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay \
+            O(M) time in order to serve the M clients blocked on the stream getting new data.",
     since: "5.0.0",
     group: Group::Stream,
     arity: -4,

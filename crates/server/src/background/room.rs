@@ -7,7 +7,7 @@ use keyspace::eviction::Policy;
 use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use upkeep::eviction::{Limits, Plan, Room, Shortage};
 
-use crate::life::demands::demands;
+use crate::life::admit::demands;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {

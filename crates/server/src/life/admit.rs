@@ -6,9 +6,9 @@ use journal::Refusal;
 use proactor::CloseMode;
 use replication::Standing;
 use resp::{Output, Proto, Reply};
+use scripting::Demands;
 use session::ReplyMode;
 
-use crate::life::demands::demands;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -70,16 +70,8 @@ impl ThreadHost {
         if self.shared.snapshots.progress.is_loading() && !demands(self, command, args).bears_loading {
             return Admission::Refused(CommandError::LOADING);
         }
-        let table = &self.shared.table;
-        if self.session().follows() {
-            // A pause does not stop it.
-            let asked = demands(self, command, args);
-            if asked.reads || asked.replicates {
-                let error = CommandError::fixed("ERR Replica can't interact with the keyspace");
-                return Admission::Refused(error);
-            }
-        } else if self.postpones(command, args) {
-            return Admission::Later;
+        if let Some(admission) = stopped(self, command, args) {
+            return admission;
         }
         let is_queued = self.session().multi.is_some();
         if is_queued && let Some(error) = control::refuses_to_queue(self, command) {
@@ -103,6 +95,7 @@ impl ThreadHost {
             return Admission::Queued;
         }
         if self.shared.scripts.is_busy() {
+            let table = &self.shared.table;
             let asks_all = self.session().runs(table, command, asks_threads);
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
@@ -204,6 +197,29 @@ impl ThreadHost {
             session.reply_mode = ReplyMode::On;
         }
     }
+}
+
+/// What a call of the current client may do; for EXEC, what the queued commands may.
+pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
+    let mut all = Demands::of(&mut host.lua, command, args);
+    let queued = host.current.as_deref().and_then(|session| session.multi.as_ref());
+    for (id, args) in
+        queued.filter(|_| command.entry.route == Route::Queued).iter().flat_map(|multi| &multi.queued)
+    {
+        all = all.and(Demands::of(&mut host.lua, host.shared.table.get(*id), &args.slices()));
+    }
+    all
+}
+
+/// What becomes of a call that does not run because its client is a replica, or because of a pause.
+fn stopped(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Option<Admission> {
+    if !host.session().follows() {
+        return host.postpones(command, args).then_some(Admission::Later);
+    }
+    // A pause does not stop it.
+    let asked = demands(host, command, args);
+    let error = CommandError::fixed("ERR Replica can't interact with the keyspace");
+    (asked.reads || asked.replicates).then_some(Admission::Refused(error))
 }
 
 /// The error if the command would write and the current client may not write now.

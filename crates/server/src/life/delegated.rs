@@ -4,10 +4,10 @@
 use command::mutant::{self, Mutant};
 use command::{Client, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
 use resp::Proto;
+use scripting::Demands;
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
-use crate::life::demands::demands_of_one;
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
 use crate::thread::{Thread, finish, keep_time};
@@ -114,7 +114,7 @@ impl Thread {
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client && self.host.shared.may_hold_back() {
-                    let writes = demands_of_one(&mut self.host, command, &args).replicates;
+                    let writes = Demands::of(&mut self.host.lua, command, &args).replicates;
                     if self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db, writes) {
                         // It is held back at home.
                         task.outcome = Outcome::Again([id].into_iter().collect());
@@ -135,7 +135,7 @@ impl Thread {
                     return true;
                 }
                 if is_for_a_client && self.host.pausing.is_on() {
-                    let asked = demands_of_one(&mut self.host, command, &args);
+                    let asked = Demands::of(&mut self.host.lua, command, &args);
                     if self.host.pausing.stops(asked.replicates) {
                         // The pause has begun since the command came, and its client relies on it. It waits at home.
                         task.outcome = Outcome::Again([id].into_iter().collect());

@@ -102,15 +102,13 @@ impl Thread {
                 && refusal_of_replica(&mut self.host, command, args).is_some();
         if is_special {
             self.special_command(command, args, out);
-            if self.tx.told_itself {
-                hear_itself(self, out);
-            }
-            return;
-        }
         // Here and not in `execute`, which nearly all commands so do without.
-        match located.or_else(|| locate_lone_key(&self.host.shared.shards, command, args)) {
-            Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
-            None => self.execute_otherwise(command, args, Needs::Nothing, 0, out),
+        } else if let Some(located) =
+            located.or_else(|| locate_lone_key(&self.host.shared.shards, command, args))
+        {
+            self.execute_one(command, args, located.shard(), located, 0, out);
+        } else {
+            self.execute_otherwise(command, args, Needs::Nothing, 0, out);
         }
         if self.tx.told_itself {
             hear_itself(self, out);

@@ -352,7 +352,7 @@ pub(crate) fn send_posts(thread: &mut Thread) {
                 Post::Broadcast { to, key } => thread.host.delivery.broadcasts.add(to, &key),
                 Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                 Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
-                    thread.host.shared.broadcast(|| Message::news(News::Flushed { told: None }));
+                    thread.host.shared.broadcast(|| Message::news(News::Flushed(None)));
                 }
                 Post::Flushed => {}
                 Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),

@@ -17,7 +17,6 @@ pub(crate) mod admit;
 mod answers;
 pub(crate) mod busy;
 pub(crate) mod delegated;
-pub(crate) mod demands;
 pub(crate) mod dispatch;
 pub(crate) mod executing;
 pub(crate) mod gather;

@@ -11,13 +11,13 @@ use replication::{
     ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
 };
 use resp::Output;
+use scripting::Demands;
 use session::{Parser, Protocol};
 use settings::REPL_TIMEOUT;
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;
 use crate::error::Error;
-use crate::life::demands::demands_of_one;
 use crate::message::{LinkNews, Message};
 use crate::reports::monitors::monitor_applied;
 use crate::shared::Shared;
@@ -192,7 +192,7 @@ impl Stage for Host<'_> {
 
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool {
         let Thread { tx, host, .. } = &mut *self.thread;
-        let writes = demands_of_one(host, command, args).replicates;
+        let writes = Demands::of(&mut host.lua, command, args).replicates;
         !host.snapshot.stops(tx, command, args, db, writes)
     }
 

@@ -21,12 +21,12 @@ use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
 use recording::{Begun, Step};
+use scripting::Demands;
 use session::{Retry, Session};
 use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
 use super::Loaded;
-use crate::life::demands::demands_of_one;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -173,7 +173,7 @@ fn stops_exec(thread: &mut Thread, mut db: u32) -> bool {
         {
             db = number as u32;
         }
-        let writes = demands_of_one(host, command, &args).replicates;
+        let writes = Demands::of(&mut host.lua, command, &args).replicates;
         must_wait |= host.snapshot.stops(tx, command, &args, db, writes);
     }
     host.session().multi = Some(multi);
@@ -229,7 +229,7 @@ impl Thread {
         let must_wait = if command.entry.route == Route::Queued {
             stops_exec(self, db)
         } else {
-            let writes = demands_of_one(&mut self.host, command, args).replicates;
+            let writes = Demands::of(&mut self.host.lua, command, args).replicates;
             self.host.snapshot.stops(&mut self.tx, command, args, db, writes)
         };
         if must_wait {

@@ -16,7 +16,7 @@ use persistence::{
     Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
 };
 use proactor::Clock;
-use recording::{Journal, Opening, Slices};
+use recording::{Journal, Opening, Slices, Tuning};
 use replication::{Following, Primary};
 use scripting::{Found, Scripts};
 use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
@@ -27,7 +27,6 @@ use crate::error::Error;
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
-use crate::tuning::Tuning;
 
 /// The longest argument that Redis accepts by default: files may contain such arguments, whatever is configured here.
 const ARGUMENT_BYTES_MAX: i64 = 512 << 20;

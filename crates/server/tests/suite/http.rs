@@ -140,8 +140,8 @@ fn a_page_runs_no_command_of_memcached() {
         }
         check(&mut client, "SET kept 1", "OK");
         // One error each for the lines up to the one that gives HTTP away. Earlier requests are answered.
-        let errors = if password.is_empty() { ["ERROR\r\n", "ERROR\r\nERROR\r\n"] } else { ["ERROR\r\n"; 2] };
-        for (method, expected) in [("POST", errors[0]), ("GET", errors[1]), ("PUT", errors[1])] {
+        let (one, two) = ("ERROR\r\n", "ERROR\r\nERROR\r\n");
+        for (method, expected) in [("POST", one), ("GET", two), ("PUT", two)] {
             let request = page(method, "Host:").replace(BODY, body);
             assert_eq!(answer(port, &request), expected, "{method}");
             if password.is_empty() {

@@ -498,8 +498,6 @@ fn called_redis_server_it_reports_the_version_of_redis_first() {
 
 #[test]
 fn command_lines_are_those_of_redis_server() {
-    let scratch = Scratch::new("lines");
-    let path = scratch.file("redis.conf", "maxmemory 5mb\n");
     for (options, setting, expected) in [
         (&["--maxmemory 700mb"][..], "maxmemory", "734003200"),
         (&["--maxmemory", ""], "maxmemory", "0"),
@@ -509,7 +507,6 @@ fn command_lines_are_those_of_redis_server() {
             "--my--title",
         ),
         (&["--masterauth", "--maxclients", "--maxclients", "50"], "maxclients", "50"),
-        (&[&*path, "loglevel", "verbose", "--maxclients", "50"], "loglevel", "verbose"),
     ] {
         let server = Server::start(1, "auto", options);
         let reply = server.client().show(&format!("CONFIG GET {setting}"));

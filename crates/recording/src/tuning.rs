@@ -5,17 +5,19 @@ use proactor::Entropy;
 /// How much is done at a time. Small sizes interleave more, so builds for tests use small ones, and a simulation draws
 /// each at random.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tuning {
-    pub(crate) persistence: persistence::Tuning,
-    pub(crate) journal: journal::Tuning,
+pub struct Tuning {
+    /// Those of snapshots.
+    pub persistence: persistence::Tuning,
+    /// Those of the journal.
+    pub journal: journal::Tuning,
     /// Records in a slice of work for a snapshot.
-    pub(crate) slice_records_max: usize,
+    pub slice_records_max: usize,
     /// Keys in a shard from which on their records are rarely in a near cache.
-    pub(crate) keys_min: usize,
+    pub keys_min: usize,
     /// How long the commands of one client may run before others get their turn.
-    pub(crate) serving_ns_max: u64,
+    pub serving_ns_max: u64,
     /// One turn in this many moves any connection to any thread; 0: only connections that have to move.
-    pub(crate) moves_one_in: u64,
+    pub moves_one_in: u64,
 }
 
 impl Tuning {
@@ -36,11 +38,11 @@ impl Tuning {
         ..Tuning::LARGE
     };
     /// The sizes of this build.
-    pub(crate) const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
+    pub const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
 
     /// For a simulation: each size is small more often than not, otherwise large. Segments of the journal are always
     /// small.
-    pub(crate) fn drawn(entropy: &mut Entropy) -> Tuning {
+    pub fn drawn(entropy: &mut Entropy) -> Tuning {
         let (small, large) = (Tuning::SMALL, Tuning::LARGE);
         let mut from = |small: usize, large: usize| if entropy.below(3) < 2 { small } else { large };
         let (few, many) = (small.persistence, large.persistence);

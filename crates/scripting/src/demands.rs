@@ -1,27 +1,27 @@
-//! What a call may do, and where it may run. Its command's entry says so, with two exceptions: a script or function that
-//! declares flags (`no-writes` and the like) says it itself, and EXEC does what the queued commands do.
+//! What a call may do, and where it may run. Its command's entry says so, unless a script or function declares flags
+//! (`no-writes` and the like). EXEC does what the queued commands do.
 //!
 //! Everything that refuses or delays a call because of what it may do asks here, and not the entry.
 
 use command::{Command, Flag, Route};
 
-use crate::thread::ThreadHost;
+use crate::states::States;
 
 /// What a call may do, and where it may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Demands {
+pub struct Demands {
     /// It reads data.
-    pub(crate) reads: bool,
+    pub reads: bool,
     /// It changes data.
-    pub(crate) writes: bool,
+    pub writes: bool,
     /// It sends something to replicas: a change, or a message.
-    pub(crate) replicates: bool,
+    pub replicates: bool,
     /// It may need memory.
-    pub(crate) needs_room: bool,
+    pub needs_room: bool,
     /// It runs on a replica whose data are stale.
-    pub(crate) bears_stale: bool,
+    pub bears_stale: bool,
     /// It runs while data are being loaded.
-    pub(crate) bears_loading: bool,
+    pub bears_loading: bool,
 }
 
 impl Demands {
@@ -49,8 +49,21 @@ impl Demands {
         }
     }
 
+    /// What a call, with its script or function, demands; for EXEC see [`and`](Self::and).
+    pub fn of(lua: &mut States, command: &Command, args: &[&[u8]]) -> Demands {
+        let declared = Demands::declared(command, args);
+        if let Route::Script(callee) = command.entry.route
+            && let Some(program) = lua.called(args, callee)
+            && program.flags().is_declared
+        {
+            return declared.of_script(program.flags());
+        }
+        declared
+    }
+
     /// What two calls together demand.
-    fn and(self, other: Demands) -> Demands {
+    #[must_use]
+    pub fn and(self, other: Demands) -> Demands {
         Demands {
             reads: self.reads || other.reads,
             writes: self.writes || other.writes,
@@ -60,30 +73,4 @@ impl Demands {
             bears_loading: self.bears_loading && other.bears_loading,
         }
     }
-}
-
-/// What a call of the current client demands.
-pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
-    if command.entry.route != Route::Queued {
-        return demands_of_one(host, command, args);
-    }
-    let mut all = Demands::declared(command, args);
-    let Some(multi) = host.session().multi.take() else { return all };
-    for (id, args) in &multi.queued {
-        all = all.and(demands_of_one(host, host.shared.table.get(*id), &args.slices()));
-    }
-    host.session().multi = Some(multi);
-    all
-}
-
-/// What a call that is not EXEC demands, whoever its client is.
-pub(crate) fn demands_of_one(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
-    let declared = Demands::declared(command, args);
-    if let Route::Script(callee) = command.entry.route
-        && let Some(program) = host.lua.called(args, callee)
-        && program.flags().is_declared
-    {
-        return declared.of_script(program.flags());
-    }
-    declared
 }

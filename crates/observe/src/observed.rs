@@ -239,7 +239,7 @@ mod tests {
         count(2);
         assert_eq!(observed.sum(|stats| &stats.commands_processed), 4);
         assert_eq!(observed.errors(), [("ERR".to_owned(), 2)]);
-        assert_eq!(crate::Durations::of(&observed, command::CommandId(0)).calls, 0, "none was called");
+        assert_eq!(crate::Durations::of(&observed, CommandId(0)).calls, 0, "none was called");
     }
 
     #[test]

@@ -192,6 +192,8 @@ impl Intake {
         state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         state.note_taken(&self.progress, 0);
         while let Some(slice) = batch.pop() {
+            // It must not count between being a slice and being spare.
+            state.note_work_memory(slice.memory_bytes());
             if let Some(payload) = slice.into_payload() {
                 state.keep_spare(payload);
             }

@@ -93,7 +93,11 @@ fn what_a_stopped_replica_lacks() {
         assert_eq!(memory(client, "mem_replication_backlog"), 1 << 20, "{policy}");
         assert!(memory(client, "mem_not_counted_for_evict") >= waiting, "{policy}");
         replica.signal(Signal::CONT);
-        eventually("it has everything", || memory(client, "mem_clients_slaves") < 3 << 20);
+        // What it has is dropped when the stream goes on.
+        eventually("it has everything", || {
+            refused(client, [set("hot0".to_owned(), 100 * KIB)]) == 0
+                && memory(client, "mem_clients_slaves") < 3 << 20
+        });
     }
 }
 
@@ -107,8 +111,7 @@ fn what_waits_for_the_journal() {
     let others: Vec<Client> = (0..3).map(|_| server.client()).collect();
     std::thread::scope(|scope| {
         for (index, mut other) in others.into_iter().enumerate() {
-            // Thirty megabytes at a time.
-            let writes = (0..30 * scale()).map(move |_| set(format!("hot{index}"), KIB * KIB));
+            let writes = (0..300 * scale()).map(move |_| set(format!("hot{index}"), 100 * KIB));
             scope.spawn(move || assert_eq!(refused(&mut other, writes), 0));
         }
     });
@@ -137,7 +140,7 @@ fn told_of_all(server: &Server, how: &str, keys: &[String]) -> Client {
 #[test]
 fn what_clients_are_told_of_evicted_keys() {
     let long = "k".repeat(990);
-    let keys: Vec<String> = (0..6000).map(|number| format!("{long}{number}")).collect();
+    let keys: Vec<String> = (0..12_000).map(|number| format!("{long}{number}")).collect();
     for how in ["keys", "prefixes", "events"] {
         let options = ["--maxmemory-policy", "allkeys-random", "--notify-keyspace-events", "Ee"];
         let server = Server::start(2, "auto", &options);
@@ -147,10 +150,9 @@ fn what_clients_are_told_of_evicted_keys() {
         let limit = counted(client) - (KIB * KIB) as u64;
         check(client, &format!("CONFIG SET maxmemory {limit}"), "OK");
         eventually("there is room", || counted(client) <= limit);
-        // What they are tracked by goes as well.
+        // Some thousand are enough: buffers for the news count, what is in them does not.
         let evicted = number(client, "stats", "evicted_keys");
-        assert!((200..3000).contains(&evicted), "{how}: {evicted}");
-        assert!(memory(client, "mem_not_counted_for_evict") > memory(client, "used_memory_startup"), "{how}");
+        assert!((200..6000).contains(&evicted), "{how}: {evicted}");
         drop(told);
     }
 }

@@ -40,6 +40,7 @@ mod scripts;
 mod sessions;
 mod shutdowns;
 mod slow_scripts;
+mod small_servers;
 mod snapshots;
 mod terminal;
 mod tracking;

@@ -73,10 +73,10 @@ async function wholePage(page, mock) {
   await scroll(page);
   assert.match(
     await text(page, "#how"),
-    /^The server is well\. [\d,]+ jobs wait in 11 queues, the oldest for .+ in pull\. mailers and video-transcode grow\.$/,
+    /^The server is well\. [\d,]+ jobs wait in 10 queues, the oldest for .+ in pull\. mailers and video-transcode grow\.$/,
   );
-  assert.equal(await page.locator("#table tbody tr").count(), 11);
-  assert.equal(await page.locator("#sets-table tbody tr").count(), 7);
+  assert.equal(await page.locator("#table tbody tr").count(), 12);
+  assert.equal(await page.locator("#sets-table tbody tr").count(), 8);
   assert.match(await text(page, "#facts"), /MiB of 2\.0 GiB/);
   assert.match(await text(page, "#durable"), /on, fsync everysec/);
   assert.match(await text(page, "#hot"), /maxmemory-policy/);
@@ -131,7 +131,7 @@ Object.assign(checks, {
     await until(async () => {
       const shown = await rows(page);
       return (
-        shown.length === 11 &&
+        shown.length === 12 &&
         shown.every(
           (each) =>
             each.depth === given.get(each.name).depth.toLocaleString("en-US") && each.waiters === String(given.get(each.name).waiters),
@@ -140,6 +140,8 @@ Object.assign(checks, {
     });
     const by = Object.fromEntries((await rows(page)).map((each) => [each.name, each]));
     assert.equal(by["bull:video-transcode:wait"].active, "16");
+    assert.equal(by["bull:video-transcode:prioritized"].active, "–");
+    assert.equal(by["bull:video-transcode:prioritized"].empty, "stands");
     assert.equal(by["asynq:{billing}:pending"].active, "10");
     assert.equal(by["queue:mailers"].active, "–");
     assert.equal(by["queue:mailers"].empty, "grows");
@@ -153,6 +155,7 @@ Object.assign(checks, {
     assert.match(await due("bull:video-transcode:delayed"), /^next in \d+ s/);
     assert.match(await due("schedule"), /^next in \d+ s/);
     assert.match(await due("dead"), /^oldest \d d/);
+    assert.equal(await due("rq:failed:reports"), "–");
   }),
 
   "shows who waits, and waiting times of longer and longer": on("busy", {}, async (page) => {
@@ -437,6 +440,27 @@ Object.assign(checks, {
     await sees(page, "#toast.failed", /The token is missing or wrong/);
     assert.match(await page.textContent("#alert"), /token/);
     assert.deepEqual(mock.commands, []);
+  }),
+
+  "says that a user may not list queues, and does not say that there are none": on("busy", { away: true }, async (page, mock) => {
+    await page.waitForSelector("#table tbody tr");
+    mock.unlisted = true;
+    await sees(page, "#how", /This user may not list queues\./);
+    await sees(page, "#no-match", /no permissions to run QUEUE LIST/);
+    assert.equal(await page.locator("#none").isVisible(), false);
+    mock.unlisted = false;
+    await sees(page, "#how", /jobs wait in 10 queues/);
+  }),
+
+  "does not call a queue growing to which nothing comes": on("busy", {}, async (page, mock) => {
+    const { queues } = mock;
+    mock.queues = () => {
+      const answer = queues.call(mock);
+      for (const queue of answer.queues) Object.assign(queue, { in_per_s: 0, in_per_s_1m: 0.016, out_per_s: 0, out_per_s_1m: 0, seconds_to_empty: null });
+      return answer;
+    };
+    await until(async () => (await rows(page)).some((each) => each.name === "queue:mailers" && each.empty === "stands"));
+    assert.equal((await rows(page)).some((each) => each.empty === "grows"), false);
   }),
 
   "has no buttons for who may only read": on("busy", { before: () => {} }, async (page, mock) => {

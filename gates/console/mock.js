@@ -46,10 +46,12 @@ const BUSY = [
   ["bull:video-transcode:active", "bullmq", "active", 16, 0, 1.1, 1.1, 0, null, 64],
   ["bull:video-transcode:delayed", "bullmq", "scheduled", 8, 0, 0.1, 0.1, 0, -42_000, 64],
   ["bull:video-transcode:failed", "bullmq", "dead", 4, 0, 0, 0, 0, 7_300_000, 64],
+  ["bull:video-transcode:prioritized", "bullmq", "waiting", 3, 0, 0, 0, 0, null, 64],
   ["bull:thumbnails:wait", "bullmq", "waiting", 0, 0, 5.5, 5.5, 8, null, 64],
   ["celery", "celery", "waiting", 73, 0.4, 12, 12, 0, 2_100, 940],
   ["unacked_index", "celery", "active", 32, 0.2, 12, 12, 0, null, 990],
   ["rq:queue:reports", "rq", "waiting", 5, 0.6, 0.05, 0.06, 0, 33_000, 51],
+  ["rq:failed:reports", "rq", "dead", 6, 0, 0, 0, 0, null, 51],
   ["asynq:{billing}:pending", "asynq", "waiting", 22, 0.3, 3.4, 3.5, 0, 5_400, 40],
   ["asynq:{billing}:active", "asynq", "active", 10, 0, 3.4, 3.4, 0, null, 40],
   ["asynq:{billing}:retry", "asynq", "retry", 3, 0, 0.1, 0.1, 0, null, 40],
@@ -105,6 +107,7 @@ class Mock {
     this.canWrite = true;
     this.warnings = [];
     this.away = false;
+    this.unlisted = false;
     this.delayMs = 0;
     this.commands = [];
     this.requests = [];
@@ -182,6 +185,7 @@ class Mock {
       out_per_s_1m: paused ? 0 : queue.out,
       in_per_s_10m: round(queue.into * 0.9),
       out_per_s_10m: round(queue.out * 0.9),
+      ...(queue.system === "rq" ? {} : { score_ms: queue.system !== "bullmq" ? 1000 : queue.state === "scheduled" ? 1 / 4096 : 1 }),
       pushed: Math.round(queue.into * 277_000),
       popped: Math.round(queue.out * 270_000),
       waiters: queue.waiters,
@@ -470,6 +474,7 @@ class Mock {
       case "/api/overview":
         return [200, this.overview()];
       case "/api/queues":
+        if (this.unlisted) return [403, { error: "NOPERM User reader has no permissions to run QUEUE LIST" }];
         return [200, this.queues()];
       case "/api/charts":
         return [200, this.charts(query.get("range"))];

@@ -88,9 +88,12 @@ function short(value, decimals = 1) {
 const count = (value) => (!is(value) ? NONE : value < 1e7 ? grouped.format(value) : short(value, 2));
 const several = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
+/** The smallest rate that is shown as more than none. */
+const RATE_MIN = 0.005;
+
 function rate(value) {
   if (!is(value)) return NONE;
-  if (value < 0.005) return "0/s";
+  if (value < RATE_MIN) return "0/s";
   return `${value < 0.1 ? value.toFixed(2) : value < 10 ? value.toFixed(1) : value >= 1e4 && value < 1e6 ? `${(value / 1e3).toFixed(value < 1e5 ? 1 : 0)} k` : short(value)}/s`;
 }
 
@@ -178,7 +181,7 @@ function nameElement(queue) {
 
 /* ---- The server ---- */
 
-const state = { overview: null, queues: [], other: 0, time: Date.now(), version: null, away: null, refused: null };
+const state = { overview: null, queues: [], other: 0, unlisted: null, time: Date.now(), version: null, away: null, refused: null };
 const canWrite = () => Boolean(state.overview?.can_write);
 const idOf = (queue) => `${queue.db}:${queue.key}`;
 const keyed = (queue) => `db=${queue.db}&key=${encodeURIComponent(queue.key)}`;
@@ -332,8 +335,12 @@ function howItIs() {
   const oldest = waiting.filter((queue) => is(queue.oldest_ms) && queue.depth).sort((a, b) => b.oldest_ms - a.oldest_ms)[0];
   const paused = waiting.filter((queue) => queue.paused);
   const age = oldest ? `, the oldest for ${duration(oldest.oldest_ms)} in ${nickname(oldest)}` : "";
-  const hold = !waiting.length ? "no queue yet"
-    : `${jobs ? several(jobs, "job") : "no job"} ${jobs > 1 ? "wait" : "waits"} in ${several(waiting.length + state.other, "queue")}${age}`;
+  const holding = waiting.filter((queue) => queue.depth).length;
+  const most = state.other ? "at least " : "";
+  const hold = state.unlisted ? "this user may not list queues"
+    : !waiting.length ? "no queue yet"
+    : jobs ? `${most}${several(jobs, "job")} ${jobs > 1 ? "wait" : "waits"} in ${several(holding, "queue")}${age}`
+    : `no job waits in ${several(waiting.length + state.other, "queue")}`;
   const growing = waiting.filter((queue) => grows(queue) && !queue.paused).map((queue) => nickname(queue));
   const more = !growing.length ? "" : ` ${growing.length > 2 ? `${growing.length} queues` : growing.join(" and ")} ${growing.length > 1 ? "grow" : "grows"}.`;
   const capital = `${hold[0].toUpperCase()}${hold.slice(1)}.${more}`;
@@ -401,6 +408,8 @@ function showOverview(overview) {
 
 const WAITING = ["waiting", "paused"];
 const ORDER = ["active", "scheduled", "retry", "dead", "completed"];
+/** Sets whose scores are in the past. */
+const ENDED = ["dead", "completed"];
 const chipOf = (text) => h("span", { class: `chip ${text === "paused" || ORDER.includes(text) ? text : ""}` }, visible(text ?? ""));
 const SPARK_WIDTH = 60, SPARK_HEIGHT = 16;
 
@@ -426,13 +435,13 @@ function showSpark(svg, values) {
   svg.children[1].setAttribute("d", line);
 }
 
-/** Whether more comes than goes, over a minute. */
-const grows = (queue) => queue.depth > 0 && (queue.in_per_s_1m ?? 0) > (queue.out_per_s_1m ?? 0) * 1.02 + 0.01;
+/** Whether more comes than goes, over a minute, and still does. */
+const grows = (queue) => queue.depth > 0 && (queue.in_per_s ?? 0) >= RATE_MIN && (queue.in_per_s_1m ?? 0) > (queue.out_per_s_1m ?? 0) * 1.02 + 0.01;
 
 function emptyIn(queue) {
   if (!queue.depth) return ["empty", -1];
   if (is(queue.seconds_to_empty)) return [duration(queue.seconds_to_empty * 1000), queue.seconds_to_empty];
-  return [queue.paused ? "paused" : grows(queue) ? "grows" : (queue.out_per_s_1m ?? 0) > 0 ? "steady" : "stands", Infinity];
+  return [queue.paused ? "paused" : grows(queue) ? "grows" : (queue.out_per_s_1m ?? 0) >= RATE_MIN ? "steady" : "stands", Infinity];
 }
 
 const rates = (queue, way) => `over 10 s ${rate(queue[`${way}_per_s`])}, 1 min ${rate(queue[`${way}_per_s_1m`])}, 10 min ${rate(queue[`${way}_per_s_10m`])}`;
@@ -472,7 +481,7 @@ const SET_COLUMNS = [
 
 function due(queue) {
   if (!queue.depth) return [NONE, ""];
-  if (is(queue.due_in_ms)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
+  if (is(queue.due_in_ms) && !ENDED.includes(queue.state)) return [`next in ${duration(queue.due_in_ms)}`, exact(state.time + queue.due_in_ms)];
   if (!is(queue.oldest_ms)) return [NONE, ""];
   const at = exact(state.time - queue.oldest_ms);
   return ["scheduled", "retry"].includes(queue.state) ? [`late by ${duration(queue.oldest_ms)}`, `was due ${at}`] : [`oldest ${duration(queue.oldest_ms)}`, at];
@@ -622,14 +631,19 @@ class Table {
 
 let queuesTable, setsTable, rowsMax = ROWS_STEP;
 
-/** What a list of active jobs belongs to: the key without its last part. */
-const family = (queue) => (queue.name.includes(":") ? `${queue.db}|${queue.system}|${queue.name.slice(0, queue.name.lastIndexOf(":"))}` : null);
+/** What a list of active jobs belongs to: the queue by the name that people use. */
+function family(queue) {
+  const [before, name] = parts(queue);
+  return before ? `${queue.db}|${queue.system}|${name.replace(/:intermediate$/, "")}` : null;
+}
 
 /** Gives each waiting queue its number of active jobs; what remains are the sets beside. */
 function sortOut(queues) {
   const waiting = queues.filter((queue) => WAITING.includes(queue.state));
   for (const queue of waiting) if (queue.jobs) queue.active = queue.jobs.active;
-  const owners = new Map(waiting.filter((queue) => queue.state === "waiting" && family(queue)).map((queue) => [family(queue), queue]));
+  // Of several, such as BullMQ's wait and prioritized, the list, which has the time of its first job.
+  const owners = new Map(waiting.filter((queue) => queue.state === "waiting" && family(queue))
+    .toSorted((a, b) => b.name.endsWith(":prioritized") - a.name.endsWith(":prioritized")).map((queue) => [family(queue), queue]));
   const sets = queues.filter((queue) => {
     if (WAITING.includes(queue.state) || (isKept(queue) && queue.state === "active")) return false;
     const owner = queue.state === "active" && owners.get(family(queue));
@@ -659,15 +673,15 @@ function showQueues() {
   }
   if ($("sort").value !== sort.id) $("sort").value = sort.id;
   const all = waiting.length + state.other;
-  put($("shown"), rows.length === all ? several(all, "queue") : `shows ${count(rows.length)} of ${count(all)}`,
+  put($("shown"), state.unlisted ? "" : rows.length === all ? several(all, "queue") : `shows ${count(rows.length)} of ${count(all)}`,
     state.other ? `${count(state.other)} are not listed by the server; QUEUE LIST has all` : "");
   show($("more"), matching.length > rows.length);
   put($("more"), `Show ${count(Math.min(ROWS_STEP, matching.length - rows.length))} more`);
-  const nothing = !state.queues.length && !state.other;
+  const nothing = !state.queues.length && !state.other && !state.unlisted;
   show($("none"), nothing);
   show($("table"), rows.length > 0);
   show($("no-match"), !nothing && !rows.length);
-  put($("no-match"), filter ? "No queue matches the filter." : "No list of waiting jobs; only the sets below.");
+  put($("no-match"), state.unlisted ? state.unlisted : filter ? "No queue matches the filter." : "No list of waiting jobs; only the sets below.");
   document.body.classList.toggle("no-queues", nothing);
   const shownSets = sets.filter(matches);
   show($("sets"), shownSets.length > 0);
@@ -676,7 +690,18 @@ function showQueues() {
   showSentence();
 }
 
+/** The server does not list queues for this user: that is not as if there were none. */
+function missedQueues(error) {
+  if (error.status !== 403) return missed(error);
+  state.unlisted = sentence(error.message);
+  state.queues = [];
+  state.other = 0;
+  showQueues();
+  return 5000;
+}
+
 function tookQueues(answer) {
+  state.unlisted = null;
   state.queues = answer.queues ?? [];
   state.other = answer.other ?? 0;
   state.time = answer.time_ms ?? Date.now();
@@ -880,8 +905,8 @@ const INDEX_MAX = 2 ** 32;
  */
 function placeOf(position, queue, isScore) {
   if (isScore || ORDER.includes(queue.state)) {
-    if (queue.system === "bullmq" && queue.state === "scheduled") return { due: position / 4096 }; // a counter is in the lowest bits
-    return ORDER.includes(queue.state) && position > 1e9 ? { due: position < 1e11 ? position * 1000 : position } : {};
+    const at = position * (position < 1e11 ? queue.score_ms : Math.min(1, queue.score_ms ?? 0));
+    return ORDER.includes(queue.state) && at > 1e12 ? { due: at } : {};
   }
   return Math.abs(position) < INDEX_MAX ? { place: position < 0 ? -position : position + 1 } : {};
 }
@@ -927,7 +952,7 @@ function jobElement(job) {
   } },
   h("summary", {}, h("span", { class: "position", title: is(job.place) ? "its place in the queue: 1 is taken next" : null }, is(job.place) ? `#${count(job.place)}` : ""), job.name !== null ? h("b", {}, visible(job.name, 80)) : null,
     h("span", { class: "mono muted" }, job.id ? visible(job.id, 40) : ""), h("span", { class: "mono args" }, visible(gist, 120)),
-    is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `was due ${ago(job.due, state.time)}`)
+    is(job.due) ? h("time", { class: "muted", title: exact(job.due) }, job.due > state.time ? `due in ${duration(job.due - state.time)}` : `${ENDED.includes(opened.queue.state) ? "" : "was due "}${ago(job.due, state.time)}`)
       : job.at ? h("time", { class: "muted", title: exact(job.at) }, ago(job.at, state.time)) : null),
   h("pre", {}),
   sure ? h("button", { type: "button", class: "small danger write", onclick: remove }, "Remove …") : null));
@@ -1020,9 +1045,10 @@ async function move() {
   const there = known ? `${visible(name, 80)} holds ${several(known.depth, "job")} now.`
     : `There is no queue ${visible(name, 80)} yet: it is created, and no worker may be looking at it.`;
   const args = ["QUEUE", "MOVE", queue, known ?? name, ...(limit ? ["COUNT", limit] : []), ...(text ? ["TEXT", text] : [])];
+  const atOnce = !known || known.state === "waiting" ? ", where workers can take them at once" : "";
   const reply = await change({
     title: "Move jobs?", yes: "Move",
-    text: `${what} move${limit === "1" ? "s" : ""} from ${plain(queue)} to ${visible(name, 80)}, where workers can take them at once. ${there}`,
+    text: `${what} move${limit === "1" ? "s" : ""} from ${plain(queue)} to ${visible(name, 80)}${atOnce}. ${there}`,
   }, queue.db, args, (moved) => `Moved ${several(moved, "job")} to ${visible(name, 80)}.`);
   if (reply !== undefined) peek();
 }
@@ -1289,7 +1315,7 @@ function start() {
   showTheme();
 
   pollOverview = poll(() => "overview", () => 1000, showOverview);
-  pollQueues = poll(() => "queues", () => 1000, tookQueues);
+  pollQueues = poll(() => "queues", () => 1000, tookQueues, missedQueues);
   pollQueue = poll(() => (opened ? `queue?${keyed(opened.queue)}` : undefined), () => 2000, (info) => {
     show(opened.parts.problem, false);
     showOpened(info);

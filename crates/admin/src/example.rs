@@ -10,6 +10,7 @@ pub(crate) fn row(name: &str, depth: u64) -> Row {
         system: System::Sidekiq,
         state: State::Waiting,
         depth,
+        score_ms: Some(1000.0),
         oldest_ms: (depth > 0).then_some(1500),
         due_in_ms: None,
         in_per_s: [1.0, 2.0, 3.0],

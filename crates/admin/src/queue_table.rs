@@ -13,6 +13,9 @@ use crate::state::State;
 /// How many queues are shown; the others are only counted.
 const QUEUES_MAX: usize = 1000;
 
+/// A queue that takes longer to be empty has no end that can be seen.
+const TO_EMPTY_S_MAX: f64 = 365.0 * 86_400.0;
+
 /// The answer.
 #[derive(Serialize)]
 struct Table<'r> {
@@ -65,6 +68,9 @@ struct Line<'r> {
     jobs: Option<BTreeMap<&'static str, Option<u64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spark: Option<Vec<u64>>,
+    /// For the console: what its scores mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score_ms: Option<f64>,
 }
 
 /// How long the elements that were taken in the last minute had waited.
@@ -147,18 +153,20 @@ fn line(row: &Row, spark: Option<Vec<u64>>) -> Line<'_> {
         wait_ms: row.waits.last_minute.map(|[p50, p99, max]| Wait { p50, p99, max }),
         seconds_to_empty: seconds_to_empty(row),
         jobs: row.jobs.map(|jobs| jobs.rows().collect()),
+        score_ms: row.score_ms.filter(|_| spark.is_some()),
         spark,
     }
 }
 
-/// When the queue will be empty at the rates of the last minute; `None`: never.
+/// When the queue will be empty at the rates of the last minute; `None`: never, or in more than a year.
 fn seconds_to_empty(row: &Row) -> Option<u64> {
     let shrinks_per_s = row.out_per_s[1] - row.in_per_s[1];
-    match row.depth {
-        0 => Some(0),
-        depth if shrinks_per_s > 0.0 && !row.is_paused => Some((depth as f64 / shrinks_per_s).ceil() as u64),
-        _ => None,
+    if row.depth == 0 {
+        return Some(0);
     }
+    let seconds = (row.depth as f64 / shrinks_per_s).ceil();
+    let has_end = shrinks_per_s > 0.0 && seconds <= TO_EMPTY_S_MAX && !row.is_paused;
+    has_end.then_some(seconds as u64)
 }
 
 /// Rounds to three decimals.
@@ -180,7 +188,7 @@ mod tests {
             "name": "queue:a\"", "key": "cXVldWU6YSI=", "db": 0, "system": "sidekiq", "state": "waiting", "depth": 7,
             "oldest_ms": 1500, "due_in_ms": null, "in_per_s": 1.0, "out_per_s": 4.0, "in_per_s_1m": 2.0, "out_per_s_1m": 5.0,
             "in_per_s_10m": 3.0, "out_per_s_10m": 6.0, "pushed": 17, "popped": 10, "waiters": 2, "paused": false,
-            "bytes": 700, "wait_ms": { "p50": 1, "p99": 20, "max": 300 }, "seconds_to_empty": 3, "spark": [1, 7],
+            "bytes": 700, "wait_ms": { "p50": 1, "p99": 20, "max": 300 }, "seconds_to_empty": 3, "spark": [1, 7], "score_ms": 1000.0,
         });
         assert_eq!(shown, expected);
     }
@@ -220,6 +228,8 @@ mod tests {
         check(|row| row.is_paused = true, None);
         check(|row| row.in_per_s[1] = 5.0, None);
         check(|row| row.out_per_s[1] = f64::NAN, None);
+        check(|row| row.out_per_s[1] = row.in_per_s[1] + 1e-12, None);
+        check(|row| (row.in_per_s[1], row.out_per_s[1]) = (0.0, f64::MIN_POSITIVE), None);
     }
 
     #[test]

@@ -29,7 +29,9 @@ impl Labelled<'_> {
 type Figure = (&'static str, Kind, &'static str, fn(&Row) -> Option<f64>);
 
 const FIGURES: [Figure; 7] = [
-    ("darter_queue_depth", Kind::Gauge, "Elements in the queue.", |row| Some(row.depth as f64)),
+    ("darter_queue_depth", Kind::Gauge, "Jobs that wait in the queue, those in groups among them.", |row| {
+        Some(row.depth as f64)
+    }),
     ("darter_queue_oldest_seconds", Kind::Gauge, "Age of the oldest element; 0 if there is none.", |row| {
         Some(row.oldest_ms.unwrap_or(0) as f64 / 1000.0)
     }),

@@ -14,6 +14,9 @@ pub const WAIT_BOUNDS_MS: [u64; 12] =
     [1, 5, 25, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000];
 /// Time constants in seconds over which rates are averaged.
 pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
+/// Smaller rates are 0: less than one element in half an hour. An average never ends by itself, and what is computed from it would be
+/// nonsense.
+const RATE_PER_S_MIN: f64 = 0.0005;
 /// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
 /// So many pops in a row at the other end show that elements are taken there from now on.
@@ -267,7 +270,8 @@ impl Figures {
             // Assumes that the counted elements are spread evenly over the time that has passed; if none has passed,
             // they count as just arrived.
             let weight = if spans > 0.0 { -(-spans).exp_m1() / spans } else { 1.0 };
-            rates[at] * (-spans).exp() + count / RATE_SPANS_S[at] * weight
+            let rate = rates[at] * (-spans).exp() + count / RATE_SPANS_S[at] * weight;
+            if rate < RATE_PER_S_MIN { 0.0 } else { rate }
         })
     }
 
@@ -353,6 +357,7 @@ mod tests {
         assert_eq!(taken, [0.0; 3]);
         let [[short, ..], _] = figures.rates(now + 60_000);
         assert!(short < 0.2, "{short} a minute later");
+        assert_eq!(figures.rates(now + 3_600_000 * 3), [[0.0; 3]; 2], "nothing came for hours");
         assert_eq!(figures.last_ms(), [Some(now), None]);
     }
 

@@ -198,6 +198,16 @@ impl Class {
         self.system == System::Sidekiq && matches!(self.state, State::Scheduled | State::Retry)
     }
 
+    /// How many milliseconds the unit of the scores is; `None` if they are not times. Large numbers are milliseconds anyway.
+    pub(super) fn score_ms(self) -> Option<f64> {
+        match self.scores {
+            Scores::Other => None,
+            Scores::Seconds => Some(1000.0),
+            Scores::Ms => Some(1.0),
+            Scores::Ms4096 => Some(1.0 / 4096.0),
+        }
+    }
+
     /// The time that a score expresses, in milliseconds since 1970; 0 if it does not express one.
     pub fn time_ms(self, score: f64) -> u64 {
         let ms = match self.scores {
@@ -447,13 +457,16 @@ fn celery(key: &[u8], kind: Kind) -> Option<Class> {
 fn rq(rest: &[u8], kind: Kind) -> Option<Class> {
     let at = memchr::memchr(b':', rest)?;
     let of = |state| class(System::Rq, state);
+    let untimed = |state| scored(System::Rq, state, Scores::Other);
     match (kind, &rest[..at]) {
         (Kind::List, b"queue") if rest.ends_with(b":intermediate") => of(State::Active),
         (Kind::List, b"queue") => of(State::Waiting),
-        (Kind::ZSet, b"wip") => of(State::Active),
-        (Kind::ZSet, b"scheduled" | b"deferred") => of(State::Scheduled),
-        (Kind::ZSet, b"failed") => of(State::Dead),
-        (Kind::ZSet, b"finished") => of(State::Completed),
+        (Kind::ZSet, b"scheduled") => of(State::Scheduled),
+        // The scores say when what is kept of a job goes, and of deferred ones, when it came.
+        (Kind::ZSet, b"wip") => untimed(State::Active),
+        (Kind::ZSet, b"deferred") => untimed(State::Scheduled),
+        (Kind::ZSet, b"failed") => untimed(State::Dead),
+        (Kind::ZSet, b"finished") => untimed(State::Completed),
         _ => None,
     }
 }
@@ -467,7 +480,8 @@ fn asynq(rest: &[u8], kind: Kind) -> Option<Class> {
         (Kind::ZSet, b"scheduled") => of(State::Scheduled),
         (Kind::ZSet, b"retry") => of(State::Retry),
         (Kind::ZSet, b"archived") => of(State::Dead),
-        (Kind::ZSet, b"completed") => of(State::Completed),
+        // The scores say when what is kept of a task goes.
+        (Kind::ZSet, b"completed") => scored(System::Asynq, State::Completed, Scores::Other),
         _ => None,
     }
 }
@@ -659,6 +673,10 @@ mod tests {
         assert_eq!(time("bull:a:delayed", 1_700_000_000_250.0 * 4096.0 + 7.0), 1_700_000_000_250);
         assert_eq!(time("arq:queue", 1_700_000_000_250.0), 1_700_000_000_250);
         assert_eq!(time("bull:a:prioritized", 5.0), 0);
+        assert_eq!(time("rq:scheduled:a", 1_700_000_000.0), 1_700_000_000_000);
+        for until in ["rq:failed:a", "rq:finished:a", "rq:wip:a", "rq:deferred:a", "asynq:{a}:completed"] {
+            assert_eq!(time(until, 1_800_000_000.0), 0, "{until}");
+        }
         assert_eq!(time("schedule", f64::NEG_INFINITY), 0);
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Class, Known, State, System};
-use ds::queue::{Figures, JobCounts, WAIT_BOUNDS_MS};
+use ds::queue::{Figures, JobCounts, JobFigure, WAIT_BOUNDS_MS};
 
 /// How long elements had waited when they were taken.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,10 @@ pub struct Row {
     pub system: System,
     /// What its elements mean.
     pub state: State,
-    /// Number of elements.
+    /// Jobs that wait: the elements, and jobs that wait in groups.
     pub depth: u64,
+    /// How many milliseconds the unit of its scores is, if it is a sorted set and these are times.
+    pub score_ms: Option<f64>,
     /// The age of the oldest element; for a sorted set of scheduled jobs, how late the first one is. `None` if it is
     /// empty or not late.
     pub oldest_ms: Option<u64>,
@@ -82,12 +84,13 @@ impl Row {
                 last_minute: is_recent.then_some(last_minute),
             }
         });
-        Row {
+        let mut row = Row {
             name: figures.name.as_slice().into(),
             db: figures.db(),
             system: class.system,
             state: class.state,
             depth,
+            score_ms: class.score_ms(),
             oldest_ms: came_ms.and_then(|came_ms| now_ms.checked_sub(came_ms)),
             due_in_ms: came_ms.and_then(|due_ms| due_ms.checked_sub(now_ms)).filter(|ms| *ms > 0),
             in_per_s,
@@ -98,8 +101,18 @@ impl Row {
             is_paused: figures.is_paused(),
             memory_bytes: figures.memory_bytes.get(),
             waits,
-            jobs: figures.jobs().filter(|jobs| *jobs != JobCounts::default()),
+            jobs: None,
+        };
+        if let Some(jobs) = figures.jobs().filter(|jobs| *jobs != JobCounts::default()) {
+            row.note_jobs(jobs);
         }
+        row
+    }
+
+    /// Notes its jobs that are not in its list. Those of groups wait as well.
+    pub fn note_jobs(&mut self, jobs: JobCounts) {
+        let before = self.jobs.replace(jobs).map_or(0, |before| before.get(JobFigure::Grouped));
+        self.depth = self.depth - before + jobs.get(JobFigure::Grouped);
     }
 
     /// The order in which queues are shown: a queue in trouble comes before the other sets of jobs, however old those

@@ -44,7 +44,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let figures = queues.figures(hash, key).ok_or(CommandError::fixed("ERR no such queue"))?;
     let mut row = Row::new(figures, now_ms);
     if figures.has_jobs() {
-        row.jobs = Some(count_jobs(&ctx.store, key)?);
+        row.note_jobs(count_jobs(&ctx.store, key)?);
     }
     let times = [Some(figures.first_ms), figures.last_ms()[0], figures.last_ms()[1]];
     // The shard is held, and there may be very many: most are ruled out as they lie.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use command::{Command, CommandError, CommandResult, Flag};
+use command::{Command, CommandError, CommandResult, Flag, Keys};
 
 use crate::check::Denied;
 use crate::password::PasswordHash;
@@ -171,14 +171,9 @@ impl Access {
         self.account.user.check(command, args).map_err(Lack::Permission)
     }
 
-    /// Whether the client may run `command`, and read and change `key` with it, which is not among the arguments.
-    pub fn may_change(&self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool {
-        !self.is_limited || self.account.user.may_change(command, args, key)
-    }
-
-    /// The same for all keys that begin with `begin`.
-    pub fn may_change_all(&self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool {
-        !self.is_limited || self.account.user.may_change_all(command, args, begin)
+    /// Whether the client may run `command`, and read and change these keys with it, which are not among the arguments.
+    pub fn may_change(&self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
+        !self.is_limited || self.account.user.may_change(command, args, keys)
     }
 
     /// Whether the client may run `command` and read every key.

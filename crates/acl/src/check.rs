@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse};
+use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse, Keys};
 
 use crate::selector::Selector;
 use crate::user::User;
@@ -103,26 +103,23 @@ impl User {
         self.check_selectors(command, args, reads_all).is_ok()
     }
 
-    /// Whether the user may run `command`, and read and change `key` with it, which is not among the arguments.
-    pub fn may_change(&self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool {
-        let all = [KeyFlag::Access, KeyFlag::Insert];
-        let changes = |selector: &Selector| selector.all_keys || selector.allows_key(key, &all);
-        self.check_selectors(command, args, changes).is_ok()
-    }
-
-    /// The same for all keys that begin with `begin`: a pattern says so if it is the beginning of that and a star.
-    pub fn may_change_all(&self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool {
-        let has_all = |pattern: &[u8]| {
+    /// Whether the user may run `command`, and read and change these keys with it, which are not among the arguments. A
+    /// pattern allows all keys with a beginning if it is a part of that and a star.
+    pub fn may_change(&self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
+        let has_all = |pattern: &[u8], begin: &[u8]| {
             let fixed = pattern.strip_suffix(b"*");
             fixed.is_some_and(|fixed| {
                 begin.starts_with(fixed) && !fixed.iter().any(|byte| b"*?[\\".contains(byte))
             })
         };
-        let changes = |selector: &Selector| {
-            let mut keys = selector.keys.iter();
-            selector.all_keys || keys.any(|keys| keys.reads && keys.writes && has_all(&keys.pattern))
+        let allows = |selector: &Selector| match keys {
+            Keys::One(key) => selector.allows_key(key, &[KeyFlag::Access, KeyFlag::Insert]),
+            Keys::AllThatBegin(begin) => {
+                let mut patterns = selector.keys.iter().filter(|keys| keys.reads && keys.writes);
+                patterns.any(|keys| has_all(&keys.pattern, begin))
+            }
         };
-        self.check_selectors(command, args, changes).is_ok()
+        self.check_selectors(command, args, |selector| selector.all_keys || allows(selector)).is_ok()
     }
 
     /// Checks the selectors one by one. If all of them deny the call, returns the greatest [`Denied`]: of the last

@@ -1,7 +1,7 @@
 //! All users: how they change, what that means for whoever acts as one of them, and the texts that declare them.
 
 use acl::{Access, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
-use command::{Entry, Flag, KeyFlag, KeySpec, Table};
+use command::{Entry, Flag, KeyFlag, KeySpec, Keys, Table};
 
 const ENTRIES: &[Entry] = &[
     Entry { name: "auth", flags: &[Flag::NoAuth], ..Entry::DEFAULT },
@@ -174,9 +174,10 @@ fn a_key_beside_those_of_a_command_has_to_be_read_and_written() {
     set(&users, table, "x", "on nopass ~a ~b:* ~c?* %W~w +@all (~s* +pfmerge)");
     let access = users.authenticate(b"x", b"").expect("needs no password");
     let command = table.by_name(b"pfmerge").expect("it is there");
-    let may = |key: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], key);
+    let may = |key: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], Keys::One(key));
     assert_eq!([may(b"a"), may(b"b:1"), may(b"w"), may(b"b"), may(b"s1")], [true, true, false, false, false]);
-    let may_all = |begin: &[u8]| access.may_change_all(command, &[&b"pfmerge"[..], b"a"], begin);
+    let may_all =
+        |begin: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], Keys::AllThatBegin(begin));
     assert_eq!(
         [may_all(b"b:"), may_all(b"b:x"), may_all(b"b"), may_all(b"cc"), may_all(b"a")],
         [true, true, false, false, false]

@@ -17,6 +17,15 @@ pub struct KeyUse {
     pub flags: &'static [KeyFlag],
 }
 
+/// Keys that a command finds out while it runs, so that they are not among its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys<'a> {
+    /// This one.
+    One(&'a [u8]),
+    /// All that begin like this.
+    AllThatBegin(&'a [u8]),
+}
+
 const STORED: &[KeyFlag] = &[OW, Update];
 
 impl Command {

@@ -42,7 +42,7 @@ pub use entry::{Acl, Callee, Channels, Flag, Group, KeyFlagsOf, Mode, Route, Rul
 pub use error::{CommandError, CommandResult};
 pub use garbage::Garbage;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec, UP_TO_WORD};
-pub use key_use::KeyUse;
+pub use key_use::{KeyUse, Keys};
 pub use keyspace::Class;
 pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
 pub use local::{Local, OwnedEffect};

@@ -43,7 +43,7 @@ pub use crate::slices::Progress;
 pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
-use command::{Command, CommandId, HostFn};
+use command::{Command, CommandId, HostFn, Keys};
 use shard::ShardId;
 
 /// What a command asks of the thread that runs it.
@@ -51,24 +51,15 @@ pub trait Door {
     /// The name and the library of a client.
     fn label(&self, client: u64) -> Label;
 
-    /// How far the current client's command has come, if it has run before.
-    fn take_progress(&mut self) -> Option<Box<Progress>>;
+    /// How far the current client's command has come, if it is to run again.
+    fn progress(&mut self) -> &mut Option<Box<Progress>>;
 
     /// Runs the current client's command again after other clients were served, with these shards entered besides those of its keys. The
     /// command returns without a reply.
-    fn go_on_later(
-        &mut self,
-        command: CommandId,
-        args: &[&[u8]],
-        shards: &[ShardId],
-        progress: Box<Progress>,
-    );
+    fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], shards: &[ShardId]);
 
-    /// Whether the current client, which runs this call of `command`, may also read and change `key`. A denial is logged.
-    fn may_change(&mut self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool;
-
-    /// The same for all keys that begin with `begin`.
-    fn may_change_all(&mut self, command: &Command, args: &[&[u8]], begin: &[u8]) -> bool;
+    /// Whether the current client, which runs this call of `command`, may also read and change these keys.
+    fn may_change(&mut self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool;
 
     /// The monotonic clock, in nanoseconds.
     fn now_ns(&mut self) -> u64;

@@ -11,7 +11,7 @@
 //! has sent), and then removed by that mark. Those at the end of the list are popped.
 
 use command::{
-    Change, Class, CommandError, CommandResult, Store, end_word, pop_command, pop_event, push_command,
+    Change, Class, CommandError, CommandResult, Keys, Store, end_word, pop_command, pop_event, push_command,
     push_event,
 };
 use ds::list::{End, List, Stretch};
@@ -359,7 +359,7 @@ impl Aim<'_> {
         others: &[(usize, Going)],
     ) -> Result<Going, CommandError> {
         for key in self.transfer.keys(&ctx.store, job.element) {
-            if !ctx.host.may_change(ctx.command, ctx.args, &key) {
+            if !ctx.host.may_change(ctx.command, ctx.args, Keys::One(&key)) {
                 return Err(NOT_PERMITTED);
             }
         }

@@ -51,9 +51,5 @@ fn move_elements(ctx: &mut Ctx) -> CommandResult {
     }
     let transfer = Transfer::to(&ctx.store, from, to);
     let sweep = Sweep { from, to: Some(to), wanted, count, transfer };
-    slices::run(
-        ctx,
-        |ctx, progress, slice| sweep.step(ctx, progress, slice),
-        |ctx, progress| sweep::reply(ctx, progress),
-    )
+    slices::run(ctx, |ctx, progress, slice| sweep.step(ctx, progress, slice), sweep::reply)
 }

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Route, Shape,
-    Store, block, key, keyword_is, oneof, peek_into, string, token,
+    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Keys, Route,
+    Shape, Store, block, key, keyword_is, oneof, peek_into, string, token,
 };
 use ds::Kind;
 use ds::hash::{FieldValue, Hash};
@@ -100,7 +100,7 @@ fn promote(ctx: &mut Ctx) -> CommandResult {
                 }
             }
             if let Some(begin) = promotion.open_begin()
-                && !ctx.host.may_change_all(ctx.command, ctx.args, begin)
+                && !ctx.host.may_change(ctx.command, ctx.args, Keys::AllThatBegin(begin))
             {
                 return Err(CommandError::new([NOT_ALL, begin, b"'"].concat()));
             }

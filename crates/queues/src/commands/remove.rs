@@ -46,9 +46,5 @@ fn remove(ctx: &mut Ctx) -> CommandResult {
     };
     let transfer = Transfer::nowhere(&ctx.store, from);
     let sweep = Sweep { from, to: None, wanted: Some(wanted), count, transfer };
-    slices::run(
-        ctx,
-        |ctx, progress, slice| sweep.step(ctx, progress, slice),
-        |ctx, progress| sweep::reply(ctx, progress),
-    )
+    slices::run(ctx, |ctx, progress, slice| sweep.step(ctx, progress, slice), sweep::reply)
 }

@@ -76,10 +76,10 @@ impl Custody for Removed<'_> {
             return Ok(Going::default());
         }
         let mut delete = words(&[b"DEL", &key]);
-        if let Some(lock) = self.lock(store, &key) {
-            if has_text(store, &lock, job.element) {
-                delete.push(lock);
-            }
+        if let Some(lock) = self.lock(store, &key)
+            && has_text(store, &lock, job.element)
+        {
+            delete.push(lock);
         }
         Ok(Going { commands: vec![delete], ..Going::default() })
     }

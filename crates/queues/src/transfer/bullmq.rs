@@ -169,10 +169,10 @@ impl Custody for Removed<'_> {
         }
         let mut delete = words(&[b"DEL", &key]);
         delete.extend(PARTS.map(part));
-        if let Some(locks) = self.locks(store, &key) {
-            if has_text(store, &locks[0], job.element) {
-                delete.extend(locks);
-            }
+        if let Some(locks) = self.locks(store, &key)
+            && has_text(store, &locks[0], job.element)
+        {
+            delete.extend(locks);
         }
         Ok(Going { commands: vec![delete], ..Going::default() })
     }

@@ -1,7 +1,7 @@
 //! A store that runs the commands of this crate on one thread and records what changes, and another store on which that is run again, as a replica
 //! does.
 
-use command::{Client, Command, CommandId, CommandResult, Host, HostFn, Local, Outcome, OwnCall, Run};
+use command::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
 use queues::{Door, Entry, Label, Progress};
 use resp::{Output, Proto, Value};
 use shard::ShardId;
@@ -21,20 +21,14 @@ impl Door for Thread {
         Label::default()
     }
 
-    fn take_progress(&mut self) -> Option<Box<Progress>> {
-        self.progress.take()
+    fn progress(&mut self) -> &mut Option<Box<Progress>> {
+        &mut self.progress
     }
 
-    fn go_on_later(&mut self, _: CommandId, _: &[&[u8]], _: &[ShardId], progress: Box<Progress>) {
-        self.progress = Some(progress);
-    }
+    fn go_on_later(&mut self, _: CommandId, _: &[&[u8]], _: &[ShardId]) {}
 
-    fn may_change(&mut self, _: &Command, _: &[&[u8]], key: &[u8]) -> bool {
-        self.forbidden.as_deref().is_none_or(|forbidden| forbidden.as_bytes() != key)
-    }
-
-    fn may_change_all(&mut self, _: &Command, _: &[&[u8]], _: &[u8]) -> bool {
-        self.forbidden.is_none()
+    fn may_change(&mut self, _: &Command, _: &[&[u8]], keys: Keys<'_>) -> bool {
+        self.forbidden.as_deref().is_none_or(|forbidden| Keys::One(forbidden.as_bytes()) != keys)
     }
 
     fn now_ns(&mut self) -> u64 {

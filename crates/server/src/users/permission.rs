@@ -104,18 +104,6 @@ impl ThreadHost {
         Ok(())
     }
 
-    /// Whether the current client may also read and change `key`, which is beside those of its command. A denial is
-    /// logged.
-    pub(crate) fn permit_beside(&mut self, command: &Command, args: &[&[u8]], key: &[u8]) -> bool {
-        let session = self.session();
-        if session.access.may_change(command, args, key) {
-            return true;
-        }
-        let (context, user) = (context(session), session.access.user().name.clone());
-        self.note_denial(&Denial { reason: Reason::Key, context, object: key, user: &user }, args);
-        false
-    }
-
     /// Counts and logs that the current client, whose command is `args`, was denied something.
     fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
         let what = match denial.reason {

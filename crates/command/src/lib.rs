@@ -55,8 +55,8 @@ pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
 pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
 pub use store::queues::{
-    are_any_promoted, is_closed, is_paused, know_jobs, note_beat, note_pops, note_promoted, note_put_back,
-    pause, take_from, take_from_list,
+    are_any_promoted, is_closed, is_paused, know_jobs, note_beat, note_deep_list, note_pops, note_promoted,
+    note_put_back, pause, take_from, take_from_list,
 };
 pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};

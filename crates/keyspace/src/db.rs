@@ -2,6 +2,7 @@
 //!
 //! Every look-up takes the key and its 64-bit hash, which the caller needs anyway to find the shard.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ds::compact_table::{CompactTable, Sampling};
@@ -36,6 +37,8 @@ pub struct Db {
     defragmentation: Defragmentation,
     /// Created when there is something to compress.
     compression: Option<Box<Compression>>,
+    /// Lists that have grown faster than their pushes compress them; some may be gone.
+    deep_lists: BTreeSet<Box<[u8]>>,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
     /// Background expiry has met such a hash, or one was added, since its current pass began.
@@ -48,6 +51,9 @@ pub struct Db {
 /// Maximum number of passes over a database that is compressed at once, and number of passes in a row without work that end this.
 const COMPRESSING_PASSES_MAX: usize = 256;
 const COMPRESSING_IDLE_PASSES: usize = 2;
+
+/// Lists that are noted to be compressed later.
+const DEEP_LISTS_MAX: usize = 1024;
 
 /// A new sample of times to live contributes one part in this many to the average, as in Redis.
 const TTL_PARTS: u64 = 50;
@@ -71,6 +77,7 @@ impl Db {
             sampling: Sampling::default(),
             defragmentation: Defragmentation::default(),
             compression: None,
+            deep_lists: BTreeSet::new(),
             has_volatile_fields: false,
             met_volatile_fields: false,
             cut: None,
@@ -543,6 +550,33 @@ impl Db {
         }
         let compression = self.compression.get_or_insert_default();
         compression.advance(&mut self.table, (config, &self.seed, now), has_time)
+    }
+
+    /// Notes a list that a push has left to be compressed. If there are too many of them, its next pushes go on.
+    pub fn note_deep_list(&mut self, key: &[u8]) {
+        if self.deep_lists.len() < DEEP_LISTS_MAX {
+            self.deep_lists.insert(key.into());
+        }
+    }
+
+    /// Compresses lists that pushes have left, group by group, as long as `has_time`. Returns whether it is done.
+    pub fn compress_lists(&mut self, config: &Config, has_time: &mut dyn FnMut() -> bool) -> bool {
+        if self.cut.is_some() {
+            return self.deep_lists.is_empty();
+        }
+        while let Some(key) = self.deep_lists.first() {
+            let hash = hashing::hash(&self.seed, key);
+            let record = self.table.find_mut(hash, |record| record.key() == &**key);
+            let list = record.and_then(|record| RecordMut(record).list_mut());
+            let is_left = list.is_some_and(|list| list.compress_next(&config.list));
+            if !is_left {
+                self.deep_lists.pop_first();
+            }
+            if !has_time() {
+                return self.deep_lists.is_empty();
+            }
+        }
+        true
     }
 
     /// Calls [`compress_hashes`](Self::compress_hashes) until a pass finds nothing to do. Returns the number of hashes compressed.

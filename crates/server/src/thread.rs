@@ -66,6 +66,7 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     pub(crate) hashes: upkeep::hashes::HashUpkeep,
+    pub(crate) lists: upkeep::lists::ListUpkeep,
     /// When leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
     /// The watch over Sidekiq's processes; the first thread's.
@@ -217,6 +218,7 @@ impl Thread {
                 jobs: jobs::JobTimers::default(),
                 job_watch: jobs::recovery::Watch::default(),
                 hashes: upkeep::hashes::HashUpkeep::default(),
+                lists: upkeep::lists::ListUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -364,6 +366,7 @@ impl Thread {
             self.host.cron.next_ms(),
             self.host.defrag.next_ms(),
             self.host.hashes.next_ms(),
+            self.host.lists.next_ms(),
             self.host.follower.says_ms(),
         ];
         let due_ms = due_ms.into_iter().flatten().min();

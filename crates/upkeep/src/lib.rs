@@ -1,5 +1,5 @@
-//! Background work of threads: expiry, eviction, defragmentation, compressing hashes, freeing large values, and when
-//! each of them is due.
+//! Background work of threads: expiry, eviction, defragmentation, compressing hashes and lists, freeing large values,
+//! and when each of them is due.
 //!
 //! Each kind of work owns its state, and is given the clock, settings and counters that it needs. It enters shards
 //! through [`Visits`], by trying, so it never waits and can be tested on a store without a server.
@@ -17,6 +17,7 @@ pub mod eviction;
 pub mod expiry;
 pub mod garbage;
 pub mod hashes;
+pub mod lists;
 pub mod queues;
 pub mod timers;
 

@@ -45,6 +45,13 @@ pub fn know_jobs(store: &mut Store, key: &[u8]) {
     store.db_mut(id).know_jobs(hash, key);
 }
 
+/// Notes that a push has left the list at `key` to be compressed.
+#[cold]
+pub fn note_deep_list(store: &mut Store, key: &[u8]) {
+    let (id, _) = store.locate(key);
+    store.db_mut(id).note_deep_list(key);
+}
+
 /// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.
 pub fn is_closed(store: &Store, key: &[u8]) -> bool {
     is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_put_back,
-    push_event, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_deep_list,
+    note_put_back, push_event, string,
 };
 use ds::list::{End, List, ListLimits};
 
@@ -78,8 +78,8 @@ fn rpushx(ctx: &mut Ctx) -> CommandResult {
 fn push(ctx: &mut Ctx, end: End) -> CommandResult {
     let limits = &ctx.store.config().list;
     let list = ctx.store.upsert::<List>(ctx.args[1])?;
-    let len = push_all(list, end, &ctx.args[2..], limits);
-    pushed(ctx, end, len);
+    let grown = push_all(list, end, &ctx.args[2..], limits);
+    pushed(ctx, end, grown);
     Ok(())
 }
 
@@ -88,23 +88,29 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
     match ctx.store.write_as::<List>(ctx.args[1])? {
         None => ctx.reply.int(0),
         Some(list) => {
-            let len = push_all(list, end, &ctx.args[2..], limits);
-            pushed(ctx, end, len);
+            let grown = push_all(list, end, &ctx.args[2..], limits);
+            pushed(ctx, end, grown);
         }
     }
     Ok(())
 }
 
+/// The length of a list, and whether it is to be compressed later.
+type Grown = (usize, bool);
+
 #[inline]
-fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) -> usize {
+fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) -> Grown {
     list.push_all(end, values);
-    list.compress_inner(limits);
-    list.len()
+    let is_left = list.compress_inner(limits);
+    (list.len(), is_left)
 }
 
 #[inline]
-fn pushed(ctx: &mut Ctx, end: End, len: usize) {
+fn pushed(ctx: &mut Ctx, end: End, (len, is_left): Grown) {
     let key = ctx.args[1];
+    if is_left {
+        note_deep_list(&mut ctx.store, key);
+    }
     if end == End::Tail && ctx.store.config().recovers {
         note_put_back(&mut ctx.store, key, &ctx.args[2..]);
     }

@@ -94,6 +94,7 @@ impl Thread {
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
         compress_hashes(self);
+        compress_lists(self);
         if !due.is_round {
             return;
         }
@@ -241,10 +242,7 @@ fn compress_hashes(thread: &mut Thread) {
     if !host.hashes.is_due(clock.monotonic_ns()) {
         return;
     }
-    let chance = shared.is_simulated().then(|| {
-        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
-        Random::new(entropy.below(u64::MAX))
-    });
+    let chance = simulated_chance(host);
     let how = thread.tx.config.hash_compression;
     let around = hashes::Surroundings {
         clock,
@@ -257,6 +255,30 @@ fn compress_hashes(thread: &mut Thread) {
     let mut hashes = std::mem::take(&mut host.hashes);
     hashes.work(around, || in_care(shared, id), thread);
     thread.host.hashes = hashes;
+}
+
+/// Goes on compressing lists that grew by commands with very many elements if that is due.
+fn compress_lists(thread: &mut Thread) {
+    let host = &mut thread.host;
+    let (shared, id, is_busy) = (host.shared, host.id, host.is_busy);
+    let clock = host.driver.clock().clone();
+    if !host.lists.is_due(clock.monotonic_ns()) {
+        return;
+    }
+    let chance = simulated_chance(host);
+    let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();
+    // It is on loan, since shards are visited meanwhile.
+    let mut lists = std::mem::take(&mut host.lists);
+    lists.work((&clock, is_busy, chance), at_home, thread);
+    thread.host.lists = lists;
+}
+
+/// What decides in a simulation how much is done at once.
+fn simulated_chance(host: &mut ThreadHost) -> Option<Random> {
+    host.shared.is_simulated().then(|| {
+        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+        Random::new(entropy.below(u64::MAX))
+    })
 }
 
 /// Finds new queues, and updates the figures of the others every second.

@@ -20,8 +20,8 @@
 //! taking from others needs no look-up.
 
 use command::{
-    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, peek_into, pop_command, pop_event,
-    room, take_from_list,
+    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, know_jobs, peek_into, pop_command,
+    pop_event, room, take_from_list,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -292,12 +292,15 @@ impl Jobs<'_> {
         let end = popping_end(store, self.queue);
         let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
         let Some(element) = take(list, end) else { return Ok(None) };
-        let is_empty = list.is_empty();
+        let (is_empty, is_known) = (list.is_empty(), list.seen().is_some());
         store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
             store.effect(&[pop_command(end), self.queue]);
         });
         if is_empty {
             store.delete_if_empty(self.queue);
+        } else if !is_known {
+            // From now on what others do with it is noted.
+            know_jobs(store, self.queue);
         }
         Ok(Some(Next { element, room, group: None }))
     }

@@ -10,7 +10,7 @@ use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
 use ds::zset::ZSet;
 use keyspace::{JobSettings, Kind, Str};
-use queues::{opposite, own_id, popping_end};
+use queues::{coming_end, own_id, popping_end};
 
 use crate::groups::Next;
 use crate::names::Names;
@@ -281,7 +281,7 @@ impl<'q> Jobs<'q> {
 
     /// The end at which new jobs come.
     pub(crate) fn coming_end(&self, store: &Store) -> End {
-        opposite(popping_end(store, self.queue))
+        coming_end(store, self.queue)
     }
 
     /// A job that is nowhere, or was taken out of where it was, waits.

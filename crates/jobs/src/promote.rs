@@ -30,7 +30,7 @@ use ds::zset::ZSet;
 use keyspace::UnixMs;
 use keyspace::queue::PROMOTIONS;
 pub(crate) use queues::in_seconds;
-use queues::{Promotion, json_member, opposite, popping_end, stamped};
+use queues::{Promotion, coming_end, json_member, stamped};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 use upkeep::Visits;
@@ -151,7 +151,7 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
         if let Some((key, member)) = listed {
             note_queue(&mut store, key, member);
         }
-        let end = opposite(popping_end(&store, &payload.queue));
+        let end = coming_end(&store, &payload.queue);
         if Jobs::push(&mut store, &payload.queue, end, &element).is_err() {
             unreachable!("it is a list, or nothing")
         }

@@ -340,7 +340,8 @@ impl Db {
 
     /// Removes `key`, whose collection is empty. Returns its record, unless it is kept for the queue's next job.
     pub fn remove_emptied(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
-        let record = self.take_out(hash, key)?;
+        let mut record = self.take_out(hash, key)?;
+        self.queues.note_emptied(hash, &mut record);
         if self.queues.is_empty() { Some(record) } else { self.queues.keep(hash, record) }
     }
 

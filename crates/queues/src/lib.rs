@@ -34,7 +34,7 @@ mod transfer;
 
 pub use crate::commands::ENTRIES;
 pub use crate::commands::promote::publish_promotions;
-pub use crate::ends::{opposite, popping_end};
+pub use crate::ends::{coming_end, popping_end};
 pub use crate::id::{json_member, json_text, own_id};
 pub use crate::jobs::{GROUPED, count_jobs};
 pub use crate::member::{in_seconds, stamped};

@@ -22,7 +22,7 @@ use shard::ShardId;
 
 use crate::Ctx;
 use crate::commands::wrong_type;
-use crate::ends::{opposite, popping_end};
+use crate::ends::popping_end;
 use crate::jobs::has_kept;
 use crate::pattern::Pattern;
 use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
@@ -139,7 +139,7 @@ impl Sweep<'_> {
         to: &[u8],
         progress: &mut Progress,
     ) -> Result<Step, CommandError> {
-        let (end, into) = (popping_end(store, self.from), opposite(popping_end(store, to)));
+        let (end, into) = (popping_end(store, self.from), popping_end(store, to).other());
         let left = progress.left.as_mut().expect("it is said before the first step");
         for _ in 0..STEP_ELEMENTS.min(*left) {
             let Some(list) = store.write_as::<List>(self.from)? else { return Ok(Step::End) };
@@ -449,7 +449,7 @@ fn push<'e>(
 
 /// Pushes jobs in the order in which they were taken.
 fn push_jobs(store: &mut Store, key: &[u8], jobs: &[Going]) -> Result<(), CommandError> {
-    let into = opposite(popping_end(store, key));
+    let into = popping_end(store, key).other();
     push(store, key, into, jobs.iter().map(|job| &*job.element))?;
     let change = Change::new(Class::List, push_event(into)).times(jobs.len());
     store.changed_with(key, change, |store| {

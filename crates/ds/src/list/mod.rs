@@ -48,6 +48,7 @@ use nodes::Nodes;
 pub use search::{Bookmark, Stretch};
 
 use crate::mover::{Mover, Place};
+use crate::queue::Shown;
 
 /// Length of the longest element. Requests are limited far below it.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
@@ -67,12 +68,24 @@ pub enum End {
     Tail,
 }
 
+impl End {
+    /// The other one.
+    pub fn other(self) -> End {
+        match self {
+            End::Head => End::Tail,
+            End::Tail => End::Head,
+        }
+    }
+}
+
 /// An ordered sequence of byte strings.
 #[derive(Clone, Default)]
 pub struct List {
     nodes: Nodes,
     extras: Extras,
     is_quicklist: bool,
+    /// How it is used, while it is not known to be a queue.
+    shown: Shown,
 }
 
 // Most lists are short.
@@ -94,6 +107,16 @@ impl List {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How clients have used it, while it was not known to be a queue.
+    pub fn shown(&self) -> Shown {
+        self.shown
+    }
+
+    /// Forgets what has been shown since it was this.
+    pub(crate) fn put_shown(&mut self, shown: Shown) {
+        self.shown = shown;
     }
 
     /// The name that OBJECT ENCODING reports.
@@ -130,7 +153,7 @@ impl List {
         }
     }
 
-    /// Adds elements at one end, one after the other.
+    /// Adds elements at one end, one after the other, as a client does: that shows which end is which.
     ///
     /// # Panics
     /// Like [`push`](Self::push).
@@ -142,8 +165,12 @@ impl List {
         for value in values {
             self.add(end, value);
         }
-        if let Some(seen) = self.extras.seen() {
-            seen.pushed(end, values.len(), self.nodes.element_count());
+        match self.extras.seen() {
+            Some(seen) => {
+                seen.pushed(end, values.len(), self.nodes.element_count());
+                seen.pushed_by_client(end);
+            }
+            None => self.shown.push(end),
         }
     }
 
@@ -213,8 +240,9 @@ impl List {
         if self.is_quicklist && !self.nodes.has_more_than_one() {
             self.after_removal();
         }
-        if let Some(seen) = self.extras.seen() {
-            seen.popped(end, len);
+        match self.extras.seen() {
+            Some(seen) => seen.popped(end, len),
+            None => self.shown.pop(end),
         }
         Some(result)
     }

@@ -1,11 +1,12 @@
 //! Figures of a queue that can be read without holding its shard: the holder writes them, and any thread may read them at any time.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
 use super::jobs::{JobCounts, JobFigures};
+use super::taken_at::{Shown, TakenAt};
 use crate::figure::Figure;
 use crate::list::End;
 
@@ -19,8 +20,6 @@ pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
 const RATE_PER_S_MIN: f64 = 0.0005;
 /// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
-/// So many pops in a row at the other end show that elements are taken there from now on.
-pub(super) const TURNS_AFTER: u8 = 8;
 /// Minimum interval between two updates of the rates.
 pub const FOLD_MS: u64 = 1000;
 
@@ -35,8 +34,8 @@ pub struct Figures {
     is_paused: AtomicBool,
     is_gone: AtomicBool,
     is_counted: AtomicBool,
-    /// What was observed of the end from which elements are taken, see [`TakenAt`].
-    taken_at: AtomicU8,
+    /// What is known of the end from which elements are taken, see [`TakenAt`].
+    taken_at: AtomicU16,
     has_jobs: AtomicBool,
     /// Number of clients that wait for elements.
     pub waiters: AtomicU32,
@@ -92,7 +91,7 @@ impl Figures {
             is_paused: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             is_counted: AtomicBool::new(true),
-            taken_at: AtomicU8::new(TakenAt::expected(End::Tail).0),
+            taken_at: AtomicU16::new(TakenAt::UNKNOWN.0),
             has_jobs: AtomicBool::new(false),
             waiters: AtomicU32::new(0),
             depth: Figure::default(),
@@ -127,22 +126,52 @@ impl Figures {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// The end from which elements are taken: as the pops show, or as the queue's system does.
+    /// The end from which elements are taken: as pops show, or the queue's system, or pushes; the tail if nothing does.
     pub fn taken_at(&self) -> End {
         self.get_taken_at().end()
     }
 
-    /// Expects elements to be taken from this end, until the first pop shows from which one they are.
+    /// The same; `None` if nothing shows it.
+    pub fn known_taken_at(&self) -> Option<End> {
+        Some(self.get_taken_at()).filter(|known| known.is_shown()).map(TakenAt::end)
+    }
+
+    /// Expects elements to be taken from this end, as the queue's system does, until the first pop shows from which one they are.
     pub fn expect_taken_at(&self, end: End) {
-        self.put_taken_at(TakenAt::expected(end));
+        self.put_taken_at(TakenAt::by_system(end));
+    }
+
+    /// Takes over what a list has shown before it was known to be a queue, unless more is known.
+    pub(super) fn learn_taken_at(&self, shown: Shown) {
+        if !self.get_taken_at().is_shown() {
+            self.put_taken_at(TakenAt::of_list(shown));
+        }
+    }
+
+    /// Decides on an end if none is known: what a list has shown, or else the tail.
+    pub fn settle_taken_at(&self, shown: Shown) {
+        self.learn_taken_at(shown);
+        let known = self.get_taken_at();
+        if !known.is_shown() {
+            self.put_taken_at(known.after_take(known.end()));
+        }
     }
 
     /// Notes a pop from this end. Only the holder of the shard may do so.
     #[inline]
     pub(super) fn note_pop(&self, end: End) {
         let known = self.get_taken_at();
-        if known != TakenAt::observed(end) {
+        if known != TakenAt::by_pops(end) {
             self.put_taken_at(known.after_pop(end));
+        }
+    }
+
+    /// Notes that a client pushed at this end. Only the holder of the shard may do so.
+    #[inline]
+    pub(super) fn note_push(&self, end: End) {
+        let known = self.get_taken_at();
+        if known.heeds_pushes() {
+            self.put_taken_at(known.after_push(end));
         }
     }
 
@@ -285,47 +314,6 @@ impl Figures {
     }
 }
 
-/// The end from which elements are taken, and how many pops in a row were at the other one.
-///
-/// ```text
-///   bits 1 to 7   pops in a row at the other end; TURNS_AFTER if no pop is known yet, so that the first one decides
-///   bit  0        the end: 1 is the head
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TakenAt(u8);
-
-impl TakenAt {
-    const ONE_POP: u8 = 2;
-
-    fn expected(end: End) -> TakenAt {
-        TakenAt(TakenAt::observed(end).0 + TURNS_AFTER * TakenAt::ONE_POP)
-    }
-
-    #[inline]
-    fn observed(end: End) -> TakenAt {
-        TakenAt(u8::from(end == End::Head))
-    }
-
-    fn end(self) -> End {
-        if self.0 % TakenAt::ONE_POP == 1 { End::Head } else { End::Tail }
-    }
-
-    /// Whether a pop has shown it.
-    pub(super) fn is_observed(self) -> bool {
-        self.0 / TakenAt::ONE_POP < TURNS_AFTER
-    }
-
-    #[cold]
-    fn after_pop(self, end: End) -> TakenAt {
-        let others = self.0 / TakenAt::ONE_POP + 1;
-        if end == self.end() || others >= TURNS_AFTER {
-            TakenAt::observed(end)
-        } else {
-            TakenAt(self.0 + TakenAt::ONE_POP)
-        }
-    }
-}
-
 impl Activity {
     /// Counts `count` taken elements that had waited `wait_ms` each.
     pub(super) fn count_waits(&self, count: u64, wait_ms: u64) {
@@ -339,6 +327,7 @@ impl Activity {
 
 #[cfg(test)]
 mod tests {
+    use super::super::taken_at::TURNS_AFTER;
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@
 mod arrivals;
 mod figures;
 mod jobs;
+mod taken_at;
 mod takes;
 mod waits;
 
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub use arrivals::{Arrivals, EXACT, PRECISION};
 pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
 pub use jobs::{JobCounts, JobFigure};
+pub use taken_at::Shown;
 pub use takes::{pop_several_with, take};
 pub use waits::{PERIODS_S, Quantiles, Waits};
 
@@ -93,8 +95,9 @@ impl Seen {
         self.book.as_ref()
     }
 
-    /// Makes the list a queue from now on; it has `len` elements.
-    pub fn open(&mut self, book: Book, len: usize) {
+    /// Makes the list a queue from now on; it has `len` elements, and was used like that before.
+    pub fn open(&mut self, book: Book, len: usize, shown: Shown) {
+        book.figures.learn_taken_at(shown);
         self.book = Some(book);
         self.tell(len);
     }
@@ -111,6 +114,14 @@ impl Seen {
     pub fn refresh(&mut self, now_ms: u64, memory_bytes: usize) {
         if let Some(book) = &mut self.book {
             book.refresh(now_ms, Some(memory_bytes));
+        }
+    }
+
+    /// Notes that a client has pushed at this end.
+    #[inline]
+    pub(crate) fn pushed_by_client(&mut self, end: End) {
+        if let Some(book) = &self.book {
+            book.figures.note_push(end);
         }
     }
 
@@ -262,7 +273,7 @@ mod tests {
     #[test]
     fn what_comes_after_a_quiet_time_counts_as_new() {
         let mut seen = Seen::default();
-        seen.open(Book::new(Arc::new(Figures::new(b"queue:a", 1, 0, 0))), 0);
+        seen.open(Book::new(Arc::new(Figures::new(b"queue:a", 1, 0, 0))), 0, Shown::default());
         let figures = Arc::clone(seen.book().expect("it is a queue").figures());
         seen.set_time(60_000);
         seen.pushed(End::Head, 1000, 1000);
@@ -280,7 +291,7 @@ mod tests {
         let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
         figures.set_counted(false);
         let mut seen = Seen::default();
-        seen.open(Book::new(Arc::clone(&figures)), 0);
+        seen.open(Book::new(Arc::clone(&figures)), 0, Shown::default());
         seen.pushed(End::Head, 3, 3);
         seen.popped(End::Tail, 2);
         assert_eq!((figures.depth.get(), figures.pushed.get(), figures.popped.get()), (2, 0, 0));

@@ -4,15 +4,16 @@
 //! back after them.
 
 use super::Book;
-use super::figures::TakenAt;
+use super::taken_at::TakenAt;
 use crate::list::{End, List};
 
 /// Removes and returns the element at the end from which this queue's elements are taken. That is no sign of which end it is,
-/// unless nothing is known of it yet.
+/// unless nobody has popped yet.
 pub fn take(list: &mut List, end: End) -> Option<Vec<u8>> {
-    let known = known(list);
+    let (known, shown) = (known(list), list.shown());
     let element = list.pop(end);
-    put_back(list, known);
+    put_back(list, known.map(|known| known.after_take(end)));
+    list.put_shown(shown);
     element
 }
 
@@ -30,9 +31,9 @@ pub fn pop_several_with(list: &mut List, end: End, count: usize, mut visit: impl
     }
 }
 
-/// What the pops have shown of the end; `None` if nothing, or if the list is no queue.
+/// What is known of the end; `None` if the list is no queue.
 fn known(list: &List) -> Option<TakenAt> {
-    Some(book(list)?.figures().get_taken_at()).filter(|known| known.is_observed())
+    Some(book(list)?.figures().get_taken_at())
 }
 
 fn put_back(list: &List, known: Option<TakenAt>) {
@@ -49,15 +50,15 @@ fn book(list: &List) -> Option<&Book> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::figures::TURNS_AFTER;
-    use super::super::{Figures, Seen};
+    use super::super::taken_at::TURNS_AFTER;
+    use super::super::{Figures, Seen, Shown};
     use super::*;
 
     /// A queue that was popped at this end.
     fn queue_popped_at(end: End) -> (List, Arc<Figures>) {
         let (mut list, mut seen) = (List::new(), Seen::default());
         let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
-        seen.open(Book::new(Arc::clone(&figures)), 0);
+        seen.open(Book::new(Arc::clone(&figures)), 0, Shown::default());
         list.extras_mut().get_mut().seen = Some(seen);
         (0..100).for_each(|_| list.push(End::Head, b"job"));
         list.pop(end);

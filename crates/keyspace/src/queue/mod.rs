@@ -26,7 +26,7 @@ use ds::Kind;
 use ds::compact_table::{CompactTable, Shared};
 use ds::hashing::{self, Seed};
 use ds::list::{End, List};
-use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen};
+use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen, Shown};
 use ds::stream::{Stream, StreamId};
 
 pub use known::{Known, RecoveryFigures};
@@ -41,6 +41,9 @@ pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
 use recognize::{FirstBytes, Learnt, Rule, Tells, queue_with_jobs, tells};
+
+/// Lists of which it is remembered that they were popped at the head, in each database of a shard: 4 KiB.
+const POPPED_AT_HEAD_MAX: usize = 512;
 
 /// The queues of a database.
 pub struct Queues {
@@ -112,6 +115,7 @@ impl Queues {
             paused_count: 0,
             timed: BTreeSet::new(),
             ruled: Default::default(),
+            popped_at_head: None,
             popped: None,
             cursor: 0,
         }
@@ -283,10 +287,10 @@ impl Queues {
         let mut idle = self.take_idle(hash, &figures.name);
         let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
         let book = kept.unwrap_or_else(|| Book::new(figures));
-        let (len, now_ms) = (list.len(), self.known.now_ms());
+        let (len, shown, now_ms) = (list.len(), list.shown(), self.known.now_ms());
         let seen =
             list.extras_mut().get_mut().seen.get_or_insert_with(|| Seen::new(Arrivals::at_once(len, now_ms)));
-        seen.open(book, len);
+        seen.open(book, len, shown);
     }
 
     /// Takes the empty list of a queue that has no list in the database, for its next job.
@@ -298,6 +302,30 @@ impl Queues {
     fn keep_idle(&mut self, hash: u64, record: Record) {
         let seed = &*self.seed;
         self.idle.insert(hash, record, |record| hashing::hash(seed, record.key()));
+    }
+
+    /// Notes from which end a list that is no queue was popped, when its last element is gone.
+    #[inline]
+    pub(crate) fn note_emptied(&mut self, hash: u64, record: &mut Record) {
+        let popped = record.list_mut().and_then(|list| list.shown().popped());
+        if popped == Some(End::Head) || popped.is_some() && self.popped_at_head.is_some() {
+            let places = self.popped_at_head.get_or_insert_with(|| Box::new([0; POPPED_AT_HEAD_MAX]));
+            let place = &mut places[hash as usize % POPPED_AT_HEAD_MAX];
+            match popped {
+                Some(End::Head) => *place = hash,
+                _ if *place == hash => *place = 0,
+                _ => {}
+            }
+        }
+    }
+
+    /// What the list that was at this key has shown.
+    pub fn shown_before(&self, hash: u64) -> Shown {
+        let is_so = |places: &[u64; POPPED_AT_HEAD_MAX]| places[hash as usize % POPPED_AT_HEAD_MAX] == hash;
+        match self.popped_at_head.as_deref().is_some_and(is_so) {
+            true => Shown::POPPED_AT_HEAD,
+            false => Shown::default(),
+        }
     }
 
     /// Handles a record that left the database because its last element was taken. Returns it if it is not a queue.
@@ -539,7 +567,7 @@ impl Queues {
             return None;
         }
         let figures = Arc::new(Figures::new(key, class.number(), self.db, self.known.now_ms()));
-        figures.expect_taken_at(class.system.popping_end());
+        class.system.popping_end().into_iter().for_each(|end| figures.expect_taken_at(end));
         figures.set_counted(self.is_listed);
         if self.is_listed {
             self.known.list(std::iter::once(Arc::clone(&figures)));
@@ -587,7 +615,7 @@ fn idle_record(list: &mut List) -> Option<Record> {
     let book = close(list)?;
     let name = Arc::clone(book.figures());
     let (mut idle, mut seen) = (List::new(), Seen::default());
-    seen.open(book, 0);
+    seen.open(book, 0, Shown::default());
     idle.extras_mut().get_mut().seen = Some(seen);
     Some(Record::new(&name.name, Value::List(Box::new(idle))))
 }

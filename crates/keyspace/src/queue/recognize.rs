@@ -67,12 +67,13 @@ impl System {
 }
 
 impl System {
-    /// The end of its lists from which workers take jobs.
-    pub fn popping_end(self) -> End {
+    /// The end of its lists from which workers take jobs; `None` if it prescribes none.
+    pub fn popping_end(self) -> Option<End> {
         match self {
-            System::Resque | System::Rq | System::Dramatiq => End::Head,
-            System::Custom | System::Sidekiq | System::BullMq | System::Celery => End::Tail,
-            System::Asynq | System::Huey | System::Arq | System::Jobs => End::Tail,
+            System::Resque | System::Rq | System::Dramatiq => Some(End::Head),
+            System::Sidekiq | System::BullMq | System::Celery => Some(End::Tail),
+            System::Asynq | System::Huey | System::Arq => Some(End::Tail),
+            System::Custom | System::Jobs => None,
         }
     }
 }

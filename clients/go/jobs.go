@@ -64,6 +64,23 @@ type Options struct {
 
 // Put adds a job and returns its id; with Unique, the id of the job that holds this lock, if there is one.
 func Put(ctx context.Context, client redis.UniversalClient, queue, payload string, options Options) (string, error) {
+	return client.Do(ctx, putting(queue, payload, options)...).Text()
+}
+
+// TryPut is the same, and says whether the job was added: with Unique, another job may hold the lock.
+func TryPut(ctx context.Context, client redis.UniversalClient, queue, payload string, options Options) (id string, added bool, err error) {
+	both, err := client.Do(ctx, append(putting(queue, payload, options), "WITHADDED")...).Slice()
+	if err != nil {
+		return "", false, err
+	}
+	if len(both) != 2 {
+		return "", false, fmt.Errorf("JOB.PUT replied with %d values", len(both))
+	}
+	id, _ = both[0].(string)
+	return id, both[1] == int64(1), nil
+}
+
+func putting(queue, payload string, options Options) []any {
 	words := []any{"JOB.PUT", queue, payload}
 	add := func(word string, value any, given bool) {
 		if given {
@@ -78,7 +95,7 @@ func Put(ctx context.Context, client redis.UniversalClient, queue, payload strin
 	add("TRIES", options.Tries, options.Tries > 0)
 	add("GROUP", options.Group, options.Group != "")
 	add("EXPIRE", options.Expire.Milliseconds(), options.Expire > 0)
-	return client.Do(ctx, words...).Text()
+	return words
 }
 
 // Order is the order in which a worker looks at its queues.

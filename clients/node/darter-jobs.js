@@ -51,14 +51,24 @@ const sendForBytes = (redis, ...words) =>
  * Adds a job and returns its id; with `unique`, the id of the job that holds this lock, if there is one.
  * The payload is a string, bytes (a Buffer), or what JSON can express. `at` is a Date, or milliseconds since 1970.
  */
-async function put(redis, queue, payload, { id, delayMs, at, unique, uniqueForMs, tries, group, expireMs } = {}) {
+async function put(redis, queue, payload, options) {
+  return send(redis, ...putting(queue, payload, options));
+}
+
+/** The same. Returns `{ id, added }`: with `unique`, another job may hold the lock, so that this one was not added. */
+async function tryPut(redis, queue, payload, options) {
+  const [id, added] = await send(redis, ...putting(queue, payload, options), "WITHADDED");
+  return { id, added: Number(added) === 1 };
+}
+
+function putting(queue, payload, { id, delayMs, at, unique, uniqueForMs, tries, group, expireMs } = {}) {
   const words = ["JOB.PUT", queue, typeof payload === "string" || isBytes(payload) ? payload : JSON.stringify(payload)];
   const options = {
     ID: id, IN: delayMs, AT: at === undefined ? at : Number(at), UNIQUE: unique, FOR: uniqueForMs, TRIES: tries, GROUP: group,
     EXPIRE: expireMs,
   };
   for (const [word, value] of Object.entries(options)) if (value !== undefined) words.push(word, value);
-  return send(redis, ...words);
+  return words;
 }
 
 /** Takes jobs from queues and has `handle({ queue, id, attempt, payload })` do them. */
@@ -182,4 +192,4 @@ class Worker {
   }
 }
 
-module.exports = { put, Worker };
+module.exports = { put, tryPut, Worker };

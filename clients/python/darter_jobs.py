@@ -56,14 +56,24 @@ class Job:
     payload: bytes | str
 
 
-def put(
-    client, queue, payload, *, id=None, delay=None, at=None, unique=None, unique_for=None, tries=None, group=None, expire=None
-):
+def put(client, queue, payload, **options):
     """Adds a job and returns its id; with `unique`, the id of the job that holds this lock, if there is one.
 
-    The payload is bytes, text, or what JSON can express. `delay`, `unique_for` and `expire` are seconds; `at` is seconds since 1970
-    or a datetime.
+    The payload is bytes, text, or what JSON can express. The options are `id`, `delay`, `at`, `unique`, `unique_for`, `tries`,
+    `group` and `expire`; `delay`, `unique_for` and `expire` are seconds, and `at` is seconds since 1970 or a datetime.
     """
+    return _text(_put(client, queue, payload, **options))
+
+
+def try_put(client, queue, payload, **options):
+    """The same. Returns the id, and whether the job was added: with `unique`, another one may hold the lock."""
+    id, added = _put(client, queue, payload, "WITHADDED", **options)
+    return _text(id), added == 1
+
+
+def _put(
+    client, queue, payload, *more, id=None, delay=None, at=None, unique=None, unique_for=None, tries=None, group=None, expire=None
+):
     if not isinstance(payload, (bytes, str)):
         payload = json.dumps(payload)
     at = at.timestamp() if hasattr(at, "timestamp") else at
@@ -72,7 +82,7 @@ def put(
         "EXPIRE": _ms(expire),
     }
     words = [word for option in options.items() if option[1] is not None for word in option]
-    return _text(client.execute_command("JOB.PUT", _raw(queue), payload, *words, **AS_BYTES))
+    return client.execute_command("JOB.PUT", _raw(queue), payload, *words, *more, **AS_BYTES)
 
 
 class Worker:
@@ -90,6 +100,7 @@ class Worker:
         self.backoff = backoff or (lambda attempt: min(3600, 5 * 2 ** min(attempt, 10)))
         self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         self._wait_ms = _wait_ms(client)
+        self._decode = client.get_encoder().decode
         self._job = None
         self._stopping = threading.Event()
         self._has_ended = threading.Event()
@@ -131,7 +142,7 @@ class Worker:
         self._job = job
         try:
             # What is wrong with one job, its payload included, fails that job only.
-            self.handle(replace(job, payload=self.client.get_encoder().decode(job.payload)))
+            self.handle(replace(job, payload=self._decode(job.payload)))
         except Exception as error:
             delay_ms = int(self.backoff(job.attempt) * 1000)
             self._say("JOB.FAIL", _raw(job.queue), _raw(job.id), "ATTEMPT", job.attempt, "IN", delay_ms, "WHY", _why(error))

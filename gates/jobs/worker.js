@@ -3,7 +3,7 @@
 
 const { openSync, writeSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
-const { put, Worker } = require("../../clients/node/darter-jobs.js");
+const { put, tryPut, Worker } = require("../../clients/node/darter-jobs.js");
 
 const runs = openSync(process.env.RUNS, "a");
 
@@ -26,6 +26,10 @@ async function putAll(redis) {
   const { QUEUE, AT_SECONDS } = process.env;
   await put(redis, QUEUE, { id: "of a group" }, { group: "customer:17" });
   await put(redis, QUEUE, { id: "later" }, { at: new Date(AT_SECONDS * 1000) });
+  const tried = [];
+  for (const id of ["one", "two"]) tried.push(await tryPut(redis, QUEUE, {}, { id, unique: "once" }));
+  const [first, second] = tried;
+  if (first.id !== "one" || !first.added || second.id !== "one" || second.added) throw new Error(JSON.stringify(tried));
 }
 
 async function workOn(redis) {

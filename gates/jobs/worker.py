@@ -33,6 +33,8 @@ client = redis.Redis.from_url(
 if sys.argv[1:] == ["put"]:
     darter_jobs.put(client, os.environ["QUEUE"], {"id": "of a group"}, group="customer:17")
     darter_jobs.put(client, os.environ["QUEUE"], {"id": "later"}, at=datetime.fromtimestamp(int(os.environ["AT_SECONDS"])))
+    tried = [darter_jobs.try_put(client, os.environ["QUEUE"], "{}", id=id, unique="once") for id in ["one", "two"]]
+    assert tried == [("one", True), ("one", False)], tried
     sys.exit()
 options = {"order": os.environ["ORDER"]} if "ORDER" in os.environ else {}
 if "WEIGHTS" in os.environ:

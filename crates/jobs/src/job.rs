@@ -8,6 +8,7 @@ use command::{
 };
 use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
+use ds::num::ScoreBound;
 use ds::zset::ZSet;
 use keyspace::{JobSettings, Kind, Str};
 use queues::{coming_end, own_id, popping_end};
@@ -105,6 +106,7 @@ impl<'q> Jobs<'q> {
 
     fn check(&self, store: &Store, state: State) -> Result<(), CommandError> {
         store.peek_as::<List>(self.queue)?;
+        self.check_plain(store)?;
         self.names.set(state).map_or(Ok(()), |key| check_kind(store, &key, Kind::ZSet))?;
         check_kind(store, self.names.jobs(), Kind::Hash)
     }
@@ -117,7 +119,19 @@ impl<'q> Jobs<'q> {
         let names = Names::of(store, queue)?;
         names.note(store, queue);
         store.peek_as::<List>(queue)?;
-        Ok(Jobs { queue, names })
+        let jobs = Jobs { queue, names };
+        jobs.check_plain(store)?;
+        Ok(jobs)
+    }
+
+    /// Checks the key of jobs that stand in the list as they were pushed, which hardly a queue has.
+    fn check_plain(&self, store: &Store) -> Result<(), CommandError> {
+        if self.has_plain(store) { check_kind(store, &self.names.plain(), Kind::ZSet) } else { Ok(()) }
+    }
+
+    fn has_plain(&self, store: &Store) -> bool {
+        let (shard, _) = store.locate(self.queue);
+        store.db(shard).queues().is_plain(self.queue)
     }
 
     /// What is kept of a job.
@@ -126,7 +140,7 @@ impl<'q> Jobs<'q> {
     }
 
     /// The same without its payload, and without who has it and why it failed.
-    fn record_line(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
+    pub(crate) fn record_line(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
         self.decoded(store, id, Record::decode_line)
     }
 
@@ -294,9 +308,10 @@ impl<'q> Jobs<'q> {
     ) -> Result<(), CommandError> {
         let payload = record.payload.take().unwrap_or_default();
         record.state = State::Waiting;
+        record.is_at = false;
         record.worker.clear();
-        let says_id = own_id(&payload).as_deref() == Some(id);
-        let element = if says_id { Cow::Borrowed(&payload) } else { Cow::Owned(reference(id)) };
+        let stands_itself = record.is_pushed || own_id(&payload).as_deref() == Some(id);
+        let element = if stands_itself { Cow::Borrowed(&payload) } else { Cow::Owned(reference(id)) };
         match &record.group {
             Some(group) => self.wait_in_group(store, group, end, &element)?,
             None => {
@@ -306,12 +321,16 @@ impl<'q> Jobs<'q> {
                 }
             }
         }
-        if !says_id {
+        if !stands_itself {
             record.payload = Some(payload);
         } else if record.is_needless() {
             return self.forget(store, id, None);
         } else {
-            record.payload_hash = Some(hash(&payload));
+            let of_payload = hash(&payload);
+            record.payload_hash = Some(of_payload);
+            if record.is_pushed {
+                Self::set_time(store, &self.names.plain(), id, of_payload.into())?;
+            }
         }
         self.keep(store, id, &record)
     }
@@ -370,21 +389,59 @@ impl<'q> Jobs<'q> {
         group: Option<&[u8]>,
     ) -> Result<(Vec<u8>, Record), CommandError> {
         let own = own_id(&element).filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
-        let Some(own) = own.map(|id| id.into_owned()) else {
-            let id = self.new_id(store)?;
-            return Ok((id, Record::new(State::Waiting, Some(element))));
-        };
+        let own = own.map(|id| id.into_owned());
+        let known = own.as_ref().map_or(Ok(None), |own| self.record(store, own))?;
+        let is_free = known.is_none();
         let is_its = |record: &Record| record.state == State::Waiting && record.group.as_deref() == group;
-        match self.record(store, &own)? {
-            None => Ok((own, Record::new(State::Waiting, Some(element)))),
-            Some(record) if is_its(&record) && record.is_of(&element) => {
-                Ok((own, Record { payload: Some(element), ..record }))
+        if let Some((own, record)) = own.as_ref().zip(known.filter(is_its)) {
+            if record.is_of(&element) {
+                return Ok((own.clone(), Record { payload: Some(element), ..record }));
             }
-            Some(record) if is_its(&record) && record.payload.is_some() && element == reference(&own) => {
-                Ok((own, record))
+            if record.payload.is_some() && element == reference(own) {
+                return Ok((own.clone(), record));
             }
-            // Another job that says that it is this one: pushed twice, say.
-            Some(_) => Ok((self.other_id(store, &own)?, Record::new(State::Waiting, Some(element)))),
+        }
+        if group.is_none()
+            && let Some((id, record)) = self.take_plain(store, &element)?
+        {
+            return Ok((id, Record { payload: Some(element), ..record }));
+        }
+        let mut record = Record::new(State::Waiting, Some(element));
+        match own {
+            Some(own) if is_free => return Ok((own, record)),
+            _ => record.is_pushed = group.is_none(),
+        }
+        // Another job may say that it is this one: pushed twice, say.
+        let id = match own {
+            Some(own) => self.other_id(store, &own)?,
+            None => self.new_id(store)?,
+        };
+        Ok((id, record))
+    }
+
+    /// The job that came back to the list as this element, which does not say so.
+    fn take_plain(
+        &self,
+        store: &mut Store,
+        element: &[u8],
+    ) -> Result<Option<(Vec<u8>, Record)>, CommandError> {
+        if !self.has_plain(store) {
+            return Ok(None);
+        }
+        let (key, of_element) = (self.names.plain(), f64::from(hash(element)));
+        loop {
+            let plain = store.peek_as::<ZSet>(&key).map_err(|_| wrong_type(&key))?;
+            let first = plain.and_then(|plain| {
+                let bound = ScoreBound::Inclusive(of_element);
+                plain.at(plain.score_range(bound, bound).start).filter(|(_, score)| *score == of_element)
+            });
+            let Some(id) = first.map(|(id, _)| id.into_owned()) else { return Ok(None) };
+            Self::take_out(store, &key, &id)?;
+            let record = self.record(store, &id)?;
+            // Somebody may have deleted what is kept of it.
+            if let Some(record) = record.filter(|record| record.is_pushed && record.state == State::Waiting) {
+                return Ok(Some((id, record)));
+            }
         }
     }
 
@@ -481,6 +538,7 @@ impl<'q> Jobs<'q> {
             return Ok(Some(State::Dead));
         }
         if let Some(due_ms) = due_ms {
+            record.is_at = false;
             self.delay(store, id, record, due_ms)?;
             return Ok(Some(State::Delayed));
         }

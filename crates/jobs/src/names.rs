@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use command::{CommandError, Store, beside, note_beside};
-use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, RATE, queue_beside};
+use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, PLAIN, RATE, queue_beside};
 
 use crate::groups::GroupKeys;
 use crate::record::State;
@@ -88,6 +88,11 @@ impl Names {
 
     fn other(&self, end: &[u8]) -> Vec<u8> {
         [self.begin(), end].concat()
+    }
+
+    /// The sorted set of jobs that stand in the list as they were pushed, by a hash of their elements.
+    pub(crate) fn plain(&self) -> Vec<u8> {
+        self.other(PLAIN)
     }
 
     /// The sorted set of schedules.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Further words: `m` attempts that it has, `g` its group, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
-//! failed, `p` the payload stands in the list, `h` a hash of that payload. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
+//! failed, `p` the payload stands in the list, `h` a hash of that payload, `o` it goes back to the list as it was pushed, `i` its id was given by
+//! `JOB.PUT`, `t` it is delayed until a time of day. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
 
 use std::str::from_utf8;
 
@@ -59,6 +60,12 @@ pub(crate) struct Record {
     pub(crate) lock: Option<Vec<u8>>,
     pub(crate) begins_until_ms: Option<i64>,
     pub(crate) why: Vec<u8>,
+    /// Whether it was pushed as it is by a client, and does not say its id: it goes back as it was.
+    pub(crate) is_pushed: bool,
+    /// Whether its id was given to `JOB.PUT`.
+    pub(crate) is_named: bool,
+    /// Whether it was delayed until a time of day, not for a while.
+    pub(crate) is_at: bool,
     /// What [`hash`] says of a payload that stands in the list.
     pub(crate) payload_hash: Option<u32>,
     /// `None`: it stands in the list.
@@ -77,6 +84,9 @@ impl Record {
             lock: None,
             begins_until_ms: None,
             why: Vec::new(),
+            is_pushed: false,
+            is_named: false,
+            is_at: false,
             payload_hash: None,
             payload,
         }
@@ -143,6 +153,11 @@ impl Record {
         if !self.why.is_empty() {
             push_word(&mut text, b'e', &self.why);
         }
+        for (name, is_so) in [(b'o', self.is_pushed), (b'i', self.is_named), (b't', self.is_at)] {
+            if is_so {
+                push_word(&mut text, name, b"1");
+            }
+        }
         if let Some(of_payload) = self.payload_hash {
             push_word(&mut text, b'h', number.format(of_payload).as_bytes());
         }
@@ -196,6 +211,9 @@ impl Record {
                 b'u' => record.lock = Some(unescape(value)?),
                 b'x' => record.begins_until_ms = Some(number(value)?),
                 b'e' => record.why = unescape(value)?,
+                b'o' => record.is_pushed = true,
+                b'i' => record.is_named = true,
+                b't' => record.is_at = true,
                 b'h' => record.payload_hash = Some(number(value)?),
                 // Of a later version.
                 _ => {}
@@ -267,6 +285,7 @@ mod tests {
             proptest::option::of(bytes()),
             any::<Option<i64>>(),
             bytes(),
+            any::<[bool; 3]>(),
             any::<Option<u32>>(),
             proptest::option::of(bytes()),
         )
@@ -280,6 +299,7 @@ mod tests {
                     lock,
                     begins_until_ms,
                     why,
+                    [is_pushed, is_named, is_at],
                     payload_hash,
                     payload,
                 )| {
@@ -292,6 +312,9 @@ mod tests {
                         lock,
                         begins_until_ms,
                         why,
+                        is_pushed,
+                        is_named,
+                        is_at,
                         payload_hash,
                         payload,
                     }

@@ -86,8 +86,19 @@ func put(client *redis.Client, queue string) error {
 	if _, err := jobs.Put(ctx, client, queue, `{"id":"of a group"}`, jobs.Options{Group: "customer:17"}); err != nil {
 		return err
 	}
-	_, err = jobs.Put(ctx, client, queue, `{"id":"later"}`, jobs.Options{At: time.Unix(seconds, 0)})
-	return err
+	if _, err = jobs.Put(ctx, client, queue, `{"id":"later"}`, jobs.Options{At: time.Unix(seconds, 0)}); err != nil {
+		return err
+	}
+	for _, name := range []string{"one", "two"} {
+		id, added, err := jobs.TryPut(ctx, client, queue, `{}`, jobs.Options{ID: name, Unique: "once"})
+		if err != nil {
+			return err
+		}
+		if id != "one" || added != (name == "one") {
+			return fmt.Errorf("%s: %s, added: %t", name, id, added)
+		}
+	}
+	return nil
 }
 
 func numbers(text string) ([]int, error) {

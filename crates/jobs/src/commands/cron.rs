@@ -9,7 +9,7 @@ use command::{
     token,
 };
 
-use super::CHANGING;
+use super::{CHANGING, bad_word};
 use crate::cron::{Line, Missed};
 use crate::job::Jobs;
 
@@ -19,6 +19,7 @@ const NAME_BYTES_MAX: usize = 512;
 /// The longest schedule, and the longest name of a time zone.
 const TEXT_BYTES_MAX: usize = 256;
 
+const TAKES: &str = "CRON SET takes TZ with a time zone, and MISSED with ONCE or SKIP";
 const BAD_NAME: &str = "ERR the name of a schedule has 1 to 512 bytes";
 
 pub(super) const CRON: Entry = Entry {
@@ -92,15 +93,18 @@ fn set(ctx: &mut Ctx) -> CommandResult {
         _ => Err(CommandError::new(format!("ERR a {what} is text of at most {TEXT_BYTES_MAX} bytes"))),
     };
     let (mut zone, mut missed) = ("UTC".to_owned(), Missed::Once);
-    let (pairs, []) = options.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    let (pairs, rest) = options.as_chunks::<2>();
     for [word, value] in pairs {
         match *word {
             word if keyword_is(word, "tz") => zone = text(value, "time zone")?,
             word if keyword_is(word, "missed") => {
-                missed = Missed::parse(value).ok_or(CommandError::SYNTAX)?
+                missed = Missed::parse(value).ok_or_else(|| bad_word(value, TAKES))?
             }
-            _ => return Err(CommandError::SYNTAX),
+            word => return Err(bad_word(word, TAKES)),
         }
+    }
+    if let [word] = rest {
+        return Err(bad_word(word, TAKES));
     }
     let line = Line { schedule: text(schedule, "schedule")?, zone, missed, payload: payload.to_vec() };
     let next_ms = Jobs::of(&ctx.store, queue)?.set_line(&mut ctx.store, name, &line)?;

@@ -15,6 +15,10 @@ use crate::job::{Claim, Jobs};
 /// Bytes of a reason that are kept.
 const WHY_BYTES_MAX: usize = 1024;
 
+const PAIRS: &str = "behind ATTEMPT each id needs the number of its attempt";
+const FAIL_TAKES: &str = "JOB.FAIL takes ATTEMPT, IN and WHY, each with its value";
+const KEEP_TAKES: &str = "JOB.KEEP takes ID and ids, ATTEMPT and ids with attempts, or WORKER and one name";
+
 /// Jobs by their ids and attempts.
 const ATTEMPTS: Arg = block("attempts", &[string("id"), integer("attempt")]).token("ATTEMPT").multiple();
 
@@ -67,12 +71,12 @@ fn each(
 /// The jobs that a command names by ids or, fenced, by pairs of id and attempt.
 fn claims<'a>(words: &[&'a [u8]], is_fenced: bool) -> Result<SmallVec<[Claim<'a>; 4]>, CommandError> {
     if words.is_empty() {
-        return Err(CommandError::SYNTAX);
+        return Err(bad_word(b"ATTEMPT", PAIRS));
     }
     if !is_fenced {
         return Ok(words.iter().map(|id| Claim::on_any(id)).collect());
     }
-    let (pairs, []) = words.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    let (pairs, []) = words.as_chunks::<2>() else { return Err(bad_word(words[words.len() - 1], PAIRS)) };
     pairs.iter().map(|[id, attempt]| Ok(Claim { id, attempt: Some(parse_attempt(attempt)?) })).collect()
 }
 
@@ -96,14 +100,17 @@ pub(super) const FAIL: Entry = Entry {
 fn fail(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, id, ref options @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let (mut claim, mut due_ms, mut why) = (Claim::on_any(id), None, &b""[..]);
-    let (pairs, []) = options.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    let (pairs, rest) = options.as_chunks::<2>();
     for [word, value] in pairs {
         match *word {
             word if keyword_is(word, "attempt") => claim.attempt = Some(parse_attempt(value)?),
             word if keyword_is(word, "in") => due_ms = Some(ctx.store.now() + parse_ms(value)?),
             word if keyword_is(word, "why") => why = &value[..value.len().min(WHY_BYTES_MAX)],
-            _ => return Err(CommandError::SYNTAX),
+            word => return Err(bad_word(word, FAIL_TAKES)),
         }
+    }
+    if let [word] = rest {
+        return Err(bad_word(word, FAIL_TAKES));
     }
     let jobs = Jobs::of(&ctx.store, queue)?;
     match jobs.fail(&mut ctx.store, claim, due_ms, why)? {
@@ -151,7 +158,7 @@ fn keep(ctx: &mut Ctx) -> CommandResult {
     }
     let is_fenced = keyword_is(whose, "attempt");
     if !is_fenced && !keyword_is(whose, "id") {
-        return Err(CommandError::SYNTAX);
+        return Err(bad_word(whose, KEEP_TAKES));
     }
     let claims = claims(names, is_fenced)?;
     let jobs = Jobs::of(&ctx.store, queue)?;

@@ -8,11 +8,13 @@ use command::{
 };
 use ds::zset::ZSet;
 
-use super::parse_positive;
+use super::{bad_word, parse_positive};
 use crate::job::Jobs;
 use crate::record::{Record, State};
 
 const COUNT_DEFAULT: u64 = 10;
+
+const LIST_TAKES: &str = "after the state JOB.LIST takes CURSOR and COUNT, each with its value";
 
 pub(super) const GET: Entry = Entry {
     name: "job.get",
@@ -98,19 +100,22 @@ pub(super) const LIST: Entry = Entry {
 fn list(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, state, ref options @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let (mut cursor, mut count) = (0, COUNT_DEFAULT);
-    let (pairs, []) = options.as_chunks::<2>() else { return Err(CommandError::SYNTAX) };
+    let (pairs, rest) = options.as_chunks::<2>();
     for [word, value] in pairs {
         match *word {
             word if keyword_is(word, "cursor") => cursor = parse_cursor(value)? as usize,
             word if keyword_is(word, "count") => count = parse_positive(value, "count")?,
-            _ => return Err(CommandError::SYNTAX),
+            word => return Err(bad_word(word, LIST_TAKES)),
         }
+    }
+    if let [word] = rest {
+        return Err(bad_word(word, LIST_TAKES));
     }
     let jobs = Jobs::of(&ctx.store, queue)?;
     let states = [("active", State::Active), ("delayed", State::Delayed), ("dead", State::Dead)];
     let asked = states.into_iter().find(|(word, _)| keyword_is(state, word));
     let Some(key) = asked.and_then(|(_, state)| jobs.names.set(state)) else {
-        return Err(CommandError::SYNTAX);
+        return Err(bad_word(state, "the state is ACTIVE, DELAYED or DEAD"));
     };
     let (mut found, mut len) = (Vec::new(), 0);
     if let Some(set) = ctx.store.peek_as::<ZSet>(&key)? {

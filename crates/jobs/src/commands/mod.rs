@@ -54,6 +54,15 @@ const CHANGING: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// Bytes of a word that an error shows.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// The error for a word that a command does not know there, or that is alone where a value has to follow.
+fn bad_word(word: &[u8], takes: &str) -> CommandError {
+    let shown = word[..word.len().min(SHOWN_BYTES_MAX)].escape_ascii();
+    CommandError::new(format!("ERR syntax error near '{shown}': {takes}"))
+}
+
 fn parse_lease(arg: &[u8]) -> Result<i64, CommandError> {
     let lease = parse_i64(arg).ok().filter(|lease| (1..=MS_MAX).contains(lease));
     lease.ok_or(CommandError::new(BAD_LEASE))

@@ -15,6 +15,9 @@ use crate::order::Order;
 /// Jobs that one command takes at most.
 const COUNT_MAX: u64 = 1000;
 
+const TAKES: &str =
+    "JOB.TAKE takes WAIT, COUNT, and STRICT, FAIR or WEIGHTS with weights; FROM and the queues come last";
+
 pub(super) const TAKE: Entry = Entry {
     name: "job.take",
     summary: "Takes jobs from the first of several queues that has some, with a lease: they come back unless they are done in time.",
@@ -71,7 +74,7 @@ impl<'k, 'a> Request<'k, 'a> {
     fn parse(args: &'k [&'a [u8]]) -> Result<Request<'k, 'a>, CommandError> {
         let [_, worker, lease, lease_ms, ref rest @ ..] = *args else { return Err(CommandError::SYNTAX) };
         if !keyword_is(lease, "lease") {
-            return Err(CommandError::SYNTAX);
+            return Err(bad_word(lease, "LEASE and its milliseconds come after the worker"));
         }
         check_worker(worker)?;
         let (lease_ms, mut rest) = (parse_lease(lease_ms)?, rest);
@@ -79,7 +82,9 @@ impl<'k, 'a> Request<'k, 'a> {
             Request { worker, lease_ms, wait_ms: None, count: 1, order: Order::Strict, queues: &[] };
         let mut has_order = false;
         loop {
-            let [word, value, more @ ..] = rest else { return Err(CommandError::SYNTAX) };
+            let [word, value, more @ ..] = rest else {
+                return Err(bad_word(rest.first().unwrap_or(&lease), TAKES));
+            };
             match *word {
                 word if keyword_is(word, "from") => {
                     request.queues = &rest[1..];
@@ -90,9 +95,9 @@ impl<'k, 'a> Request<'k, 'a> {
                 word if keyword_is(word, "count") => {
                     request.count = parse_positive(value, "count")?.min(COUNT_MAX);
                 }
-                _ if has_order => return Err(CommandError::SYNTAX),
-                _ => {
-                    (request.order, rest) = Order::parse(rest).ok_or(CommandError::SYNTAX)?;
+                word if has_order => return Err(bad_word(word, TAKES)),
+                word => {
+                    (request.order, rest) = Order::parse(rest).ok_or_else(|| bad_word(word, TAKES))?;
                     has_order = true;
                     continue;
                 }

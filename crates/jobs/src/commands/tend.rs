@@ -5,7 +5,7 @@ use command::{
 };
 use ds::zset::ZSet;
 
-use super::{CHANGING, parse_positive};
+use super::{CHANGING, bad_word, parse_positive};
 use crate::job::Jobs;
 
 /// Dead jobs that one JOB.RETRY … ALL sees to if nothing is said: a command that does not hold up others.
@@ -56,7 +56,7 @@ fn retry(ctx: &mut Ctx) -> CommandResult {
         [all, word, count] if keyword_is(all, "all") && keyword_is(word, "count") => {
             parse_positive(count, "count")?
         }
-        _ => return Err(CommandError::SYNTAX),
+        _ => return Err(bad_word(ctx.args[2], "JOB.RETRY takes an id, or ALL and then COUNT with a number")),
     };
     let dead: Vec<Vec<u8>> = match ctx.store.peek_as::<ZSet>(&jobs.names.dead())? {
         Some(dead) => dead.iter().take(count as usize).map(|(id, _)| id.to_vec()).collect(),

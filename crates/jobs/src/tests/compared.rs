@@ -33,7 +33,7 @@ const SCHEDULES: [&str; 10] = [
     "@daily",
 ];
 /// What may lie beside a queue, as the page lists it.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "",
     ":active",
     ":delayed",
@@ -49,6 +49,7 @@ const KEYS: [&str; 15] = [
     ":unique:u0",
     ":cron",
     ":cron:lines",
+    ":plain",
 ];
 
 impl How {

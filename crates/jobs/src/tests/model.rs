@@ -104,6 +104,10 @@ pub(super) struct Job {
     expires_ms: Option<i64>,
     has_lock: bool,
     has_failed: bool,
+    /// Whether it was pushed as an element that does not say its id, and so goes back.
+    is_pushed: bool,
+    /// Whether its id was given with JOB.PUT.
+    is_named: bool,
     pub(super) is_dropped: bool,
 }
 
@@ -204,6 +208,8 @@ impl Job {
             expires_ms: None,
             has_lock: false,
             has_failed: false,
+            is_pushed: false,
+            is_named: false,
             is_dropped: false,
         }
     }
@@ -212,16 +218,23 @@ impl Job {
     fn is_known(&self, id: &[u8]) -> bool {
         let has_options = self.tries != TRIES || self.group.is_some() || self.has_lock;
         let says_id = says_id(&self.payload).as_deref() == Some(id);
-        has_options || self.expires_ms.is_some() || self.attempt > 0 || self.has_failed || !says_id
+        has_options
+            || self.is_named
+            || self.expires_ms.is_some()
+            || self.attempt > 0
+            || self.has_failed
+            || !says_id
     }
 
     /// Whether an element of the list is this job.
     fn is_in_list_as(&self, entry: &[u8], id: &[u8]) -> bool {
-        if says_id(&self.payload).as_deref() == Some(id) {
-            entry == self.payload
-        } else {
-            entry == reference(id)
-        }
+        entry == self.entry(id)
+    }
+
+    /// What stands in the list for it.
+    fn entry(&self, id: &[u8]) -> Bytes {
+        let stands_itself = self.is_pushed || says_id(&self.payload).as_deref() == Some(id);
+        if stands_itself { self.payload.clone() } else { reference(id) }
     }
 
     pub(super) fn has_expired(&self, now: i64) -> bool {
@@ -274,10 +287,9 @@ impl Queue {
     fn join(&mut self, id: &[u8], is_next: bool) {
         let job = self.jobs.get_mut(id).expect("it is known");
         job.state = State::Waiting;
-        let says_id = says_id(&job.payload).as_deref() == Some(id);
         let (row, entry) = match &job.group {
             Some(group) => (self.groups.entry(group.clone()).or_default(), id.to_vec()),
-            None => (&mut self.list, if says_id { job.payload.clone() } else { reference(id) }),
+            None => (&mut self.list, job.entry(id)),
         };
         if is_next {
             row.push_front(entry)
@@ -370,7 +382,7 @@ impl Queue {
                 None => {
                     let entry = self.list.pop_front()?;
                     let known = says_id(&entry).filter(|id| self.stands_for(&entry, id));
-                    (entry, known)
+                    (entry.clone(), known.or_else(|| self.pushed_as(&entry, seen)))
                 }
             };
             if let Some(id) = &known
@@ -384,7 +396,9 @@ impl Queue {
                 self.pass_over(seen);
             }
             let id = known.unwrap_or_else(|| self.new_id(&entry, seen));
-            let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(&entry));
+            let is_pushed = says_id(&entry).as_ref() != Some(&id);
+            let new = || Job { is_pushed, ..Job::new(&entry) };
+            let job = self.jobs.entry(id.clone()).or_insert_with(new);
             job.attempt += 1;
             job.expires_ms = None;
             return Some(Taken { id, attempt: job.attempt, payload: job.payload.clone() });
@@ -396,6 +410,13 @@ impl Queue {
         let stands =
             |job: &Job| job.state == State::Waiting && job.group.is_none() && job.is_in_list_as(entry, id);
         self.jobs.get(id).is_some_and(stands)
+    }
+
+    /// The waiting job that is this element, which does not say so: `seen`, if that is one of several.
+    fn pushed_as(&self, entry: &[u8], seen: &[u8]) -> Option<Bytes> {
+        let is_it = |id: &[u8]| self.jobs[id].is_pushed && self.stands_for(entry, id);
+        let mut ids = self.jobs.keys().filter(|id| is_it(id));
+        if self.jobs.contains_key(seen) && is_it(seen) { Some(seen.to_vec()) } else { ids.next().cloned() }
     }
 
     /// The id of an element that is no known job: its own if nobody has it; otherwise the server makes one up.
@@ -567,6 +588,7 @@ impl Model {
         let is_new = !queue.jobs.contains_key(id);
         expect(&format!("{said:?}"), reply, said.as_ref().map_or(is_new, |said| said == id))?;
         let mut job = Job::new(payload);
+        job.is_named = options.id.is_some();
         job.tries = options.tries.map_or(TRIES, i64::cast_unsigned);
         job.group.clone_from(&options.group);
         job.expires_ms = options.expire_ms.map(|ms| now.saturating_add(ms));

@@ -33,8 +33,8 @@ pub use known::{Known, RecoveryFigures};
 pub use popped::{Pop, Popped};
 pub use promotions::{PROMOTIONS, Promoted, Promotions};
 pub use recognize::{
-    ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, Patterns, RATE, State, System,
-    TURN, is_rate, queue_beside,
+    ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, PLAIN, Patterns, RATE, State,
+    System, TURN, is_rate, queue_beside,
 };
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
@@ -70,7 +70,10 @@ pub struct Queues {
     /// Sorted sets whose scores are times of something to be done; may include some that no longer exist.
     timed: BTreeSet<Box<[u8]>>,
     /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no look-up.
-    ruled: [BTreeSet<Box<[u8]>>; 2],
+    ruled: [BTreeSet<Box<[u8]>>; 3],
+    /// Lists that are no queues and whose last element was popped at the head, by the hashes of their keys: each at the place that its
+    /// hash says, where a later one takes it.
+    popped_at_head: Option<Box<[u64; POPPED_AT_HEAD_MAX]>>,
     /// What was popped lately.
     popped: Option<Box<Popped>>,
     /// Where refreshing continues.
@@ -147,6 +150,12 @@ impl Queues {
     #[inline]
     pub fn is_grouped(&self, key: &[u8]) -> bool {
         self.has_rule(Rule::Turn, key)
+    }
+
+    /// Whether the key of known jobs that do not say their ids lies beside the list at `key`.
+    #[inline]
+    pub fn is_plain(&self, key: &[u8]) -> bool {
+        self.has_rule(Rule::Plain, key)
     }
 
     #[inline]

@@ -537,6 +537,8 @@ pub const DELAYED: &[u8] = b":jobs:delayed";
 pub const DEAD: &[u8] = b":jobs:dead";
 /// The sorted set of schedules; the scores are the next times in ms.
 pub const CRON: &[u8] = b":jobs:cron";
+/// The sorted set of jobs that wait in the list as they were pushed, by a hash of their elements.
+pub const PLAIN: &[u8] = b":jobs:plain";
 /// The sorted set of groups that have waiting jobs and are below their limit.
 pub const GROUPS: &[u8] = b":jobs:groups";
 /// The sorted set of groups that are at their limit.
@@ -576,12 +578,14 @@ pub(super) enum Rule {
     Limit,
     /// The turns of its groups.
     Turn,
+    /// Elements of it that are known jobs, and do not say so.
+    Plain,
 }
 
 impl Rule {
     /// The rule that such a key is, and the queue beside which it lies.
     pub(super) fn of(key: &[u8]) -> Option<(Rule, &[u8])> {
-        [(Rule::Limit, LIMIT), (Rule::Turn, TURN)]
+        [(Rule::Limit, LIMIT), (Rule::Turn, TURN), (Rule::Plain, PLAIN)]
             .into_iter()
             .find_map(|(rule, end)| Some((rule, queue_beside(key, end)?)))
     }

@@ -31,6 +31,8 @@ pub struct Local {
     pub config: keyspace::Config,
     /// The time at which commands run.
     pub now: keyspace::UnixMs,
+    /// By how much somebody has set that clock ahead.
+    pub set_ahead_ms: i64,
     /// Commands come from a primary or a journal ([`Due::Keep`](crate::Due::Keep)).
     pub keeps_due: bool,
     /// Messages of the commands run so far (served waiters, published events).
@@ -48,6 +50,7 @@ impl Local {
             table: Table::new(families),
             config: Default::default(),
             now: 1_700_000_000_000,
+            set_ahead_ms: 0,
             keeps_due: false,
             posts: Vec::new(),
             record: Recorder::default(),
@@ -95,6 +98,7 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        tx.steady = self.now - self.set_ahead_ms;
         tx.keeps_due = self.keeps_due;
         tx.record = std::mem::take(&mut self.record);
         let outcome = tx.run(command, args, &client, host, out);
@@ -116,6 +120,7 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &Needs::All);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        tx.steady = self.now - self.set_ahead_ms;
         let result = look(&mut Store::new(&mut tx, client));
         leave(&mut tx.hold);
         result

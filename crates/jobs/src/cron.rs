@@ -62,11 +62,16 @@ impl Line {
         Some(Line { schedule: words.next()?.to_owned(), zone, missed, payload: payload[1..].to_vec() })
     }
 
+    /// Whether it names recurring times.
+    pub(crate) fn recurs(&self) -> bool {
+        Schedule::parse_with_seconds(&self.schedule).is_ok_and(|schedule| schedule.recurs())
+    }
+
     /// When it comes next after `after_ms`.
     ///
     /// # Errors
     /// If schedule or zone are none, or the schedule never comes.
-    fn next_ms(&self, after_ms: i64) -> Result<i64, CommandError> {
+    pub(crate) fn next_ms(&self, after_ms: i64) -> Result<i64, CommandError> {
         let zone = Zone::named(&self.zone).ok_or_else(|| {
             CommandError::new(format!(
                 "ERR '{}' is no time zone: give a name such as Europe/Berlin, or UTC",

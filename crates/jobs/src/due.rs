@@ -3,6 +3,7 @@
 use command::{CommandError, Store};
 use ds::zset::ZSet;
 
+use crate::clock::follow;
 use crate::job::{Claim, Jobs};
 
 /// Jobs for which something happens in one visit.
@@ -16,6 +17,7 @@ const LEASE_ENDED: &[u8] = b"the lease ended";
 /// # Errors
 /// If what lies beside the queue is no longer what it was: nothing can be done about it.
 pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
+    follow(store, queue);
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
     let (active, delayed, cron) = (jobs.names.active(), &jobs.names.delayed(), &jobs.names.cron());
     for _ in 0..FIRED_MAX {

@@ -18,6 +18,7 @@
 //! | `names` | the keys beside a queue |
 //! | `record` | what is kept of a job: payload, attempts, options, as text |
 //! | `job` | the ways from one state to another |
+//! | `clock` | what happens to times when the machine's clock is set |
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | what happens when its time has come: leases that end, delays that are over |
 //! | `groups` | jobs of tenants, of which each gets its turn |
@@ -33,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod commands;
 mod cron;
 mod due;
@@ -50,4 +52,4 @@ mod tests;
 mod timers;
 
 pub use crate::commands::ENTRIES;
-pub use crate::timers::JobTimers;
+pub use crate::timers::{JobTimers, Whose};

@@ -1,5 +1,6 @@
 //! Jobs in process: what each command does and replies, and that its effects do the same to another store.
 
+mod clock;
 mod compared;
 mod groups;
 mod limits;
@@ -20,7 +21,7 @@ use resp::{Output, Proto};
 use shard::ShardId;
 use upkeep::Visits;
 
-use crate::{ENTRIES, JobTimers};
+use crate::{ENTRIES, JobTimers, Whose};
 
 /// `fire queue`: does what is due, and answers when something is due next, or -1.
 const FIRE: Entry =
@@ -528,7 +529,7 @@ fn what_is_due_soon_happens_then() {
     let client = Client::internal(0, Proto::Resp2);
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
     let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
-    timers.look(1000, shards.into_iter(), &mut taken);
+    timers.look((1000, Whose::Ours), shards.into_iter(), &mut taken);
     assert!(!timers.is_due(1799) && timers.is_due(1800));
     assert_eq!(timers.wait(1_798_300), Some(Duration::from_micros(1700)), "until the millisecond begins");
     timers.fire(1799, |_| true, &mut taken);

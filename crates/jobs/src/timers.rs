@@ -3,7 +3,8 @@
 //! Each second a thread looks through the shards that are at home there for what is due within the next second. A command that makes
 //! something due sooner than that tells its own thread ([`command::Post::Due`], [`command::Post::Promote`]), which visits the shard in time.
 //!
-//! Times are those of the machine's clock. If it jumps forward, what became due is done at once, or at the next look.
+//! Times are those of the machine's clock. If that is set, those of leases move with it (`clock`); what names a time of day and became due
+//! is done at once, or at the next look.
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use resp::Proto;
 use shard::ShardId;
 use upkeep::Visits;
 
+use crate::clock::{JUMP_MS, follow_all};
 use crate::due;
 use crate::names::queue_of;
 use crate::promote::{Promotions, first_due_ms};
@@ -28,6 +30,19 @@ const QUEUES_MAX: usize = 100_000;
 pub struct JobTimers {
     queues: Soon<QUEUES_MAX>,
     promotions: Promotions,
+    /// By how much the system clock was ahead of the monotonic one at the last look.
+    ahead_ms: Option<i64>,
+}
+
+/// Whose jobs they are: who decides what becomes of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// This server's.
+    Ours,
+    /// Another server's, which this one follows.
+    Theirs,
+    /// Ours, but nothing may be changed for now.
+    Held,
 }
 
 impl JobTimers {
@@ -67,10 +82,27 @@ impl JobTimers {
         self.promotions.soon.clear();
     }
 
+    /// Notes the two clocks each second. Returns by how many milliseconds the system clock was set ahead (or back, below 0), if it was.
+    pub fn note_clock(&mut self, now_ms: UnixMs, steady_ms: UnixMs) -> Option<i64> {
+        let ahead_ms = now_ms - steady_ms;
+        let last_ms = self.ahead_ms.replace(ahead_ms)?;
+        Some(ahead_ms - last_ms).filter(|jump_ms| jump_ms.abs() >= JUMP_MS)
+    }
+
     /// Looks for what is due soon. To be called each second.
-    pub fn look(&mut self, now_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
+    pub fn look(
+        &mut self,
+        (now_ms, whose): (UnixMs, Whose),
+        shards: impl Iterator<Item = ShardId>,
+        thread: &mut impl Visits,
+    ) {
         for id in shards {
-            thread.visit(id, |tx| self.look_at(tx, id, now_ms + SOON_MS));
+            thread.visit(id, |tx| {
+                if whose != Whose::Held {
+                    follow_all(tx, id, whose == Whose::Ours);
+                }
+                self.look_at(tx, id, now_ms + SOON_MS);
+            });
         }
     }
 

@@ -139,6 +139,12 @@ impl Db {
         self.queues.first_times(&self.table, visit);
     }
 
+    /// Notes by how much the system clock is ahead of the monotonic one, in milliseconds. Returns by how much it was at the last time;
+    /// `None` at the first.
+    pub fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {
+        self.queues.note_clock(ahead_ms)
+    }
+
     /// Notes that a client is about to pop elements from one end of the list `key`, if it is a queue of Sidekiq's: how many, who, and when.
     pub fn note_pops(&mut self, (hash, key): (u64, &[u8]), pops: (End, usize), by: (u64, u64)) {
         if let Some(record) = self.table.find(hash, |record| record.key() == key) {

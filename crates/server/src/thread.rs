@@ -391,10 +391,21 @@ impl Thread {
     }
 }
 
+/// So far apart both clocks may be read.
+const READ_APART_MS: u64 = 100;
+/// So often they are read until they are closer.
+const READ_AGAIN_MAX: usize = 10;
+
 fn read_clock(thread: &mut Thread) {
     let clock = thread.host.driver.clock();
-    thread.tx.now = clock.now_ms() as i64;
-    thread.tx.steady = clock.steady_ms() as i64;
+    // If the thread lost its processor between them, it would look as if somebody had set the clock.
+    for _ in 0..READ_AGAIN_MAX {
+        let before_ms = clock.steady_ms();
+        (thread.tx.now, thread.tx.steady) = (clock.now_ms() as i64, clock.steady_ms() as i64);
+        if thread.tx.steady.cast_unsigned() - before_ms <= READ_APART_MS {
+            break;
+        }
+    }
     (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
 }
 

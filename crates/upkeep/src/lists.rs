@@ -68,7 +68,7 @@ impl ListUpkeep {
             let is_done = thread.visit(id, |tx| {
                 let config = tx.config;
                 let mut dbs = tx.hold.shard_mut(id).dbs.iter_mut();
-                dbs.all(|db| db.compress_lists(config, &mut has_time))
+                dbs.all(|(_, db)| db.compress_lists(config, &mut has_time))
             });
             if is_done == Some(false) {
                 self.left.push_front(id);

@@ -9,7 +9,8 @@ use command::{
 
 use smallvec::SmallVec;
 
-use super::{CHANGING, check_worker, parse_attempt, parse_lease, parse_ms};
+use super::{CHANGING, bad_word, check_worker, parse_attempt, parse_lease, parse_ms};
+use crate::clock::follow;
 use crate::job::{Claim, Jobs};
 
 /// Bytes of a reason that are kept.
@@ -145,6 +146,7 @@ pub(super) const KEEP: Entry = Entry {
 fn keep(ctx: &mut Ctx) -> CommandResult {
     let [_, queue, lease_ms, whose, ref names @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
     let until_ms = ctx.store.now() + parse_lease(lease_ms)?;
+    follow(&mut ctx.store, queue);
     if let [worker] = *names
         && keyword_is(whose, "worker")
     {

@@ -7,7 +7,8 @@ use command::{
     When, got_room, integer, key, keyword_is, note_place, oneof, string, token,
 };
 
-use super::{CHANGING, check_worker, parse_lease, parse_ms, parse_positive};
+use super::{CHANGING, bad_word, check_worker, parse_lease, parse_ms, parse_positive};
+use crate::clock::follow;
 use crate::job::{Jobs, Lease, Taken};
 use crate::limit::has_some;
 use crate::order::Order;
@@ -114,6 +115,7 @@ impl<'k, 'a> Request<'k, 'a> {
         if !has_list && !jobs.has_groups(&ctx.store) {
             return Ok(Vec::new());
         }
+        follow(&mut ctx.store, queue);
         let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
         let mut taken: Vec<Taken> = Vec::new();
         let count = self.count.min(jobs.room(&ctx.store)?);

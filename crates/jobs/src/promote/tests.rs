@@ -5,8 +5,8 @@ use std::time::Duration;
 use command::{CommandResult, Ctx, Entry, KeySpec, Local, Run};
 
 use super::*;
-use crate::JobTimers;
 use crate::tests::{Taken, World};
+use crate::{JobTimers, Whose};
 
 /// `promote set queues queue …`: moves what is due, and replies how many jobs had to be left.
 const PROMOTE: Entry = Entry {
@@ -127,10 +127,10 @@ fn what_is_due_soon_moves_then() {
     let client = Client::internal(0, Proto::Resp2);
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
     let (mut taken, mut promotions) = (Taken { world, is_taken: true }, JobTimers::default());
-    promotions.look(start, shards.iter().copied(), &mut taken);
+    promotions.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
     assert_eq!(promotions.wait(start.cast_unsigned() * 1000), None, "they were taken");
     taken.is_taken = false;
-    promotions.look(start, shards.into_iter(), &mut taken);
+    promotions.look((start, Whose::Ours), shards.into_iter(), &mut taken);
     taken.is_taken = true;
     promotions.fire(start, |_| true, &mut taken);
     assert_eq!(
@@ -171,21 +171,21 @@ fn jobs_of_any_set_move_as_it_was_said() {
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
     let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
     // The first look learns what was said, the second one heeds it wherever the set lies.
-    timers.look(start, shards.iter().copied(), &mut taken);
-    timers.look(start, shards.iter().copied(), &mut taken);
+    timers.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
+    timers.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
     timers.fire(start, |_| true, &mut taken);
     let pushed = r#"{"queue":"mail","at ms":1700000000.123}"#;
     taken.world.check("LRANGE jobs:mail 0 -1", &format!("*1 ${} {pushed}", pushed.len()));
     taken.world.check("SMEMBERS names", "*1 $4 mail");
     // What was taken back moves nothing, although a thread has it in mind.
     taken.world.0.now = start + 500;
-    timers.look(start + 500, shards.iter().copied(), &mut taken);
+    timers.look((start + 500, Whose::Ours), shards.iter().copied(), &mut taken);
     taken.world.check("HDEL darter:promotions n", ":1");
     timers.fire(start + 500, |_| true, &mut taken);
     taken.world.check("ZCARD later", ":3");
     assert_eq!(taken.world.run(&[b"HSET", PROMOTIONS, b"n", &text]).as_deref(), Some(":1"));
-    timers.look(start + 500, shards.iter().copied(), &mut taken);
-    timers.look(start + 500, shards.into_iter(), &mut taken);
+    timers.look((start + 500, Whose::Ours), shards.iter().copied(), &mut taken);
+    timers.look((start + 500, Whose::Ours), shards.into_iter(), &mut taken);
     timers.fire(start + 500, |_| true, &mut taken);
     taken.world.check("ZCARD later", ":2");
     taken.world.check("LLEN jobs:post", ":1");

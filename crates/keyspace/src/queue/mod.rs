@@ -69,6 +69,9 @@ pub struct Queues {
     paused_count: usize,
     /// Sorted sets whose scores are times of something to be done; may include some that no longer exist.
     timed: BTreeSet<Box<[u8]>>,
+    /// By how much the system clock was ahead of the monotonic one when the scores were last what they should be, in milliseconds.
+    /// `None` if that is not known: the database is new here.
+    ahead_ms: Option<i64>,
     /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no look-up.
     ruled: [BTreeSet<Box<[u8]>>; 3],
     /// Lists that are no queues and whose last element was popped at the head, by the hashes of their keys: each at the place that its
@@ -117,6 +120,7 @@ impl Queues {
             idle: CompactTable::new(),
             paused_count: 0,
             timed: BTreeSet::new(),
+            ahead_ms: None,
             ruled: Default::default(),
             popped_at_head: None,
             popped: None,
@@ -460,6 +464,16 @@ impl Queues {
             }
             true
         });
+    }
+
+    /// Notes by how much the system clock is ahead of the monotonic one. Returns by how much it was at the last time.
+    pub(crate) fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {
+        self.ahead_ms.replace(ahead_ms)
+    }
+
+    /// The sorted sets whose scores are times of something to be done; some may no longer exist.
+    pub fn timed(&self) -> impl Iterator<Item = &[u8]> {
+        self.timed.iter().map(|key| &**key)
     }
 
     /// What was popped lately, if it is noted.

@@ -7,6 +7,7 @@ mod room;
 use std::sync::atomic::Ordering;
 
 use ds::random::Random;
+use jobs::Whose;
 use jobs::recovery::{Around, trim};
 use proactor::CloseMode;
 use settings::{
@@ -266,7 +267,7 @@ fn compress_lists(thread: &mut Thread) {
         return;
     }
     let chance = simulated_chance(host);
-    let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();
+    let at_home = || shared.shards.used_at_home(id).collect();
     // It is on loan, since shards are visited meanwhile.
     let mut lists = std::mem::take(&mut host.lists);
     lists.work((&clock, is_busy, chance), at_home, thread);
@@ -321,12 +322,26 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
     // They are on loan, since shards are visited meanwhile.
     let mut jobs = std::mem::take(&mut thread.host.jobs);
-    if is_second {
-        // On a replica as well: sets that are gone are forgotten.
-        jobs.look(now_ms, shared.shards.used_at_home(id), thread);
-    }
     // A replica hears from its primary what has ended.
-    if shared.following.is_replica() || may_not_write(&thread.host) {
+    let whose = match shared.following.is_replica() {
+        true => Whose::Theirs,
+        false if may_not_write(&thread.host) => Whose::Held,
+        false => Whose::Ours,
+    };
+    if is_second {
+        let jump_ms = jobs.note_clock(now_ms, thread.tx.steady);
+        if let Some(jump_ms) = jump_ms.filter(|_| id == 0) {
+            let direction = if jump_ms > 0 { "ahead" } else { "back" };
+            let seconds = jump_ms.unsigned_abs() as f64 / 1000.0;
+            tracing::warn!(
+                "the machine's clock was set {direction} by {seconds:.1} s: leases and delays last as long as before, \
+                 schedules and times of day go by the new time"
+            );
+        }
+        // On a replica as well: sets that are gone are forgotten.
+        jobs.look((now_ms, whose), shared.shards.used_at_home(id), thread);
+    }
+    if whose != Whose::Ours {
         jobs.clear();
     } else {
         jobs.fire(now_ms, is_at_home, thread);

@@ -1,5 +1,5 @@
 //! Schedules while the clock is set, the server dies and starts again: each tick pushes once, missed ones push once in all or not at
-//! all, as the schedule says, and nothing comes again when the clock goes back.
+//! all, as the schedule says, and when the clock goes back ticks go by the new time at once. Leases last as long as they were given.
 //!
 //! The clock is set in the middle between two ticks, so what must be there then is known exactly. The server dies at any moment.
 
@@ -69,6 +69,8 @@ impl Expected {
     /// The clock was set to this time.
     fn jump(&mut self, now: i64) {
         if self.next * STEP_MS > now {
+            // Recurring times go by the new time if it was set back.
+            self.next = now / STEP_MS + 1;
             return;
         }
         let is_left_out = self.skips && now - self.next * STEP_MS > LATE_MS_MAX;
@@ -191,5 +193,43 @@ fn what_is_due_waits_until_writes_are_accepted() {
         refuse(&mut world, &mut client, lacks_replica, false);
         world.run_for(2 * NOTICES_MS, |_| {});
         assert_eq!(counts(&mut world, &mut client), [3, 0, 0, 0, 1], "lacks a replica: {lacks_replica}");
+    });
+}
+
+/// Leases and delays last as long as they were given while the clock is set at any moment, and the server dies between two settings.
+#[test]
+fn leases_last_as_long_whatever_the_clock_does() {
+    for_each_seed("leases while the clock is set", 20, |mut entropy| {
+        let mut setup = Setup::any(&mut entropy);
+        setup.journal = Some(Journal::any(&mut entropy, Sync::Always));
+        setup.stalls_take_time = false;
+        let mut world = World::new(entropy, &setup);
+        let mut client = world.connect();
+        for words in [&["q", "leased", "ID", "a"][..], &["q", "delayed", "ID", "b", "IN", "45000"]] {
+            world.call(&mut client, &request("JOB.PUT", words.iter().copied()));
+        }
+        let call = |world: &mut World, client: &mut Client, command: &str, words: &[&str]| {
+            world.call(client, &request(command, words.iter().copied()))
+        };
+        call(&mut world, &mut client, "JOB.TAKE", &["w", "LEASE", "40000", "FROM", "q"]);
+        for _ in 0..8 {
+            let ms = [-7_200_000, -40_600, -2_700, 1_200, 91_200, 36_000_000][world.below(6)];
+            world.run_for(1_000, |_| {});
+            world.set_clock_ahead(ms);
+            if world.one_in(2) {
+                call(&mut world, &mut client, "JOB.KEEP", &["q", "20000", "ID", "none"]);
+            }
+            // A server that starts goes by the clock that it finds.
+            world.run_for(NOTICES_MS, |_| {});
+            if world.one_in(4) {
+                world.restart([Death::Power, Death::Process][world.below(2)]);
+                client = world.connect();
+            }
+            let [_, active, delayed, ..] = counts(&mut world, &mut client);
+            assert_eq!([active, delayed], [1, 1]);
+        }
+        world.run_for(45_000, |_| {});
+        let [waiting, active, delayed, ..] = counts(&mut world, &mut client);
+        assert_eq!([waiting, active, delayed], [2, 0, 0]);
     });
 }

@@ -1,0 +1,117 @@
+//! What becomes of times when somebody sets the machine's clock.
+//!
+//! Times are kept in milliseconds since 1970, as plain scores that snapshots and replicas have, and that mean the same after a
+//! restart. But a lease is a duration: it ends so many milliseconds after it began, whatever the clock on the wall shows. So each
+//! database of a shard notes by how much the system clock is ahead of the monotonic one. If that has changed by [`JUMP_MS`] or more
+//! since the last look, the clock was set, and what measures durations is moved by as much, before anything else is done with it
+//! ([`follow`]): leases, what heartbeats said, and delays.
+//!
+//! What names a time of day stays: `JOB.PUT … AT`, and schedules. These are computed anew if the clock was set back: a schedule whose
+//! time came before the clock was set would be silent until that time comes again. As in Vixie cron, fixed times do not come a second
+//! time if the clock was set back by less than three hours.
+
+use command::{Client, CommandError, Store, Tx};
+use ds::zset::ZSet;
+use keyspace::queue::{ACTIVE, CRON, DELAYED};
+use resp::Proto;
+use shard::ShardId;
+
+use crate::job::Jobs;
+use crate::names::queue_of;
+
+/// A clock that moves by less is being adjusted, not set.
+pub(crate) const JUMP_MS: i64 = 1_000;
+/// Fixed times do not come again if the clock goes back by less.
+const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
+/// Delayed jobs of a queue that are moved: those that are due first.
+const DELAYED_MAX: usize = 10_000;
+
+/// Has what lies beside the queues of the database of `queue` follow the clock if that was set. To be called before leases begin, are
+/// extended or end.
+pub(crate) fn follow(store: &mut Store, queue: &[u8]) {
+    let (shard, _) = store.locate(queue);
+    follow_in(store, shard);
+}
+
+#[inline]
+fn follow_in(store: &mut Store, shard: ShardId) {
+    let ahead_ms = store.tx.now - store.tx.steady;
+    let last_ms = store.db_mut(shard).note_clock(ahead_ms);
+    if last_ms.is_none_or(|last_ms| (ahead_ms - last_ms).abs() >= JUMP_MS) {
+        move_times(store, shard, last_ms.map_or(0, |last_ms| ahead_ms - last_ms));
+    }
+}
+
+/// The same for all databases of a shard. If they are not ours to change (`is_ours`), another server sees to them.
+pub(crate) fn follow_all(tx: &mut Tx, shard: ShardId, is_ours: bool) {
+    let ahead_ms = tx.now - tx.steady;
+    for db in (0..).take(tx.hold.shard(shard).dbs.len()) {
+        match is_ours {
+            true => follow_in(&mut Store::new(tx, Client::internal(db, Proto::Resp2)), shard),
+            false => _ = tx.hold.shard_mut(shard).dbs[db as usize].note_clock(ahead_ms),
+        }
+    }
+}
+
+#[cold]
+fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
+    let timed: Vec<Vec<u8>> = store.db(shard).queues().timed().map(<[u8]>::to_vec).collect();
+    for key in timed {
+        // Somebody may have made up a key whose name lies beside a queue of another shard.
+        let Some(queue) = queue_of(&key).filter(|queue| store.locate(queue).0 == shard) else { continue };
+        let moved = Jobs::of(store, queue).and_then(|jobs| jobs.move_times(store, &key, by_ms));
+        if let Err(error) = moved {
+            let queue = queue.escape_ascii();
+            tracing::warn!("cannot move leases and schedules of the queue {queue} with the clock: {error}");
+        }
+    }
+}
+
+impl Jobs<'_> {
+    /// Moves what lies in one of the sorted sets of times.
+    fn move_times(&self, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
+        if key.ends_with(CRON) {
+            return self.reschedule(store);
+        }
+        if by_ms != 0 && key.ends_with(ACTIVE) {
+            self.move_ids(store, &self.names.workers(), by_ms)?;
+        }
+        if by_ms != 0 && (key.ends_with(ACTIVE) || key.ends_with(DELAYED)) {
+            self.move_ids(store, key, by_ms)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the times in a sorted set, but for jobs that are delayed until a time of day.
+    fn move_ids(&self, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
+        let Some(set) = store.peek_as::<ZSet>(key)? else { return Ok(()) };
+        let is_delayed = key.ends_with(DELAYED);
+        let count = if is_delayed { DELAYED_MAX } else { usize::MAX };
+        let ids: Vec<(Vec<u8>, i64)> =
+            set.iter().take(count).map(|(id, time_ms)| (id.to_vec(), time_ms as i64)).collect();
+        for (id, time_ms) in ids {
+            let record = if is_delayed { self.record_line(store, &id)? } else { None };
+            if !record.is_some_and(|record| record.is_at) {
+                self.set_due(store, key, &id, time_ms + by_ms)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes anew when schedules come that have become silent because the clock was set back.
+    fn reschedule(&self, store: &mut Store) -> Result<(), CommandError> {
+        let now_ms = store.now();
+        for (name, due_ms) in self.scheduled(store)? {
+            let Some(line) = self.line(store, &name)? else { continue };
+            let comes_again =
+                line.recurs() || line.next_ms(now_ms + COMES_AGAIN_MS).is_ok_and(|next| next < due_ms);
+            if let Ok(next_ms) = line.next_ms(now_ms)
+                && next_ms < due_ms
+                && comes_again
+            {
+                self.set_due(store, &self.names.cron(), &name, next_ms)?;
+            }
+        }
+        Ok(())
+    }
+}

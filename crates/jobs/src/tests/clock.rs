@@ -1,0 +1,134 @@
+//! Somebody sets the machine's clock, ahead or back, by hours.
+
+use super::{World, set};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Sets the clock ahead, or back.
+fn set_ahead(world: &mut World, ms: i64) {
+    world.0.now += ms;
+    world.0.set_ahead_ms += ms;
+}
+
+fn world() -> World {
+    let mut world = World::new();
+    world.0.now = 1_800_000_000_000;
+    world.fire();
+    world
+}
+
+/// Until when a job of `q` is active or delayed, from now on.
+fn left_ms(world: &mut World, state: &str, id: &str) -> Option<i64> {
+    let score = world.say(&format!("ZSCORE {{q}}:jobs:{state} {id}"));
+    let score: Option<i64> = score.split(' ').nth(1)?.parse().ok();
+    score.map(|score| score - world.0.now)
+}
+
+#[test]
+fn a_lease_lasts_as_long_whatever_the_clock_shows() {
+    for jump_ms in [10 * HOUR_MS, -10 * HOUR_MS, 1_500, -1_500] {
+        // Whatever comes first after it, the lease is as long as before.
+        for first in ["fire q", "JOB.KEEP q 5000 ID other", "JOB.TAKE w LEASE 5000 FROM q"] {
+            let mut world = world();
+            world.say("JOB.PUT q p ID a");
+            world.say("JOB.PUT q p ID b");
+            world.say("JOB.TAKE w LEASE 10000 FROM q");
+            world.0.now += 2_000;
+            set_ahead(&mut world, jump_ms);
+            world.say(first);
+            assert_eq!(left_ms(&mut world, "active", "a"), Some(8_000), "{jump_ms} {first}");
+            // And back again.
+            set_ahead(&mut world, -jump_ms);
+            world.0.now += 1_000;
+            world.fire();
+            assert_eq!(left_ms(&mut world, "active", "a"), Some(7_000), "{jump_ms} {first}");
+            world.0.now += 7_000;
+            world.fire();
+            assert_eq!(left_ms(&mut world, "active", "a"), None);
+        }
+    }
+}
+
+#[test]
+fn a_heartbeat_keeps_leases_for_as_long() {
+    for jump_ms in [HOUR_MS, -HOUR_MS] {
+        let mut world = world();
+        world.say("JOB.PUT q p ID a");
+        world.say("JOB.TAKE w LEASE 1000 FROM q");
+        world.check("JOB.KEEP q 9000 WORKER w", "+OK");
+        set_ahead(&mut world, jump_ms);
+        world.0.now += 1_000;
+        world.fire();
+        assert_eq!(left_ms(&mut world, "active", "a"), Some(8_000));
+        world.0.now += 8_000;
+        world.fire();
+        assert_eq!(left_ms(&mut world, "active", "a"), None);
+    }
+}
+
+#[test]
+fn delays_last_as_long_but_times_of_day_are_those_of_the_clock() {
+    for jump_ms in [HOUR_MS, -HOUR_MS] {
+        let mut world = world();
+        let at = world.0.now + 2 * HOUR_MS;
+        world.say("JOB.PUT q p ID in IN 7200000");
+        world.say(&format!("JOB.PUT q p ID at AT {at}"));
+        world.say("JOB.PUT q p ID failed AT 5");
+        world.say("JOB.TAKE w LEASE 1000 FROM q");
+        world.check("JOB.FAIL q failed IN 7200000", "+delayed");
+        set_ahead(&mut world, jump_ms);
+        world.fire();
+        assert_eq!(left_ms(&mut world, "delayed", "in"), Some(2 * HOUR_MS));
+        assert_eq!(left_ms(&mut world, "delayed", "failed"), Some(2 * HOUR_MS));
+        assert_eq!(left_ms(&mut world, "delayed", "at"), Some(2 * HOUR_MS - jump_ms));
+    }
+}
+
+#[test]
+fn schedules_go_by_the_new_time_at_once() {
+    let mut world = world();
+    set(&mut world, "minutes", "*/5 * * * *", "m", "");
+    set(&mut world, "fixed", "0 8-23 * * *", "f", "");
+    let next = |world: &mut World, name: &str| {
+        let score = world.say(&format!("ZSCORE {{q}}:jobs:cron {name}"));
+        score.split(' ').nth(1).expect("a score").parse::<i64>().expect("a number")
+    };
+    // It is eight o'clock, in UTC.
+    let eight = world.0.now;
+    for (hours, fixed_comes) in [(2, 11), (4, 9)] {
+        set_ahead(&mut world, hours * HOUR_MS);
+        world.fire();
+        world.check("LLEN q", ":2");
+        set_ahead(&mut world, -hours * HOUR_MS);
+        world.fire();
+        world.check("DEL q", ":1");
+        assert_eq!(next(&mut world, "minutes"), eight + 300_000, "{hours}");
+        // Fixed times come again if the clock was set back by three hours or more.
+        assert_eq!(next(&mut world, "fixed"), eight + (fixed_comes - 8) * HOUR_MS, "{hours}");
+    }
+    // Slow adjustment is no jump.
+    set(&mut world, "second", "*/2 * * * * *", "s", "");
+    let before = next(&mut world, "second");
+    set_ahead(&mut world, -500);
+    world.fire();
+    assert_eq!(next(&mut world, "second"), before);
+}
+
+#[test]
+fn a_database_that_is_new_here_follows_from_now_on() {
+    let mut world = world();
+    world.say("FLUSHALL");
+    set(&mut world, "minutes", "*/5 * * * *", "m", "");
+    world.say("JOB.PUT q p ID a");
+    world.say("JOB.TAKE w LEASE 5000 FROM q");
+    // As after a start: what was loaded is not moved, but schedules that were ahead of the clock are computed anew.
+    let mut other = World::new();
+    other.0.now = world.0.now - HOUR_MS;
+    other.0.set_ahead_ms = -HOUR_MS;
+    let effects = world.effects();
+    other.0.replay(&effects).expect("effects are commands");
+    other.fire();
+    assert_eq!(left_ms(&mut other, "active", "a"), Some(HOUR_MS + 5_000));
+    let next = other.0.now + 300_000;
+    other.check("ZSCORE {q}:jobs:cron minutes", &format!("$13 {next}"));
+}

@@ -106,7 +106,9 @@ fn warnings(
         let since = followed.down_seconds;
         warn(!followed.is_up, format!("The link to the primary {host}:{port} has been down for {since} s."));
         let count = followed.divergence;
-        let lacks = format!("{count} commands of the primary {host}:{port} failed here, so this replica lacks what they did. The log names them.");
+        let lacks = format!(
+            "{count} commands of the primary {host}:{port} failed here, so this replica lacks what they did. The log names them."
+        );
         warn(count > 0, lacks);
     }
     let doubt = "Nothing is read: repl-sync-replicas is set, and replicas may lack some of the data here.";
@@ -114,7 +116,12 @@ fn warnings(
     for line in &replication.replicas {
         let count = field(line, "divergence").and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
         let address = replica(line, 0)["address"].as_str().unwrap_or_default().to_owned();
-        warn(count > 0, format!("{count} commands failed on the replica {address}, so it lacks what they did. Its log names them."));
+        warn(
+            count > 0,
+            format!(
+                "{count} commands failed on the replica {address}, so it lacks what they did. Its log names them."
+            ),
+        );
     }
     let used = memory.counted_bytes as f64 / memory.limit_bytes.max(1) as f64;
     let percent = used * 100.0;

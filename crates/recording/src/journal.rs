@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 
 use effectlog::{Backlog, Collector, Cut, Log, Recorder};
 use journal::{
-    DiskOrders, DiskThread, Intake, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, StreamId,
-    Trouble, Writer,
+    DiskOrders, DiskThread, Intake, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal,
+    StreamId, Trouble, Writer,
 };
 use proactor::{Clock, Waker};
 use replication::{Following, Synced};

@@ -203,9 +203,9 @@ impl Feed {
     fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
         let reader = match &self.phase {
             Phase::Sending { reader, .. } => reader.as_ref(),
-            Phase::CatchingUp { reader, .. } | Phase::Confirming { reader, .. } | Phase::Online { reader } => {
-                Some(reader)
-            }
+            Phase::CatchingUp { reader, .. }
+            | Phase::Confirming { reader, .. }
+            | Phase::Online { reader } => Some(reader),
             Phase::Waiting | Phase::Done => return None,
         };
         let alive_ms = match &self.phase {

@@ -429,9 +429,8 @@ impl<L> Turn<'_, L> {
 
     /// Handles the next event; false: there is none.
     fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
-        let Linked {
-            link, incoming, received_bytes, position, pending, is_paused, is_hopeless, ..
-        } = &mut *self.linked;
+        let Linked { link, incoming, received_bytes, position, pending, is_paused, is_hopeless, .. } =
+            &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error| {
             if let LinkError::NoFailover(answer) = &error {
                 self.role.0.failover.note_refused(answer);

@@ -166,7 +166,8 @@ mod tests {
         }
         let (sender, outcome) = channel();
         let own = disk.clone();
-        let read = move || own.read(path).map_err(|error| Unread { why: error.to_string(), needs_databases: false });
+        let read =
+            move || own.read(path).map_err(|error| Unread { why: error.to_string(), needs_databases: false });
         let tell = move |read| sender.send(read).expect("somebody listens");
         let mut work = outgoing.spool(disk.clone(), path.to_owned(), read, tell);
         while work(ends) != ErrandStep::Ended {}

@@ -14,6 +14,8 @@ pub struct Demands {
     pub reads: bool,
     /// It changes data.
     pub writes: bool,
+    /// Its reply may depend on data.
+    pub shows_data: bool,
     /// It sends something to replicas: a change, or a message.
     pub replicates: bool,
     /// It may need memory.
@@ -31,6 +33,9 @@ impl Demands {
         Demands {
             reads: command.has(Flag::ReadOnly),
             writes,
+            shows_data: command.is_write()
+                || command.has(Flag::ReadOnly)
+                || matches!(command.entry.route, Route::Script(_)),
             replicates: writes || command.has(Flag::MayReplicate),
             needs_room: command.has(Flag::DenyOom),
             bears_stale: command.has(Flag::Stale),
@@ -42,6 +47,7 @@ impl Demands {
     fn of_script(self, flags: script::Flags) -> Demands {
         Demands {
             writes: !flags.no_writes,
+            shows_data: !flags.allow_stale,
             replicates: !flags.no_writes,
             needs_room: !flags.no_writes && !flags.allow_oom,
             bears_stale: flags.allow_stale,
@@ -67,6 +73,7 @@ impl Demands {
         Demands {
             reads: self.reads || other.reads,
             writes: self.writes || other.writes,
+            shows_data: self.shows_data || other.shows_data,
             replicates: self.replicates || other.replicates,
             needs_room: self.needs_room || other.needs_room,
             bears_stale: self.bears_stale && other.bears_stale,

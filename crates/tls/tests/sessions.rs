@@ -154,8 +154,7 @@ fn one_certificate_may_be_that_of_both_sides_and_their_authority() {
         };
         (folder, options)
     };
-    let authority =
-        |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let check = |one: &Options, other: &Options, is_accepted: bool| {
         let (mut server, mut client, _) = pair(one, other);
         assert_eq!(converse(&mut client, &mut server).is_ok(), is_accepted, "{one:?} {other:?}");

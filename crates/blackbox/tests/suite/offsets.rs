@@ -148,7 +148,8 @@ fn a_hand_over_by_offsets_behind_a_pause_loses_nothing() {
 /// Large writes between the moment of a snapshot and that at which it is sent, beside a small backlog.
 #[test]
 fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
-    let primary = Server::start(2, "auto", &["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"]);
+    let primary =
+        Server::start(2, "auto", &["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"]);
     let (value, mut writer) = ("x".repeat(1 << 20), primary.client());
     for round in 0..5 {
         // It is not waited for.

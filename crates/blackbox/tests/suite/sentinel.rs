@@ -256,12 +256,16 @@ fn a_fault_that_ends_at_the_election_loses_nothing_that_all_replicas_acknowledge
             let writing = Writing(is_over);
             let length = |client: &mut Client| client.call(&format!("LLEN {}", lists[0]));
             let mut client = nodes[primary].client();
-            eventually("they write", || matches!(length(&mut client), Value::Int(length) if length > KEPT_MIN));
+            eventually(
+                "they write",
+                || matches!(length(&mut client), Value::Int(length) if length > KEPT_MIN),
+            );
             nodes[primary].signal(Signal::STOP);
             let others: Vec<usize> = (0..nodes.len()).filter(|number| *number != primary).collect();
             let mut elected = primary;
             eventually("another one is elected", || {
-                elected = others.iter().copied().find(|number| nodes[*number].is("master")).unwrap_or(primary);
+                elected =
+                    others.iter().copied().find(|number| nodes[*number].is("master")).unwrap_or(primary);
                 elected != primary
             });
             nodes[primary].signal(Signal::CONT);

@@ -10,8 +10,8 @@ use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read};
 use crate::{
-    Base, Beginning, Contents, Data, DiskOrders, DiskThread, Intake, Journal, LogThread, OnFailure, Order, Policy,
-    Progress, Refusal, Scan, Step, Verdict,
+    Base, Beginning, Contents, Data, DiskOrders, DiskThread, Intake, Journal, LogThread, OnFailure, Order,
+    Policy, Progress, Refusal, Scan, Step, Verdict,
 };
 
 /// Two threads that commit, and what writes what they do.

@@ -246,7 +246,9 @@ pub(crate) fn refusal_of_replica(
     }
     match demands(host, command, args) {
         asked if asked.writes && standing.is_read_only => Some(Standing::READ_ONLY),
-        asked if !asked.bears_stale => standing.refuses_reads(),
+        // Others have to run, such as those of a replica that connects.
+        asked if asked.shows_data && standing.is_in_doubt => standing.refuses_reads(),
+        asked if !asked.bears_stale && standing.is_stale => Some(Standing::STALE),
         _ => None,
     }
 }

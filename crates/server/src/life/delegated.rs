@@ -126,10 +126,7 @@ impl Thread {
                     // The primary's stream says that it was popped.
                     return false;
                 }
-                if is_for_a_client
-                    && command.is_write()
-                    && shared.standing().is_read_only
-                {
+                if is_for_a_client && command.is_write() && shared.standing().is_read_only {
                     // It was no replica when the command came. It is refused at home.
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;

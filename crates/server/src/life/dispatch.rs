@@ -181,6 +181,11 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
+        if self.tx.hold.has_unpublished() {
+            // Of the same pipeline: an offset that this command shows includes what was written before.
+            self.tx.commit();
+            note_written(&mut self.tx, self.host.current.as_deref_mut());
+        }
         let needs = if more != Needs::Nothing {
             self.host.needs(command, args).and(more)
         } else if command.entry.route == Route::KeysInTurn {

@@ -15,7 +15,7 @@ use journal::{
     StreamId, Trouble, Writer,
 };
 use proactor::{Clock, Waker};
-use replication::{Following, Synced};
+use replication::{Following, RoleChange, Synced};
 use settings::{
     APPENDFSYNC, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER,
     Settings,
@@ -303,6 +303,25 @@ impl Journal {
         self.synced.begin_role(following.role());
     }
 
+    /// The role has changed. All shards are held. What replicas lack of the data of a former primary is in doubt, until
+    /// it has what its primary has.
+    pub fn note_role(&self, following: &Following, change: RoleChange) {
+        let former_end = (change == RoleChange::Demoted).then(|| self.log.slice().saturating_sub(1));
+        self.synced.set_role(following.role(), former_end);
+        let is_covered = || self.backlog.end_of(self.synced.slice()) == Some(self.position());
+        match change {
+            RoleChange::Demoted if !is_covered() => self.synced.begin_doubt(self.log.slice()),
+            // It has not got what its primary has, and what there is counts after all.
+            RoleChange::Promoted if self.synced.is_in_doubt() => self.doubt_all(),
+            RoleChange::Demoted | RoleChange::Moved | RoleChange::Promoted => {}
+        }
+    }
+
+    /// All data of this primary are in doubt, because replicas may have less. All shards are held.
+    pub fn doubt_all(&self) {
+        self.synced.begin_doubt(self.log.slice().saturating_sub(1));
+    }
+
     /// Begins a new copy of a stream at `position`, and the backlog with it. All shards are held. The journal ends,
     /// because the copy does not continue it. A new one with its own base will be created; until then a start uses the
     /// old one.
@@ -317,6 +336,7 @@ impl Journal {
         let last = self.log.turn_on(first);
         self.is_streaming.store(true, Ordering::Relaxed);
         self.order(Order::Copy(last, first, position));
+        self.synced.end_doubt("they are those of the primary");
     }
 
     /// Gives the stream this id. All shards are held.
@@ -332,6 +352,7 @@ impl Journal {
         if !self.is_streaming() {
             self.begin_stream();
         }
+        self.synced.end_doubt("they are those of the primary");
     }
 
     /// Whether commits are recorded, for the journal or for replicas.

@@ -131,19 +131,7 @@ fn drop_replicas(thread: &mut Thread, role: u64) {
 /// Tells all threads, while all shards are held, that the role has changed, and makes replies wait or not wait, as that
 /// role requires.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
-    let journal = &shared.journal;
-    let former_end = (change == RoleChange::Demoted).then(|| journal.log.slice().saturating_sub(1));
-    journal.synced.set_role(shared.following.role(), former_end);
-    let is_covered = || journal.backlog.end_of(journal.synced.slice()) == Some(journal.position());
-    match change {
-        // What replicas lack is undone when this server has what its primary has.
-        RoleChange::Demoted if !is_covered() => journal.synced.begin_doubt(journal.log.slice()),
-        // It has not got that, and what there is counts after all.
-        RoleChange::Promoted if journal.synced.is_in_doubt() => {
-            journal.synced.begin_doubt(journal.log.slice().saturating_sub(1));
-        }
-        RoleChange::Demoted | RoleChange::Moved | RoleChange::Promoted => {}
-    }
+    shared.journal.note_role(&shared.following, change);
     shared.judge_quorum(shared.machine.clock.monotonic_ms());
     let role = shared.following.version();
     shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
@@ -310,15 +298,12 @@ impl FollowerAround<Loaded> for Host<'_> {
         // It is not on the own disk.
         tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
         shared.journal.begin_copy(offset);
-        shared.journal.synced.end_doubt("they are those of the primary");
         shared.snapshots.progress.end();
         stream_db
     }
 
     fn go_on_copying(&mut self) {
-        let journal = &self.thread.host.shared.journal;
-        journal.go_on_copying();
-        journal.synced.end_doubt("they are those of the primary");
+        self.thread.host.shared.journal.go_on_copying();
     }
 
     fn drop_replicas(&mut self) {

@@ -93,14 +93,6 @@ impl Shared {
         Standing::of(&self.following, &self.journal.synced, &self.settings)
     }
 
-    /// The server starts with data that it kept: replicas may have less.
-    pub(crate) fn doubt_recovered(&self) {
-        if !self.following.is_replica() {
-            self.journal.synced.begin_doubt(self.journal.log.slice().saturating_sub(1));
-            self.judge_quorum(self.machine.clock.monotonic_ms());
-        }
-    }
-
     /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
     pub(crate) fn hold_writes(&self, holds: bool) {
         self.shards.set_hides_due(holds || self.following.is_replica());

@@ -310,6 +310,7 @@ impl Thread {
             shared.following.go_on_behind(&shared.primary, stream, Some(db));
             shared.journal.begin_copy(stream.1);
         }
+        let has_data = loaded.has_data();
         loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
         if let Some(begun) = journal {
             shared.journal.start(begun);
@@ -318,8 +319,9 @@ impl Thread {
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         }
-        if shared.shards.ids().any(|id| self.tx.hold.shard(id).dbs.iter().any(|(_, db)| !db.is_empty())) {
-            shared.doubt_recovered();
+        if !shared.following.is_replica() && has_data {
+            shared.journal.doubt_all();
+            shared.judge_quorum(self.host.now_ms);
         }
         self.tx.finish(&mut self.host);
         self.leave_all();

@@ -32,6 +32,10 @@ impl Loaded {
         self.data.stream.zip(self.data.stream_db.filter(|db| *db < databases))
     }
 
+    pub(super) fn has_data(&self) -> bool {
+        self.data.key_count > 0
+    }
+
     /// Replaces everything on the shards, all of which are entered. The data are then the same as on the disk.
     pub(crate) fn put_in_place(self, tx: &mut Tx, scripts: &Scripts, snapshots: &Snapshots) {
         let (data, shards) = (self.data, tx.hold.shards());

@@ -71,6 +71,12 @@ impl fmt::Debug for Spool {
     }
 }
 
+impl Default for Spool {
+    fn default() -> Spool {
+        Spool::new()
+    }
+}
+
 impl Spool {
     /// One that is being written, and has nothing yet.
     pub fn new() -> Spool {

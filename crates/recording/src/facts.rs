@@ -3,12 +3,27 @@
 use std::sync::atomic::Ordering;
 
 use journal::{Policy, Refusal};
-use settings::{APPENDONLY, JOURNAL_STALL_MS};
+use replication::{Following, Primary};
+use settings::{APPENDONLY, JOURNAL_STALL_MS, Settings};
 
 use crate::journal::{Files, Journal, locked};
 use crate::keeper::Keeper;
 
 impl Journal {
+    /// The figures of replication at `now_ms` on the monotonic clock.
+    pub fn replication(
+        &self,
+        primary: &Primary,
+        following: &Following,
+        settings: &Settings,
+        now_ms: u64,
+    ) -> observe::Replication {
+        // In this order: what is kept only moves on, unless it begins anew at this moment.
+        let first = self.is_streaming().then(|| self.backlog.first());
+        let stream = (first, self.position());
+        replication::facts(primary, following, &self.synced, stream, settings, now_ms)
+    }
+
     /// The journal's statistics, if it is on.
     pub fn facts(&self) -> Option<observe::Journal> {
         let files = locked(&self.files);

@@ -115,13 +115,8 @@ impl Facts for Asked {
     }
 
     fn replication(&self) -> Replication {
-        let shared = self.shared;
-        let journal = &shared.journal;
-        // In this order: what is kept only moves on, unless it begins anew at this moment.
-        let first = journal.is_streaming().then(|| journal.backlog.first());
-        let stream = (first, journal.position());
-        let (primary, following, synced) = (&shared.primary, &shared.following, &journal.synced);
-        replication::facts(primary, following, synced, stream, &shared.settings, self.monotonic_ms)
+        let Shared { primary, following, settings, .. } = self.shared;
+        self.shared.journal.replication(primary, following, settings, self.monotonic_ms)
     }
 
     fn spans(&self) -> Spans {

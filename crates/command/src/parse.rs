@@ -1,5 +1,7 @@
 //! Parses the arguments that commands share: integers, counts, cursors, timeouts.
 
+use keyspace::UnixMs;
+
 use crate::error::CommandError;
 
 /// Whether `arg` is this option word, in any case.
@@ -39,8 +41,15 @@ pub fn parse_f64(arg: &[u8]) -> Result<f64, CommandError> {
     ds::num::parse_f64(arg).ok_or(CommandError::NOT_A_FLOAT)
 }
 
-/// A timeout in (fractional) seconds, as milliseconds; 0 waits forever.
-pub fn parse_timeout_ms(arg: &[u8]) -> Result<u64, CommandError> {
+/// A timeout in milliseconds; 0 waits forever. Its end must be a time, as in Redis.
+pub fn parse_timeout_in_ms(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
+    let ms = ds::num::parse_i64(arg).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
+    let timeout_ms = u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?;
+    if ms > i64::MAX - now { Err(CommandError::TIMEOUT_OUT_OF_RANGE) } else { Ok(timeout_ms) }
+}
+
+/// A timeout in (fractional) seconds, as milliseconds; 0 waits forever. Its end must be a time, as in Redis.
+pub fn parse_timeout_in_seconds(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
     // Nearly every client sends whole seconds.
     if let Some(seconds @ 0..=1_000_000_000) = ds::num::parse_i64(arg) {
         return Ok(seconds as u64 * 1000);
@@ -51,8 +60,34 @@ pub fn parse_timeout_ms(arg: &[u8]) -> Result<u64, CommandError> {
     }
     // A timeout too small for a millisecond still is one: 0 would mean "for ever".
     let ms = (seconds * 1000.0).ceil();
-    if ms >= i64::MAX as f64 {
+    if ms >= i64::MAX as f64 || ms as i64 > i64::MAX - now {
         return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
     }
     Ok(ms as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_timeout_is_a_time() {
+        const NOW: UnixMs = 1_700_000_000_000;
+        let longest = i64::MAX - NOW;
+        for (ms, expected) in [
+            (0, Ok(0)),
+            (longest, Ok(longest as u64)),
+            (longest + 1, Err(CommandError::TIMEOUT_OUT_OF_RANGE)),
+            (i64::MAX, Err(CommandError::TIMEOUT_OUT_OF_RANGE)),
+            (-1, Err(CommandError::TIMEOUT_NEGATIVE)),
+        ] {
+            assert_eq!(parse_timeout_in_ms(ms.to_string().as_bytes(), NOW), expected, "{ms}");
+        }
+        let seconds = |text: &str| parse_timeout_in_seconds(text.as_bytes(), NOW);
+        assert_eq!(seconds("0.0001"), Ok(1));
+        assert_eq!(seconds("9221672000000000"), Ok(9_221_672_000_000_000_000));
+        for text in ["9221673000000000", "9223372036854775", "9223372036854775807", "1e300"] {
+            assert_eq!(seconds(text), Err(CommandError::TIMEOUT_OUT_OF_RANGE), "{text}");
+        }
+    }
 }

@@ -7,7 +7,9 @@
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64};
+use command::{
+    Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64, parse_timeout_in_ms,
+};
 use resp::Reply;
 
 use crate::{Ctx, Entry, Run};
@@ -87,7 +89,7 @@ fn wait(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::fixed(WAIT_AT_REPLICA));
     }
     let replicas = parse_i64(ctx.args[1])?.max(0) as u64;
-    let timeout_ms = parse_timeout(ctx.args[2])?;
+    let timeout_ms = parse_timeout_in_ms(ctx.args[2], ctx.store.now())?;
     await_copies(ctx, Wish { replicas, ..Wish::default() }, timeout_ms);
     Ok(())
 }
@@ -115,7 +117,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     }
     let replicas = u64::try_from(parse_i64(ctx.args[2])?);
     let replicas = replicas.map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
-    let timeout_ms = parse_timeout(ctx.args[3])?;
+    let timeout_ms = parse_timeout_in_ms(ctx.args[3], ctx.store.now())?;
     if ctx.host.following().is_replica() {
         return Err(CommandError::fixed(WAITAOF_AT_REPLICA));
     }
@@ -136,9 +138,4 @@ fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
     } else {
         awaited.reply(reached, &mut ctx.reply);
     }
-}
-
-fn parse_timeout(arg: &[u8]) -> Result<u64, CommandError> {
-    let ms = ds::num::parse_i64(arg).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
-    u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)
 }

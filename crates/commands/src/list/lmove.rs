@@ -6,7 +6,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
-    When, double, end_word, key, oneof, parse_timeout_ms, push_event, take_from_list, token, took,
+    When, double, end_word, key, oneof, parse_timeout_in_seconds, push_event, take_from_list, token, took,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
@@ -160,7 +160,7 @@ fn serve_brpoplpush(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
 }
 
 fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve) -> CommandResult {
-    let timeout_ms = parse_timeout_ms(timeout)?;
+    let timeout_ms = parse_timeout_in_seconds(timeout, ctx.store.now())?;
     let (keys, also) = (&ctx.args[1..2], Some(ctx.args[2]));
     if try_move(ctx, from, to)? {
         return Ok(());

@@ -19,7 +19,7 @@ use command::KeyFlag::*;
 use command::{
     Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Room,
     Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof, parse_count,
-    parse_timeout_ms, pop_command, pop_event, push_command, room, take_from_list, token, took,
+    parse_timeout_in_seconds, pop_command, pop_event, push_command, room, take_from_list, token, took,
 };
 use ds::list::{Element, End, List};
 use ds::queue::pop_several_with;
@@ -391,7 +391,7 @@ pub(crate) fn pop_or_block<P: Pop>(
     timeout: &[u8],
     serve: Serve,
 ) -> CommandResult {
-    let timeout_ms = parse_timeout_ms(timeout)?;
+    let timeout_ms = parse_timeout_in_seconds(timeout, ctx.store.now())?;
     if !pop_in_turn(ctx, keys, pop, Some(serve))? {
         block_or_null(ctx, keys, P::KIND, timeout_ms, serve);
     }

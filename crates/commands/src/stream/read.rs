@@ -15,7 +15,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape,
-    When, block, integer, is_paused, key, keyword_is, parse_i64, string, token,
+    When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string, token,
 };
 use ds::stream::{Stream, StreamId};
 use keyspace::{UnixMs, ValueRef};
@@ -318,7 +318,7 @@ impl<'a> Read<'a> {
                     return Err(CommandError::quoting("ERR ", args[0], rest));
                 }
                 [word, timeout, ref rest @ ..] if keyword_is(word, "block") => {
-                    read.timeout_ms = Some(parse_timeout(timeout, now)?);
+                    read.timeout_ms = Some(parse_timeout_in_ms(timeout, now)?);
                     rest
                 }
                 [word, count, ref rest @ ..] if keyword_is(word, "count") => {
@@ -359,17 +359,6 @@ impl<'a> Read<'a> {
     fn streams(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.keys.iter().copied().zip(self.ids.iter().copied())
     }
-}
-
-fn parse_timeout(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
-    let timeout_ms = parse_i64(arg).map_err(|_| CommandError::TIMEOUT_NOT_AN_INTEGER)?;
-    if timeout_ms < 0 {
-        return Err(CommandError::TIMEOUT_NEGATIVE);
-    }
-    if timeout_ms > i64::MAX - now {
-        return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
-    }
-    Ok(timeout_ms as u64)
 }
 
 fn unbalanced(in_group: bool) -> CommandError {

@@ -266,3 +266,26 @@ fn garbage_disturbs_nobody() {
         witness.look();
     }
 }
+
+#[test]
+fn the_end_of_a_timeout_is_a_time() {
+    // redis-server 7.0 computes with such timeouts, and then waits for some other time.
+    for io in ["epoll", "auto"] {
+        let server = Server::start(2, io, &[]);
+        let mut client = server.client();
+        let (ms, seconds) = (i64::MAX, "9223372036854775");
+        for line in [
+            format!("XREAD BLOCK {ms} STREAMS stream $"),
+            format!("BLPOP list {seconds}"),
+            format!("BLMOVE list other LEFT RIGHT {seconds}"),
+            format!("BLMPOP {seconds} 1 list LEFT"),
+            format!("BZPOPMIN zset {seconds}"),
+            format!("WAIT 1 {ms}"),
+            format!("WAITAOF 0 1 {ms}"),
+            format!("CLIENT PAUSE {ms}"),
+        ] {
+            check(&mut client, &line, "(error) ERR timeout is out of range");
+        }
+        check(&mut client, "SET k v", "OK");
+    }
+}

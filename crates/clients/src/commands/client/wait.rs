@@ -1,7 +1,10 @@
 //! CLIENT PAUSE, UNPAUSE and UNBLOCK.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, token};
+use command::{
+    CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, parse_timeout_in_ms,
+    token,
+};
 use resp::Reply;
 use session::{Part, Subject};
 
@@ -35,11 +38,7 @@ fn client_pause(ctx: &mut Ctx) -> CommandResult {
         [_] => return Err(CommandError::new("ERR CLIENT PAUSE mode must be WRITE or ALL")),
         _ => return Err(CommandError::SYNTAX),
     };
-    let pause_ms = ds::num::parse_i64(ctx.args[2]).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
-    let pause_ms = u64::try_from(pause_ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?;
-    if pause_ms > (i64::MAX - ctx.store.now()) as u64 {
-        return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
-    }
+    let pause_ms = parse_timeout_in_ms(ctx.args[2], ctx.store.now())?;
     ctx.host.ask(&Subject::Pause { pause_ms, all }, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }

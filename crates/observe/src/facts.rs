@@ -128,6 +128,8 @@ pub struct Server {
     pub steady_ms: u64,
     /// For how many seconds it has run.
     pub uptime_seconds: u64,
+    /// For how many milliseconds a shutdown still waits for replicas, if it does.
+    pub shutdown_ms_left: Option<i64>,
     /// The path of the program.
     pub executable: String,
     /// The path of the configuration file; empty: none.

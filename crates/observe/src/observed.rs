@@ -38,8 +38,8 @@ pub struct Observed {
 #[derive(Debug, Default)]
 struct Rates {
     last_ms: u64,
-    last: [u64; 3],
-    samples: [[u64; 3]; SAMPLES],
+    last: [u64; 5],
+    samples: [[u64; 5]; SAMPLES],
     next: usize,
 }
 
@@ -52,6 +52,10 @@ pub struct Rate {
     pub input_bytes: u64,
     /// Bytes sent to clients.
     pub output_bytes: u64,
+    /// Turns of the threads' loops.
+    pub cycles: u64,
+    /// The mean duration of such a turn, in microseconds; no rate.
+    pub cycle_us: u64,
 }
 
 impl Observed {
@@ -132,6 +136,12 @@ impl Observed {
         self.threads.iter().map(|stats| counter(stats).get()).max().unwrap_or(0)
     }
 
+    /// How long all commands took, since the start or the last reset.
+    pub fn commands_ns(&self) -> u64 {
+        let all = |stats: &ThreadStats| stats.commands.iter().map(|command| command.ns.get()).sum::<u64>();
+        self.threads.iter().map(all).sum::<u64>().wrapping_sub(all(&self.reset))
+    }
+
     /// The memory of all clients, as their threads last added it up.
     pub fn client_bytes(&self) -> u64 {
         self.now(|stats| &stats.client_bytes)
@@ -185,6 +195,8 @@ impl Observed {
             self.sum(|stats| &stats.commands_processed),
             self.sum(|stats| &stats.net_input_bytes),
             self.sum(|stats| &stats.net_output_bytes),
+            self.sum(|stats| &stats.cycles),
+            self.sum(|stats| &stats.cycles_ns),
         ];
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed_ms = now_ms.saturating_sub(rates.last_ms);
@@ -202,7 +214,8 @@ impl Observed {
     pub fn rate(&self) -> Rate {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let mean = |i: usize| rates.samples.iter().map(|sample| sample[i]).sum::<u64>() / SAMPLES as u64;
-        Rate { commands: mean(0), input_bytes: mean(1), output_bytes: mean(2) }
+        let cycle_us = mean(4).checked_div(mean(3)).unwrap_or(0) / 1000;
+        Rate { commands: mean(0), input_bytes: mean(1), output_bytes: mean(2), cycles: mean(3), cycle_us }
     }
 }
 

@@ -305,6 +305,10 @@ pub struct ThreadStats {
     pub reads_processed: Counter,
     /// Times that output was sent.
     pub writes_processed: Counter,
+    /// Turns of the thread's loop.
+    pub cycles: Counter,
+    /// How long they took, without sleeping and polling.
+    pub cycles_ns: Counter,
     /// All error replies.
     pub error_replies: Counter,
     /// Error replies by code.
@@ -411,6 +415,8 @@ impl ThreadStats {
             &self.net_output_bytes,
             &self.reads_processed,
             &self.writes_processed,
+            &self.cycles,
+            &self.cycles_ns,
             &self.error_replies,
         ];
         let of_commands = self

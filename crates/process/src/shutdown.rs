@@ -8,7 +8,7 @@
 //!
 //! Not here: what is saved, and what a shutdown waits for (`server`, `shutdown.rs`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use settings::{SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
@@ -71,6 +71,8 @@ pub struct Shutdown<A> {
     is_under_way: AtomicBool,
     /// Scripts that have written nothing have to end.
     ends_scripts: AtomicBool,
+    /// Until when it waits for replicas, on a clock that does not jump, in milliseconds; 0: it does not.
+    waits_until_ms: AtomicU64,
     /// Threads that have called [`Shutdown::hear`] since [`Shutdown::has_heard`] was called for them.
     heard: Box<[AtomicBool]>,
 }
@@ -82,6 +84,7 @@ impl<A> Shutdown<A> {
             request: Mutex::new(None),
             is_under_way: AtomicBool::new(false),
             ends_scripts: AtomicBool::new(false),
+            waits_until_ms: AtomicU64::new(0),
             heard: (0..thread_count).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -120,6 +123,7 @@ impl<A> Shutdown<A> {
     /// a signal came after an abort.
     pub fn cancel(&self) -> (Vec<A>, Option<How>) {
         self.ends_scripts.store(false, Ordering::Relaxed);
+        self.await_until(None);
         self.is_under_way.store(false, Ordering::Relaxed);
         let request = self.request().take();
         assert!(
@@ -127,6 +131,16 @@ impl<A> Shutdown<A> {
             "the process has said that it ends"
         );
         request.map_or_else(Default::default, |request| (request.askers, request.next))
+    }
+
+    /// Notes until when it waits for replicas, or that it no longer does.
+    pub fn await_until(&self, until_ms: Option<u64>) {
+        self.waits_until_ms.store(until_ms.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Until when it waits for replicas, if it does.
+    pub fn awaits_until(&self) -> Option<u64> {
+        Some(self.waits_until_ms.load(Ordering::Relaxed)).filter(|until_ms| *until_ms > 0)
     }
 
     /// Aborts the shutdown. False if there is none, or it is too late.

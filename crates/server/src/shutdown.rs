@@ -201,6 +201,8 @@ impl Ending {
                 }
                 if cut.is_none() {
                     tracing::info!("Waiting for replicas before shutting down.");
+                    let left_ms = limit.saturating_sub(self.started.elapsed()).as_millis() as u64;
+                    shared.shutdown.await_until(Some(shared.machine.clock.steady_ms() + left_ms));
                     shared.hold_writes(true);
                 }
                 cut = Some((shared.journal.cut_for_replicas(), sent_bytes));

@@ -280,7 +280,7 @@ impl Thread {
         self.host.events.extend(self.reported.drain(..));
         self.host.is_busy = !self.host.events.is_empty();
         self.tick();
-        let now_ms = self.host.now_ms;
+        let (began, now_ms) = (self.host.read_ticks, self.host.now_ms);
         let (delivery, _, mut around) = self.host.delivery();
         delivery.check_news(now_ms, &mut around);
         // Before what clients sent: whoever knows that something happened finds it done, and hears of it before the
@@ -315,7 +315,7 @@ impl Thread {
         self.look_at_written();
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
-        self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());
+        count_turn(&mut self.host, began);
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
@@ -426,6 +426,17 @@ pub(crate) fn keep_time(thread: &mut Thread, ticks: u64) {
     if ticks.saturating_sub(thread.host.read_ticks) > thread.host.read_again_ticks {
         read_clock(thread);
     }
+}
+
+/// Counts a turn that began, after its sleep, at `began` in ticks.
+fn count_turn(host: &mut ThreadHost, began: u64) {
+    let clock = host.driver.clock();
+    let ns = clock.ticks_to_ns(began, clock.ticks());
+    let sent = host.driver.send_count();
+    let stats = host.accounting.stats();
+    stats.cycles.add(1);
+    stats.cycles_ns.add(ns);
+    stats.writes_processed.set(sent);
 }
 
 /// Whether a client that has sent something is served after the others: it was put off, or took long the last time.

@@ -62,10 +62,13 @@ fn nobody_waits_for_ever() {
     check(&mut client, "SET a 1", "OK");
     asker.send("SHUTDOWN NOSAVE");
     eventually("it waits", || primary.log_end().contains("Waiting for replicas before shutting down"));
+    let left_ms = client.info("server", "shutdown_in_milliseconds").parse().expect("it is a number");
+    assert!((1..=60_000).contains(&left_ms), "{left_ms}");
     let mut writer = primary.client();
     writer.send("SET b 1");
     check(&mut client, "GET b", "(nil)");
     check(&mut client, "SHUTDOWN ABORT", "OK");
+    eventually("it goes on", || !client.show("INFO server").contains("shutdown_in_milliseconds"));
     assert_eq!(writer.receive().to_string(), "OK", "it has waited");
     assert_eq!(asker.receive().to_string(), "(error) ERR Errors trying to SHUTDOWN. Check logs.");
     check(&mut client, "CONFIG SET shutdown-timeout 1", "OK");

@@ -60,6 +60,10 @@ impl Facts for Asked {
             now_us: self.now_us,
             steady_ms: shared.machine.clock.steady_ms(),
             uptime_seconds: (self.now_us / 1000).saturating_sub(shared.started_ms) / 1000,
+            shutdown_ms_left: shared
+                .shutdown
+                .awaits_until()
+                .map(|until_ms| until_ms.cast_signed() - shared.machine.clock.steady_ms().cast_signed()),
             executable: std::env::current_exe().unwrap_or_default().display().to_string(),
             config_file: settings.config_file().map(|path| path.display().to_string()).unwrap_or_default(),
             thread_count: shared.threads.len(),

@@ -91,6 +91,15 @@ fn work_is_measured() {
         let writes = figure(client, "stats", "total_writes_processed");
         (0..10).for_each(|_| check(client, "PING", "PONG"));
         assert!(figure(client, "stats", "total_writes_processed") >= writes + 10);
+        // Every request is another turn, and takes a part of it.
+        assert!(figure(client, "stats", "eventloop_cycles") >= 10);
+        assert!(figure(client, "stats", "eventloop_duration_sum") > 0);
+        let commands = figure(client, "stats", "eventloop_duration_cmd_sum");
+        client.show("EVAL \"for i = 1, 100000 do local a = i end\" 0");
+        assert!(figure(client, "stats", "eventloop_duration_cmd_sum") > commands);
+        eventually("turns are sampled", || {
+            figure(client, "stats", "instantaneous_eventloop_cycles_per_sec") > 0
+        });
         check(client, "DEBUG POPULATE 1000 k", "OK");
         client.show("EVAL \"for i = 1, 500 do redis.call('rpush', KEYS[1], i) end\" 1 l");
         let freed = figure(client, "memory", "lazyfreed_objects");

@@ -36,6 +36,9 @@ pub(super) fn server(report: &mut Report) {
     report.text("executable", &server.executable);
     report.text("config_file", &server.config_file);
     report.number("io_threads_active", 0);
+    if let Some(left_ms) = server.shutdown_ms_left {
+        report.number("shutdown_in_milliseconds", left_ms);
+    }
     report.number("threads", server.thread_count as u64);
     report.number("threads_in_use", report.facts.observed().now(|stats| &stats.threads_in_use));
     report.number("shards", report.facts.shards().len() as u64);
@@ -225,6 +228,11 @@ pub(super) fn stats(report: &mut Report) {
         "current_client_thread",
     ];
     report.zeros(&absent);
+    report.number("eventloop_cycles", report.sum(|stats| &stats.cycles));
+    report.number("eventloop_duration_sum", report.sum(|stats| &stats.cycles_ns) / 1000);
+    report.number("eventloop_duration_cmd_sum", observed.commands_ns() / 1000);
+    report.number("instantaneous_eventloop_cycles_per_sec", rate.cycles);
+    report.number("instantaneous_eventloop_duration_usec", rate.cycle_us);
     denials(report);
 }
 

@@ -1,6 +1,6 @@
 //! All clients of a server: listening and assigning connections to threads (`listeners.rs`, `dealing.rs`), their names
 //! and number (`registry.rs`, `descriptors.rs`), TLS (`tls_keeper.rs`), balancing them over threads (`workload.rs`,
-//! `balance.rs`, `moves.rs`), limits on what they use (`watchlist.rs`, `sizes.rs`), and their commands: CLIENT, AUTH
+//! `balance.rs`, `moves.rs`, `giving_way.rs`), limits on what they use (`watchlist.rs`, `sizes.rs`), and their commands: CLIENT, AUTH
 //! and HELLO.
 //!
 //! Nothing here depends on a thread. The commands ask the thread that runs them for what they need ([`Door`]); the
@@ -16,6 +16,7 @@ mod commands;
 mod dealing;
 mod descriptors;
 mod error;
+mod giving_way;
 mod invalid;
 mod listeners;
 mod moves;
@@ -37,6 +38,7 @@ pub use commands::{ENTRIES, line, stop_tracking};
 pub use dealing::Dealer;
 pub use descriptors::{lower_maxclients, make_room};
 pub use error::Error;
+pub use giving_way::{GivingWay, LeftOver};
 pub use invalid::Invalid;
 pub use listeners::{ADDRESS_COUNT_MAX, Entrance, Listeners, Listening, kinds, listening};
 pub use moves::{Mover, Moves, Whereabouts};

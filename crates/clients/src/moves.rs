@@ -56,11 +56,21 @@ pub enum Whereabouts {
 impl Moves {
     /// Records that a connection is to leave. False if that was known.
     pub fn begin(&mut self, conn: ConnId, to: u16, now_ms: u64) -> bool {
-        let is_new = !self.leaving.iter().any(|leaving| leaving.conn == conn);
+        let is_new = !self.is_leaving(conn);
         if is_new {
             self.leaving.push(Leaving { conn, to, until_ms: now_ms + LEAVING_MS_MAX });
         }
         is_new
+    }
+
+    /// Whether any connection is about to leave.
+    pub fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Whether this connection is about to leave.
+    pub fn is_leaving(&self, conn: ConnId) -> bool {
+        self.leaving.iter().any(|leaving| leaving.conn == conn)
     }
 
     /// Called when a connection can leave: the thread that it is to move to, if any.

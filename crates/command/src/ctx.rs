@@ -4,7 +4,7 @@
 //! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
 use resp::Reply;
-use shard::Hold;
+use shard::{Delegated, Hold};
 
 use crate::args::OwnedArgs;
 use crate::change::Change;
@@ -120,6 +120,16 @@ pub trait Host {
     /// 0: all changes are durable.
     fn newest_slice(&mut self) -> u64 {
         0
+    }
+
+    /// Called now and then by a command that takes long ([`Pace`](crate::Pace)), at any point of its work: the thread may
+    /// look after its other clients.
+    fn breathe(&mut self) {}
+
+    /// A task that was delegated to a shard which the running command leaves before it ends: it runs on another thread,
+    /// or after the command.
+    fn send_on(&mut self, _task: Box<Delegated<Task>>) {
+        unreachable!("nobody delegates to a store of one thread");
     }
 
     /// The wait of this blocking command ended with an error when it was about to be served.

@@ -52,6 +52,9 @@ pub enum Route {
     /// A shard with a randomly chosen key. The command chooses and enters it as it runs; in transactions and scripts
     /// all shards are entered beforehand.
     Chance,
+    /// All shards, one after the other: the command enters and leaves them as it runs, unless the database is small. In
+    /// transactions and scripts all are entered beforehand.
+    Walk,
     /// The shards of the keys that a script or function declares, and the further shards that this kind of script
     /// needs.
     Script(Callee),

@@ -24,6 +24,7 @@ mod list_end;
 mod local;
 #[doc(hidden)]
 pub mod mutant;
+mod pace;
 mod parse;
 mod route;
 mod run;
@@ -46,7 +47,11 @@ pub use key_use::{KeyUse, Keys};
 pub use keyspace::Class;
 pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
 pub use local::{Local, OwnedEffect};
-pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_in_ms, parse_timeout_in_seconds};
+pub use pace::Pace;
+pub use parse::{
+    keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_in_ms,
+    parse_timeout_in_seconds,
+};
 pub use route::{Cursor, Needs};
 pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;

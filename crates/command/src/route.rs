@@ -95,7 +95,7 @@ impl Needs {
                 Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),
                 _ => Needs::Nothing,
             },
-            Route::Global | Route::Chance | Route::KeysAndBeside => Needs::All,
+            Route::Global | Route::Chance | Route::KeysAndBeside | Route::Walk => Needs::All,
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }

@@ -3,7 +3,7 @@
 use command::Flag::ReadOnly;
 use command::KeyFlag::{Access, RO};
 use command::{
-    CommandError, CommandResult, Ctx, Entry, KeySpec, Shape, integer, key, keyword_is, parse_cursor,
+    CommandError, CommandResult, Ctx, Entry, KeySpec, Pace, Shape, integer, key, keyword_is, parse_cursor,
     parse_i64, pattern,
 };
 use keyspace::Type;
@@ -78,15 +78,15 @@ impl<'a> ScanOptions<'a> {
 pub(crate) fn reply_step<T: Type>(
     ctx: &mut Ctx,
     has_values: bool,
-    step: impl FnOnce(T::Ref<'_>, u64, &ScanOptions, &mut Reply, &mut usize) -> u64,
+    step: impl FnOnce(T::Ref<'_>, u64, &ScanOptions, &mut Reply, &mut usize, &mut Pace<'_>) -> u64,
 ) -> CommandResult {
     let cursor = parse_cursor(ctx.args[2])?;
-    let reply = &mut ctx.reply;
+    let (reply, mut pace) = (&mut ctx.reply, Pace::new(ctx.host));
     let mark = reply.deferred();
     let (mut next, mut count) = (0, 0);
     if let Some(collection) = ctx.store.read_as::<T>(ctx.args[1])? {
         let options = ScanOptions::parse(&ctx.args[3..], has_values)?;
-        next = step(collection, cursor, &options, reply, &mut count);
+        next = step(collection, cursor, &options, reply, &mut count, &mut pace);
     }
     finish(reply, mark, next, count);
     Ok(())

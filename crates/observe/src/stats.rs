@@ -377,7 +377,12 @@ impl ThreadStats {
         &self.own_commands()[usize::from(id.0)]
     }
 
-    /// Counters of all commands, for counting. Only the owning thread may call this.
+    /// Counters of all commands; none if the thread never ran one.
+    pub(crate) fn all_commands(&self) -> &[CommandStats] {
+        self.commands.get().map_or(&[], |commands| commands)
+    }
+
+    /// The same for counting. Only the owning thread may call this.
     #[inline]
     pub(crate) fn own_commands(&self) -> &[CommandStats] {
         match self.commands.get() {

@@ -83,6 +83,9 @@ pub trait Door {
     /// Called regularly by the running script. Whether it has to end because the server is shutting down.
     fn has_to_end(&mut self, has_written: bool) -> bool;
 
+    /// Called regularly by the running script: the thread may look after its other clients.
+    fn breathe(&mut self);
+
     /// Serves other clients while a script is slow.
     fn serve_others(&mut self, tx: &mut Tx<'_>);
 

@@ -153,6 +153,7 @@ impl script::Host for Run<'_, '_> {
         let Settings { slow_after_ms, time_max_ms, .. } = self.door.settings();
         self.time_max_ms = time_max_ms;
         self.check_time()?;
+        self.door.breathe();
         let now_ms = self.door.states().clock.monotonic_ms();
         if now_ms.saturating_sub(self.started_ms) < slow_after_ms {
             return Ok(());

@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{Client, Parcels, Published};
 use proactor::{Envelope, Inbox, Spares, Waker};
@@ -25,12 +26,14 @@ use crate::message::Message;
 pub(crate) struct Remote {
     inbox: Inbox<Message>,
     waker: Arc<Waker>,
+    /// Whether it has a long command, and has given way to its other clients.
+    is_away: AtomicBool,
 }
 
 impl Remote {
     /// The thread that this waker wakes.
     pub(crate) fn new(waker: Arc<Waker>) -> Remote {
-        Remote { inbox: Inbox::new(waker.clone()), waker }
+        Remote { inbox: Inbox::new(waker.clone()), waker, is_away: AtomicBool::new(false) }
     }
 
     /// Sends a message; wakes the thread if it sleeps.
@@ -46,6 +49,16 @@ impl Remote {
     /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()
+    }
+
+    /// Whether it has a long command: what is left to it waits until that has ended.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
+    /// Called by the thread itself, when it gives way to its other clients and when it is back.
+    pub(crate) fn note_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
     }
 }
 

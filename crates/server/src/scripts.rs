@@ -15,6 +15,7 @@ use scripting::{Answer, Door, Settings, Standing, States};
 use session::{Part, Session};
 
 use crate::life::admit::refuses_writes;
+use crate::life::giving_way::give_way_if_due;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
@@ -124,6 +125,10 @@ impl Door for ThreadHost {
 
     fn has_to_end(&mut self, has_written: bool) -> bool {
         self.shared.shutdown.ends_script(self.id, has_written)
+    }
+
+    fn breathe(&mut self) {
+        give_way_if_due(self);
     }
 
     fn serve_others(&mut self, tx: &mut Tx<'_>) {

@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clients::{Dealer, Moves, Watchlist, Workload};
-use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
+use clients::{Dealer, GivingWay, Moves, Watchlist, Workload};
+use command::Tx;
 use observe::{Accounting, Monitors};
 use proactor::{CloseMode, ConnId, Driver, Event};
 use replication::{Follower, Replicas};
@@ -56,7 +56,7 @@ pub(crate) struct ThreadHost {
     pub(crate) id: u16,
     pub(crate) shared: &'static Shared,
     /// The functions of commands that use more than the data.
-    functions: &'static Functions,
+    pub(crate) functions: &'static Functions,
     pub(crate) driver: Driver,
     pub(crate) connections: Connections,
     /// The client whose command runs.
@@ -117,29 +117,13 @@ pub(crate) struct ThreadHost {
     pub(crate) answered: u64,
     /// How busy it is.
     pub(crate) workload: Workload,
+    /// What it does for other clients while a long command runs.
+    pub(crate) way: GivingWay,
     /// The monotonic clock when it was read last: at the beginning of this turn, or later in a long one.
     pub(crate) now_ms: u64,
     /// When the clock was read, in ticks, and after how many ticks it is read again.
     read_ticks: u64,
     read_again_ticks: u64,
-}
-
-impl Host for ThreadHost {
-    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        self.functions.run(call, self)
-    }
-
-    fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
-        self.shared.save_nothing(hold);
-    }
-
-    fn newest_slice(&mut self) -> u64 {
-        self.shared.journal.newest()
-    }
-
-    fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
-        self.accounting.count_failed_wait(Some(command), error);
-    }
 }
 
 impl Visits for Thread {
@@ -197,7 +181,7 @@ impl Thread {
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         let stats = &shared.observed.threads()[usize::from(id)];
         let clock = driver.clock().clone();
-        let workload = Workload::new(&clock);
+        let (workload, way) = (Workload::new(&clock), GivingWay::new(&clock));
         let serving_ticks_max = clock.ns_to_ticks(shared.machine.tuning.serving_ns_max);
         let read_again_ticks = clock.ns_to_ticks(CLOCK_AGE_NS_MAX);
         let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
@@ -247,6 +231,7 @@ impl Thread {
                 moves: Moves::default(),
                 answered: 0,
                 workload,
+                way,
                 now_ms,
                 read_ticks: 0,
                 read_again_ticks,
@@ -417,6 +402,25 @@ pub(crate) fn finish(thread: &mut Thread) {
         keep_time(thread, ticks);
     }
     thread.tx.finish(&mut thread.host);
+    if thread.host.way.end() {
+        come_back(&mut thread.host);
+    }
+}
+
+/// A command begins, at `ticks`.
+#[inline]
+pub(crate) fn begin(thread: &mut Thread, ticks: u64) {
+    keep_time(thread, ticks);
+    thread.host.way.begin(ticks);
+}
+
+/// A command has ended during which the thread gave way to its other clients: it serves clients again.
+#[cold]
+fn come_back(host: &mut ThreadHost) {
+    host.shared.threads[usize::from(host.id)].note_away(false);
+    for conn in host.way.come_back() {
+        host.driver.resume_reading(conn);
+    }
 }
 
 /// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and times

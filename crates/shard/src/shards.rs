@@ -181,10 +181,15 @@ impl<T, W> Shards<T, W> {
         &self.queues
     }
 
+    /// The number of keys in a database, expired ones included; it need not have been true at any moment.
+    pub fn key_count(&self, db: u32) -> u64 {
+        self.tallies(db).map(|tally| tally.keys.get()).sum()
+    }
+
     /// A random shard, with a probability proportional to its keys in a database; `None` if there are no keys. It is
     /// not entered.
     pub fn any_with_keys(&self, db: u32) -> Option<ShardId> {
-        let key_count: u64 = self.tallies(db).map(|tally| tally.keys.get()).sum();
+        let key_count = self.key_count(db);
         let number = self.chances.fetch_add(1, Ordering::Relaxed);
         let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut index = random.below(key_count.max(1));

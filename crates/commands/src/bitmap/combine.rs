@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key,
     keyword_is, oneof, token,
 };
 use keyspace::{Str, StrRef, Value};
@@ -42,10 +42,17 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     for key in sources {
         length = length.max(ctx.store.read_as::<Str>(key)?.map_or(0, StrRef::len));
     }
-    let mut result = vec![0; length];
+    let (mut result, mut pace) = (vec![0; length], Pace::new(ctx.host));
     for (index, key) in sources.iter().enumerate() {
         let bytes = ctx.store.peek_as::<Str>(key)?.map(StrRef::bytes).unwrap_or_default();
-        operation.add(&mut result, &bytes, index == 0);
+        let covered = bytes.len();
+        for (part, source) in result.chunks_mut(PART_BYTES).zip(bytes.chunks(PART_BYTES)) {
+            operation.add(part, source, index == 0);
+            pace.bytes(PART_BYTES);
+        }
+        if operation == Operation::And && index > 0 {
+            result[covered.next_multiple_of(PART_BYTES).min(length)..].fill(0);
+        }
     }
     if result.is_empty() {
         ctx.store.delete(target);
@@ -56,6 +63,9 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.int(length as i64);
     Ok(())
 }
+
+/// Bytes that are combined at a time.
+const PART_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

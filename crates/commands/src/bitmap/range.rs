@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key,
     keyword_is, oneof, parse_i64, token,
 };
 use keyspace::Str;
@@ -52,9 +52,10 @@ fn bitcount(ctx: &mut Ctx) -> CommandResult {
         }
         _ => return Err(CommandError::SYNTAX),
     };
-    let bytes = string.bytes();
+    let (bytes, mut pace) = (string.bytes(), Pace::new(ctx.host));
     let bits = if range.is_reversed() { None } else { range.bits(bytes.len()) };
-    ctx.reply.int(bits.map_or(0, |(first, last)| count_ones(&bytes, first, last)) as i64);
+    let count = bits.map_or(0, |(first, last)| count_ones(&bytes, first, last, &mut pace));
+    ctx.reply.int(count as i64);
     Ok(())
 }
 
@@ -113,11 +114,11 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
         [start, end, unit] => Range::parse(start, Some(end), Some(unit))?,
         _ => return Err(CommandError::SYNTAX),
     };
-    let bytes = string.bytes();
+    let (bytes, mut pace) = (string.bytes(), Pace::new(ctx.host));
     let position = range.bits(bytes.len()).and_then(|(first, last)| {
         // Without an end, the string goes on with zeros.
         let beyond = (!wanted && range.end.is_none()).then_some(last + 1);
-        find(&bytes, wanted, first, last).or(beyond)
+        find(&bytes, wanted, first, last, &mut pace).or(beyond)
     });
     ctx.reply.int(position.map_or(-1, |position| position as i64));
     Ok(())
@@ -160,26 +161,35 @@ impl Range {
     }
 }
 
+/// Bytes that are looked at at a time.
+const PART_BYTES: usize = 64 * 1024;
+
 /// How many bits from `first` to `last` are set.
-fn count_ones(bytes: &[u8], first: u64, last: u64) -> u64 {
+fn count_ones(bytes: &[u8], first: u64, last: u64, pace: &mut Pace<'_>) -> u64 {
     let whole = &bytes[(first / 8) as usize..=(last / 8) as usize];
-    let (words, rest) = whole.as_chunks::<8>();
-    let ones: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
-    let ones_rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    let mut ones = 0;
+    for part in whole.chunks(PART_BYTES) {
+        let (words, rest) = part.as_chunks::<8>();
+        ones += words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum::<u64>();
+        ones += rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+        pace.bytes(part.len());
+    }
     // What the first and the last byte have outside the range is taken off again.
     let before = u16::from(bytes[(first / 8) as usize]) >> (8 - first % 8);
     let after = bytes[(last / 8) as usize] & (0x7f >> (last % 8));
-    ones + ones_rest - u64::from(before.count_ones()) - u64::from(after.count_ones())
+    ones - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
 /// The first bit from `first` to `last` that is `wanted`.
-fn find(bytes: &[u8], wanted: bool, first: u64, last: u64) -> Option<u64> {
+fn find(bytes: &[u8], wanted: bool, first: u64, last: u64, pace: &mut Pace<'_>) -> Option<u64> {
     let without = if wanted { 0x00 } else { 0xff };
     let mut at = first;
     while at <= last {
         let index = (at / 8) as usize;
         if at.is_multiple_of(8) && bytes[index] == without {
-            at += 8 * bytes[index..].iter().take_while(|&&byte| byte == without).count() as u64;
+            let end = bytes.len().min(index + PART_BYTES);
+            at += 8 * bytes[index..end].iter().take_while(|&&byte| byte == without).count() as u64;
+            pace.bytes(end - index);
         } else if (bytes[index] & 0x80 >> (at % 8) != 0) == wanted {
             return Some(at);
         } else {
@@ -204,9 +214,11 @@ mod tests {
             let total = bytes.len() as u64 * 8;
             let (first, last) = ((one % total).min(other % total), (one % total).max(other % total));
             let is_on = |&at: &u64| bytes[(at / 8) as usize] >> (7 - at % 8) & 1 == 1;
-            prop_assert_eq!(count_ones(&bytes, first, last), (first..=last).filter(is_on).count() as u64);
-            prop_assert_eq!(find(&bytes, true, first, last), (first..=last).find(is_on));
-            prop_assert_eq!(find(&bytes, false, first, last), (first..=last).find(|at| !is_on(at)));
+            let mut host = ();
+            let pace = &mut Pace::new(&mut host);
+            prop_assert_eq!(count_ones(&bytes, first, last, pace), (first..=last).filter(is_on).count() as u64);
+            prop_assert_eq!(find(&bytes, true, first, last, pace), (first..=last).find(is_on));
+            prop_assert_eq!(find(&bytes, false, first, last, pace), (first..=last).find(|at| !is_on(at)));
         }
     }
 }

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Begin, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Route, Run, Shape,
-    block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, Begin, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Pace, Route, Run,
+    Shape, block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::geohash::{self, Point, Shape as Area};
 use ds::num::parse_f64;
@@ -288,9 +288,10 @@ fn search(ctx: &mut Ctx, kind: GeoCommand) -> CommandResult {
             }
         };
     };
-    let mut found = find(zset, center, area, query.count.filter(|_| query.any));
+    let mut pace = Pace::new(ctx.host);
+    let mut found = find(zset, center, area, query.count.filter(|_| query.any), &mut pace);
     let wanted = query.count.map_or(found.len(), |count| count.min(found.len()));
-    sort(&mut found, wanted, query.order());
+    sort(&mut found, wanted, query.order(), &mut pace);
     found.truncate(wanted);
     found.iter_mut().for_each(|found| found.distance /= query.unit_m);
     match query.target {
@@ -303,7 +304,13 @@ fn search(ctx: &mut Ctx, kind: GeoCommand) -> CommandResult {
 }
 
 /// The members of `zset` in `area`, at most `count_max`, cell by cell.
-fn find(zset: ZSetRef<'_>, center: Point, area: Area, count_max: Option<usize>) -> Vec<Found> {
+fn find(
+    zset: ZSetRef<'_>,
+    center: Point,
+    area: Area,
+    count_max: Option<usize>,
+    pace: &mut Pace<'_>,
+) -> Vec<Found> {
     let mut all = Vec::new();
     for cell in area.cells(center) {
         let (first, end) = cell.scores();
@@ -313,6 +320,7 @@ fn find(zset: ZSetRef<'_>, center: Point, area: Area, count_max: Option<usize>) 
             if count_max.is_some_and(|max| all.len() >= max) {
                 return all;
             }
+            pace.step();
             let place = Point::of_score(score);
             if let Some(distance) = area.distance_m(center, place) {
                 all.push(Found { member: member.into_owned(), score, place, distance });

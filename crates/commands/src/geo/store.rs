@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use command::{Change, Class, CommandResult, Ctx};
+use command::{Change, Class, CommandResult, Ctx, Pace};
 use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
 
@@ -11,11 +11,14 @@ use crate::keys::rebuild;
 use crate::zset::put_result;
 
 /// Sorts by distance, at least so far that the first `wanted` are in order.
-pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>) {
-    let mut compare = match order {
-        None => return,
-        Some(Order::Ascending) => |a: &Found, b: &Found| by_distance(a, b),
-        Some(Order::Descending) => |a: &Found, b: &Found| by_distance(b, a),
+pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>, pace: &mut Pace<'_>) {
+    let Some(order) = order else { return };
+    let mut compare = |a: &Found, b: &Found| {
+        pace.step();
+        match order {
+            Order::Ascending => by_distance(a, b),
+            Order::Descending => by_distance(b, a),
+        }
     };
     if wanted == found.len() {
         found.sort_by(compare);
@@ -38,9 +41,10 @@ pub(super) fn store(
     kind: GeoCommand,
 ) -> CommandResult {
     let limits = &ctx.store.config().zset;
-    let mut result = ZSet::new();
+    let (mut result, mut pace) = (ZSet::new(), Pace::new(ctx.host));
     for found in found {
         result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
+        pace.step();
     }
     let event = if kind == GeoCommand::SearchStore { "geosearchstore" } else { "georadiusstore" };
     let change = Change::new(Class::ZSet, event).times(found.len());

@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 use ds::hash::{FieldValue, Hash, HashRef};
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
@@ -52,7 +52,7 @@ fn hrandfield(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.array(0);
         return Ok(());
     };
-    let mut fields = Fields { reply: &mut ctx.reply, with_values };
+    let mut fields = Fields { reply: &mut ctx.reply, pace: Pace::new(ctx.host), with_values };
     match draw {
         Draw::Distinct(count) => write_distinct(hash, count, &mut random, &config.set, &mut fields),
         Draw::Repeated(count) => {
@@ -108,6 +108,7 @@ fn write_repeated(
 /// Writes fields and their values: as pairs in RESP3, one after the other in RESP2.
 struct Fields<'r, 'a> {
     reply: &'r mut Reply<'a>,
+    pace: Pace<'r>,
     with_values: bool,
 }
 
@@ -118,6 +119,7 @@ impl Fields<'_, '_> {
     }
 
     fn write(&mut self, field: &[u8], value: FieldValue<'_>) {
+        self.pace.step();
         if self.with_values && self.reply.proto() == Proto::Resp3 {
             self.reply.array(2);
         }

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string, token,
+    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, pattern, string, token,
 };
 use ds::hash::{FieldValue, Hash, HashRef};
 
@@ -51,9 +51,10 @@ pub(super) const HMGET: Entry = Entry {
 
 fn hmget(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
-    let fields = &ctx.args[2..];
+    let (fields, mut pace) = (&ctx.args[2..], Pace::new(ctx.host));
     ctx.reply.array(fields.len());
     for field in fields {
+        pace.step();
         match hash.and_then(|hash| hash.get(field)) {
             None => ctx.reply.null(),
             Some(value) => ctx.reply.bulk(&value.bytes()),
@@ -81,9 +82,15 @@ pub(super) const HGETALL: Entry = Entry {
 
 fn hgetall(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
+    let mut pace = Pace::new(ctx.host);
     ctx.reply.map(hash.map_or(0, HashRef::len));
     if let Some(hash) = hash {
-        ctx.reply.bulks(|bulks| hash.visit_ahead(|bytes, len| bulks.push_ahead(bytes, len)));
+        ctx.reply.bulks(|bulks| {
+            hash.visit_ahead(|bytes, len| {
+                bulks.push_ahead(bytes, len);
+                pace.step();
+            });
+        });
     }
     Ok(())
 }
@@ -108,7 +115,9 @@ pub(super) const HKEYS: Entry = Entry {
 fn hkeys(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.array(hash.map_or(0, HashRef::len));
+    let mut pace = Pace::new(ctx.host);
     let fields = hash.into_iter().flat_map(HashRef::iter).map(|(field, _)| field);
+    let fields = fields.inspect(|_| pace.step());
     ctx.reply.bulks(|bulks| fields.for_each(|field| bulks.push(field)));
     Ok(())
 }
@@ -119,7 +128,9 @@ pub(super) const HVALS: Entry =
 fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.array(hash.map_or(0, HashRef::len));
+    let mut pace = Pace::new(ctx.host);
     let values = hash.into_iter().flat_map(HashRef::iter).map(|(_, value)| value);
+    let values = values.inspect(|_| pace.step());
     ctx.reply.bulks(|bulks| values.for_each(|value| bulks.push(&value.bytes())));
     Ok(())
 }
@@ -207,8 +218,9 @@ pub(super) const HSCAN: Entry = Entry {
 };
 
 fn hscan(ctx: &mut Ctx) -> CommandResult {
-    scan::reply_step::<Hash>(ctx, true, |hash, cursor, options, reply, count| {
+    scan::reply_step::<Hash>(ctx, true, |hash, cursor, options, reply, count, pace| {
         hash.scan(cursor, options.count, &mut |field, value| {
+            pace.step();
             if options.wants(field) {
                 reply.bulk(field);
                 *count += 1;

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double,
-    integer, key, parse_i64, string,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block,
+    double, integer, key, parse_i64, string,
 };
 use ds::hash::Hash;
 use ds::num::LongDouble;
@@ -65,9 +65,10 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     let limits = &ctx.store.config().hash;
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), limits);
-    let mut added = 0;
+    let (mut added, mut pace) = (0, Pace::new(ctx.host));
     for [field, value] in pairs {
         added += i64::from(hash.set(field, value, limits));
+        pace.step();
     }
     drop(hash);
     ctx.changed(key, Change::new(Class::Hash, "hset").times(pairs.len()));
@@ -123,10 +124,11 @@ pub(super) const HDEL: Entry = Entry {
 
 fn hdel(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
-    let mut removed = 0;
+    let (mut removed, mut pace) = (0, Pace::new(ctx.host));
     if let Some(mut hash) = ctx.store.write_as::<Hash>(key)? {
         for field in &ctx.args[2..] {
             removed += usize::from(hash.remove(field));
+            pace.step();
         }
     }
     if removed > 0 {

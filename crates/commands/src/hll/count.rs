@@ -2,7 +2,9 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key, string};
+use command::{
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key, string,
+};
 use ds::hll::{self, Registers};
 use keyspace::{Str, Value};
 
@@ -104,10 +106,14 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Merging the registers of a key takes about as long as so many usual steps.
+const STEPS_PER_KEY: usize = 64;
+
 /// The merged registers of all keys of the command, and whether one of them is dense.
 fn merge(ctx: &mut Ctx) -> Result<(Registers, bool), command::CommandError> {
-    let (mut merged, mut any_dense) = (Registers::default(), false);
+    let (mut merged, mut any_dense, mut pace) = (Registers::default(), false, Pace::new(ctx.host));
     for key in &ctx.args[1..] {
+        pace.steps(STEPS_PER_KEY);
         let Some(string) = ctx.store.read_as::<Str>(key)? else { continue };
         check(string)?;
         let bytes = string.bytes();

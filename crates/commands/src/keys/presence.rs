@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key};
 
 pub(super) const DEL: Entry = Entry {
     name: "del",
@@ -22,8 +22,12 @@ pub(super) const DEL: Entry = Entry {
 };
 
 fn del(ctx: &mut Ctx) -> CommandResult {
-    let count = ctx.args[1..].iter().filter(|key| ctx.store.delete(key)).count();
-    ctx.reply.int(count as i64);
+    let (mut count, mut pace) = (0, Pace::new(ctx.host));
+    for key in &ctx.args[1..] {
+        count += i64::from(ctx.store.delete(key));
+        pace.step();
+    }
+    ctx.reply.int(count);
     Ok(())
 }
 
@@ -91,8 +95,12 @@ fn touch(ctx: &mut Ctx) -> CommandResult {
 
 /// Replies with the number of keys that exist; a key that is named twice counts twice.
 fn reply_count_of_present(ctx: &mut Ctx) -> CommandResult {
-    let count = ctx.args[1..].iter().filter(|key| ctx.store.read(key).is_some()).count();
-    ctx.reply.int(count as i64);
+    let (mut count, mut pace) = (0, Pace::new(ctx.host));
+    for key in &ctx.args[1..] {
+        count += i64::from(ctx.store.read(key).is_some());
+        pace.step();
+    }
+    ctx.reply.int(count);
     Ok(())
 }
 

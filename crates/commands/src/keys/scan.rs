@@ -2,12 +2,16 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Cursor, Due, Entry, Group, Route, Run, Shape, integer, keyword_is,
-    parse_i64, pattern, string,
+    Acl, CommandError, CommandResult, Ctx, Cursor, Due, Entry, Group, Pace, Route, Run, Shape, Work, integer,
+    keyword_is, parse_i64, pattern, string,
 };
 use ds::glob;
 use shard::ShardId;
 
+/// Keys up to which `KEYS` shows a database as it is at one moment; reading them takes about a millisecond.
+const AT_ONCE_KEYS_MAX: u64 = 10_000;
+/// How often `KEYS` tries to enter a shard before it begins again when it is free.
+const TAKEN_ROUNDS_MAX: usize = 50;
 /// Keys that a call of `SCAN` visits by default.
 const COUNT_DEFAULT: usize = 10;
 /// Expired keys that `RANDOMKEY` meets before it gives up.
@@ -27,27 +31,70 @@ pub(super) const KEYS: Entry = Entry {
     args: &[pattern("pattern")],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
     reply: Shape::BULKS,
-    route: Route::Global,
+    route: Route::Walk,
     run: Run::Function(keys),
     ..Entry::DEFAULT
 };
 
+/// A small database is shown as it is at one moment. In a large one nobody waits for more than the shard that is being
+/// read: the reply has all keys that were there all the time, and none twice.
 fn keys(ctx: &mut Ctx) -> CommandResult {
-    let (pattern, now) = (ctx.args[1], ctx.store.now());
-    let mark = ctx.reply.deferred();
+    let (mark, db) = (ctx.reply.deferred(), ctx.store.client.db);
+    let mut rest: Vec<ShardId> = ctx.store.tx.hold.shards().ids().collect();
+    let has_all = rest.iter().all(|id| ctx.store.tx.hold.has(*id));
+    if !has_all && ctx.store.tx.hold.shards().key_count(db) <= AT_ONCE_KEYS_MAX {
+        return Err(CommandError::again(rest));
+    }
     let mut count = 0;
-    for id in ctx.store.entered() {
-        let Some(data) = ctx.store.used_db(id) else { continue };
-        for record in data.iter() {
-            let matches = pattern == b"*" || glob::matches(pattern, record.key(), false);
-            if matches && !record.expired(now) {
-                ctx.reply.bulk(record.key());
-                count += 1;
+    for _ in 0..TAKEN_ROUNDS_MAX {
+        rest.retain(|id| {
+            let is_entered = ctx.store.tx.hold.try_enter(*id) || ctx.store.tx.hold.wait(*id, false);
+            if is_entered {
+                count += keys_of_shard(ctx, *id);
             }
+            if is_entered && !has_all {
+                leave(ctx, *id);
+            }
+            !is_entered
+        });
+        if rest.is_empty() {
+            break;
         }
+        ctx.host.breathe();
+    }
+    if !rest.is_empty() {
+        // Something long runs there. Once it has ended, those come first.
+        return Err(CommandError::again(rest));
     }
     ctx.reply.finish_array(mark, count);
     Ok(())
+}
+
+/// Writes the keys of an entered shard that match; returns their number.
+fn keys_of_shard(ctx: &mut Ctx, id: ShardId) -> usize {
+    let (pattern, now, mut count) = (ctx.args[1], ctx.store.now(), 0);
+    let Some(db) = ctx.store.used_db(id) else { return 0 };
+    let mut pace = Pace::new(ctx.host);
+    for record in db.iter() {
+        let matches = pattern == b"*" || glob::matches(pattern, record.key(), false);
+        if matches && !record.expired(now) {
+            ctx.reply.bulk(record.key());
+            count += 1;
+        }
+        pace.step();
+    }
+    count
+}
+
+/// Leaves a shard before the command ends. What was delegated to it meanwhile runs elsewhere, or afterwards.
+fn leave(ctx: &mut Ctx, id: ShardId) {
+    ctx.store.tx.commit();
+    while let Some(node) = ctx.store.tx.hold.next_task_or_leave(id) {
+        match node.task.work {
+            Work::HandOver(to) => return ctx.store.tx.hold.hand_over(id, to),
+            _ => ctx.host.send_on(node),
+        }
+    }
 }
 
 pub(super) const SCAN: Entry = Entry {
@@ -84,10 +131,12 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut expired: Vec<Box<[u8]>> = Vec::new();
     let mut wanted = filter.count;
     let may_begin_again = ctx.may_block();
+    let mut pace = Pace::new(ctx.host);
     while usize::from(cursor.shard) < shard_count {
         let db = ctx.store.db(ShardId(cursor.shard));
         cursor.position = db.scan(cursor.position, wanted, &mut |record| {
             wanted = wanted.saturating_sub(1);
+            pace.step();
             let fits_pattern =
                 filter.pattern.is_none_or(|pattern| glob::matches(pattern, record.key(), false));
             let fits_type =

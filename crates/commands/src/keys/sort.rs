@@ -15,7 +15,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
-    Mode, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
+    Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -94,29 +94,33 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
         // The order of a set is nothing to rely on.
         (options.by, options.alpha) = (None, true);
     }
-    let elements = elements(&ctx.store, key, options.keeps_order() && options.descending);
+    let mut pace = Pace::new(ctx.host);
+    let elements = elements(&ctx.store, key, options.keeps_order() && options.descending, &mut pace);
     let (start, end) = options.range(elements.len());
     let elements = if options.keeps_order() {
         elements.into_iter().skip(start).take(end - start).collect()
     } else {
-        let mut weighed = options.weigh(&mut ctx.store, elements)?;
-        options.order(&mut weighed, start, end);
+        let mut weighed = options.weigh(&mut ctx.store, elements, &mut pace)?;
+        options.order(&mut weighed, start, end, &mut pace);
         weighed.drain(start..end).map(|(element, _)| element).collect()
     };
     options.conclude(ctx, elements)
 }
 
 /// All elements; in order if the type has one.
-fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
+fn elements(store: &Store, key: &[u8], reverse: bool, pace: &mut Pace<'_>) -> Vec<Vec<u8>> {
     match store.peek(key).map(RecordRef::value) {
         Some(ValueRef::List(list)) => {
             let from = if reverse { -1 } else { 0 };
-            list.iter(from, reverse).map(|element| element.to_vec()).collect()
+            list.iter(from, reverse).inspect(|_| pace.step()).map(|element| element.to_vec()).collect()
         }
-        Some(ValueRef::Set(set)) => set.iter().map(|member| member.to_vec()).collect(),
+        Some(ValueRef::Set(set)) => {
+            set.iter().inspect(|_| pace.step()).map(|member| member.to_vec()).collect()
+        }
         Some(ValueRef::ZSet(zset)) => {
             let from = if reverse { zset.len() - 1 } else { 0 };
-            zset.iter_from_rank(from, reverse).map(|(member, _)| member.into_owned()).collect()
+            let members = zset.iter_from_rank(from, reverse).inspect(|_| pace.step());
+            members.map(|(member, _)| member.into_owned()).collect()
         }
         Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) | None => {
             Vec::new()
@@ -207,9 +211,11 @@ impl<'a> Options<'a> {
         &self,
         store: &mut Store,
         elements: Vec<Vec<u8>>,
+        pace: &mut Pace<'_>,
     ) -> Result<Vec<(Vec<u8>, Weight)>, CommandError> {
         let mut weighed = Vec::with_capacity(elements.len());
         for element in elements {
+            pace.step();
             let by = self.by.map(|pattern| look_up(store, pattern, &element));
             let weight = match (self.alpha, by) {
                 (true, Some(Some(text))) => Weight::Text(text),
@@ -224,7 +230,7 @@ impl<'a> Options<'a> {
     }
 
     /// Sorts, at least so far that the elements from `start` to `end` are in place.
-    fn order(&self, weighed: &mut [(Vec<u8>, Weight)], start: usize, end: usize) {
+    fn order(&self, weighed: &mut [(Vec<u8>, Weight)], start: usize, end: usize, pace: &mut Pace<'_>) {
         // What is stored must not depend on where a text seems to end.
         let shown = |text: &[u8]| text_of(text).len();
         let texts = |one: &[u8], other: &[u8]| match self.target {
@@ -233,6 +239,7 @@ impl<'a> Options<'a> {
         };
         let mut compare = |(one, one_weight): &(Vec<u8>, Weight),
                            (other, other_weight): &(Vec<u8>, Weight)| {
+            pace.step();
             let order = match (one_weight, other_weight) {
                 (Weight::Number(a), Weight::Number(b)) => {
                     a.partial_cmp(b).filter(|order| order.is_ne()).unwrap_or_else(|| one.cmp(other))
@@ -255,11 +262,13 @@ impl<'a> Options<'a> {
     /// Replies with the elements, or with what GET finds for each; or stores them.
     fn conclude(&self, ctx: &mut Ctx, elements: Vec<Vec<u8>>) -> CommandResult {
         let mut results: Vec<Option<Vec<u8>>> = Vec::new();
+        let mut pace = Pace::new(ctx.host);
         if self.get.is_empty() {
             results.extend(elements.into_iter().map(Some));
         } else {
             for element in &elements {
                 results.extend(self.get.iter().map(|pattern| look_up(&mut ctx.store, pattern, element)));
+                pace.steps(self.get.len());
             }
         }
         let Some(target) = self.target else {
@@ -269,6 +278,7 @@ impl<'a> Options<'a> {
                     Some(text) => ctx.reply.bulk(text),
                     None => ctx.reply.null(),
                 }
+                pace.step();
             }
             return Ok(());
         };
@@ -278,7 +288,10 @@ impl<'a> Options<'a> {
             return Ok(());
         }
         let mut list = List::new();
-        results.iter().for_each(|result| list.push(End::Tail, result.as_deref().unwrap_or_default()));
+        for result in &results {
+            list.push(End::Tail, result.as_deref().unwrap_or_default());
+            pace.step();
+        }
         ctx.store.set(target, Value::List(Box::new(list)));
         let change = Change::new(Class::List, "sortstore").times(results.len());
         // Not the request: the order of equal elements, and what its patterns read, is not stated.

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer,
+    key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::list::List;
 
@@ -70,11 +70,12 @@ fn linsert(ctx: &mut Ctx) -> CommandResult {
     } else {
         return Err(CommandError::SYNTAX);
     };
+    let mut pace = Pace::new(ctx.host);
     let Some(list) = ctx.store.write_as::<List>(key)? else {
         ctx.reply.int(0);
         return Ok(());
     };
-    match list.insert_relative(ctx.args[3], before, ctx.args[4]) {
+    match list.insert_relative(ctx.args[3], before, ctx.args[4], |count| pace.steps(count)) {
         None => ctx.reply.int(-1),
         Some(len) => {
             ctx.changed(key, Change::new(Class::List, "linsert"));
@@ -103,8 +104,9 @@ pub(super) const LREM: Entry = Entry {
 fn lrem(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let count = parse_i64(ctx.args[2])?;
+    let mut pace = Pace::new(ctx.host);
     let list = ctx.store.write_as::<List>(key)?;
-    let removed = list.map_or(0, |list| list.remove_matching(count, ctx.args[3]));
+    let removed = list.map_or(0, |list| list.remove_matching(count, ctx.args[3], |count| pace.steps(count)));
     if removed > 0 {
         ctx.changed(key, Change::new(Class::List, "lrem").times(removed));
         ctx.store.delete_if_empty(key);

@@ -17,9 +17,10 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Room,
-    Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof, parse_count,
-    parse_timeout_in_seconds, pop_command, pop_event, push_command, room, take_from_list, token, took,
+    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace,
+    Room, Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof,
+    parse_count, parse_timeout_in_seconds, pop_command, pop_event, push_command, room, take_from_list, token,
+    took,
 };
 use ds::list::{Element, End, List};
 use ds::queue::pop_several_with;
@@ -92,7 +93,11 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         Some(count) => {
             let count = room.fit(count.min(list.len()));
             reply.array(count);
-            pop_several_with(list, end, count, |value| reply.bulk(value));
+            let mut pace = Pace::new(ctx.host);
+            pop_several_with(list, end, count, |value| {
+                reply.bulk(value);
+                pace.step();
+            });
             count
         }
     };
@@ -155,7 +160,11 @@ impl Pop for ListPop {
         if self.count.is_some() {
             reply.array(count);
         }
-        pop_several_with(list, self.end, count, |value| reply.bulk(value));
+        let mut pace = Pace::new(ctx.host);
+        pop_several_with(list, self.end, count, |value| {
+            reply.bulk(value);
+            pace.step();
+        });
         let emptied = list.is_empty();
         popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
         took(&mut ctx.store, key, room, count)?;

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_deep_list,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape, key, note_deep_list,
     note_put_back, push_event, string,
 };
 use ds::list::{End, List, ListLimits};
@@ -74,11 +74,14 @@ fn rpushx(ctx: &mut Ctx) -> CommandResult {
     push_if_exists(ctx, End::Tail)
 }
 
+/// Values after which the thread looks after its other clients.
+const VALUES_PER_BREATH: usize = 1024;
+
 #[inline]
 fn push(ctx: &mut Ctx, end: End) -> CommandResult {
     let limits = &ctx.store.config().list;
     let list = ctx.store.upsert::<List>(ctx.args[1])?;
-    let grown = push_all(list, end, &ctx.args[2..], limits);
+    let grown = push_all(list, end, &ctx.args[2..], limits, ctx.host);
     pushed(ctx, end, grown);
     Ok(())
 }
@@ -88,7 +91,7 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
     match ctx.store.write_as::<List>(ctx.args[1])? {
         None => ctx.reply.int(0),
         Some(list) => {
-            let grown = push_all(list, end, &ctx.args[2..], limits);
+            let grown = push_all(list, end, &ctx.args[2..], limits, ctx.host);
             pushed(ctx, end, grown);
         }
     }
@@ -99,8 +102,15 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
 type Grown = (usize, bool);
 
 #[inline]
-fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) -> Grown {
-    list.push_all(end, values);
+fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits, host: &mut dyn Host) -> Grown {
+    if values.len() > VALUES_PER_BREATH {
+        for values in values.chunks(VALUES_PER_BREATH) {
+            list.push_all(end, values);
+            host.breathe();
+        }
+    } else {
+        list.push_all(end, values);
+    }
     let is_left = list.compress_inner(limits);
     (list.len(), is_left)
 }

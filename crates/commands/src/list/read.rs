@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
 use ds::list::{List, visit_ahead};
@@ -86,7 +86,13 @@ fn lrange(ctx: &mut Ctx) -> CommandResult {
     };
     let range = index_range(start, stop, list.len());
     ctx.reply.array(range.len());
-    ctx.reply.bulks(|bulks| visit_ahead(list, range, |bytes, len| bulks.push_ahead(bytes, len)));
+    let mut pace = Pace::new(ctx.host);
+    ctx.reply.bulks(|bulks| {
+        visit_ahead(list, range, |bytes, len| {
+            bulks.push_ahead(bytes, len);
+            pace.step();
+        });
+    });
     Ok(())
 }
 
@@ -117,7 +123,8 @@ pub(super) const LPOS: Entry = Entry {
 fn lpos(ctx: &mut Ctx) -> CommandResult {
     let search = Search::parse(&ctx.args[3..])?;
     let list = ctx.store.read_as::<List>(ctx.args[1])?;
-    let mut matches = list.into_iter().flat_map(|list| search.matches(list, ctx.args[2]));
+    let mut pace = Pace::new(ctx.host);
+    let mut matches = list.map(|list| search.matches(list, ctx.args[2], &mut pace)).into_iter().flatten();
     let Some(count) = search.count else {
         match matches.next() {
             None => ctx.reply.null(),
@@ -169,9 +176,15 @@ impl Search {
     }
 
     /// The indexes, counted from the head, of the elements that equal `wanted`.
-    fn matches<'l>(&self, list: &'l List, wanted: &'l [u8]) -> impl Iterator<Item = i64> + use<'l> {
+    fn matches<'l>(
+        &self,
+        list: &'l List,
+        wanted: &'l [u8],
+        pace: &'l mut Pace<'_>,
+    ) -> impl Iterator<Item = i64> {
         let (reverse, last) = (self.reverse, list.len() as i64 - 1);
-        let places = list.positions(wanted, reverse, self.len_max).skip(self.skip);
+        let places = list.positions(wanted, reverse, self.len_max, |count| pace.steps(count));
+        let places = places.skip(self.skip);
         places.map(move |place| if reverse { last - place as i64 } else { place as i64 })
     }
 }

@@ -7,7 +7,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, integer, key, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, integer, key,
+    keyword_is,
 };
 use ds::set::{Set, SetLimits, SetRef};
 use resp::Reply;
@@ -44,10 +45,10 @@ pub(super) const SINTER: Entry = Entry {
 };
 
 fn sinter(ctx: &mut Ctx) -> CommandResult {
-    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    let (sets, mut pace) = (find(&mut ctx.store, &ctx.args[1..])?, Pace::new(ctx.host));
     let mark = ctx.reply.deferred();
     let mut count = 0;
-    each_common(&sets, |member| {
+    each_common(&sets, &mut pace, |member| {
         ctx.reply.bulk(member);
         count += 1;
         true
@@ -81,9 +82,9 @@ fn sintercard(ctx: &mut Ctx) -> CommandResult {
         .split_at_checked(key_count)
         .ok_or(CommandError::new("ERR Number of keys can't be greater than number of args"))?;
     let limit = parse_limit(options)?;
-    let sets = find(&mut ctx.store, keys)?;
+    let (sets, mut pace) = (find(&mut ctx.store, keys)?, Pace::new(ctx.host));
     let mut count = 0;
-    each_common(&sets, |_| {
+    each_common(&sets, &mut pace, |_| {
         count += 1;
         count != limit
     });
@@ -124,10 +125,10 @@ pub(super) const SUNION: Entry = Entry {
 
 fn sunion(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    let (sets, mut pace) = (find(&mut ctx.store, &ctx.args[1..])?, Pace::new(ctx.host));
     match sets.as_slice() {
-        [Some(only)] => write_set(&mut ctx.reply, *only),
-        _ => write_set(&mut ctx.reply, union(&sets, limits).lend()),
+        [Some(only)] => write_set(&mut ctx.reply, *only, &mut pace),
+        _ => write_set(&mut ctx.reply, union(&sets, limits, &mut pace).lend(), &mut pace),
     }
     Ok(())
 }
@@ -141,10 +142,10 @@ pub(super) const SDIFF: Entry = Entry {
 
 fn sdiff(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    let (sets, mut pace) = (find(&mut ctx.store, &ctx.args[1..])?, Pace::new(ctx.host));
     let mark = ctx.reply.deferred();
     let mut count = 0;
-    each_different(&sets, limits, |member| {
+    each_different(&sets, limits, &mut pace, |member| {
         ctx.reply.bulk(member);
         count += 1;
     });
@@ -152,37 +153,49 @@ fn sdiff(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-fn write_set(reply: &mut Reply, set: SetRef<'_>) {
+fn write_set(reply: &mut Reply, set: SetRef<'_>, pace: &mut Pace<'_>) {
     reply.set(set.len());
     for member in set.iter() {
         reply.bulk(&member);
+        pace.step();
     }
 }
 
 /// Visits the members that all sets have, until `visit` returns false: looks up each member of the smallest set in the
 /// others.
-pub(super) fn each_common(sets: &[Option<SetRef<'_>>], mut visit: impl FnMut(&[u8]) -> bool) {
+pub(super) fn each_common(
+    sets: &[Option<SetRef<'_>>],
+    pace: &mut Pace<'_>,
+    mut visit: impl FnMut(&[u8]) -> bool,
+) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[SetRef<'_>; 8]>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     smallest.iter().try_for_each(|member| {
+        pace.step();
         let goes_on = !others.iter().all(|set| set.contains(&member)) || visit(&member);
         goes_on.then_some(())
     });
 }
 
 /// The members that any of the sets has.
-pub(super) fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits) -> Set {
+pub(super) fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits, pace: &mut Pace<'_>) -> Set {
     let mut result = Set::new();
     for member in sets.iter().flatten().flat_map(|set| set.iter()) {
         result.insert(&member, limits);
+        pace.step();
     }
     result
 }
 
 /// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of them up
 /// in the others, whose cost is halved because it can stop early, or by removing all members of the others from a copy.
-pub(super) fn each_different(sets: &[Option<SetRef<'_>>], limits: &SetLimits, mut visit: impl FnMut(&[u8])) {
+pub(super) fn each_different(
+    sets: &[Option<SetRef<'_>>],
+    limits: &SetLimits,
+    pace: &mut Pace<'_>,
+    mut visit: impl FnMut(&[u8]),
+) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: SmallVec<[SetRef<'_>; 8]> = others.iter().flatten().copied().collect();
     let steps_looking_up = first.len() * (others.len() + 1) / 2;
@@ -190,20 +203,25 @@ pub(super) fn each_different(sets: &[Option<SetRef<'_>>], limits: &SetLimits, mu
     if steps_looking_up <= steps_removing {
         others.sort_by_key(|other| std::cmp::Reverse(other.len()));
         for member in first.iter() {
+            pace.step();
             if !others.iter().any(|other| other.contains(&member)) {
                 visit(&member);
             }
         }
         return;
     }
-    let mut rest = union(&[Some(*first)], limits);
+    let mut rest = union(&[Some(*first)], limits, pace);
     for other in others {
         for member in other.iter() {
             rest.remove(&member);
+            pace.step();
         }
         if rest.lend().is_empty() {
             break;
         }
     }
-    rest.lend().iter().for_each(|member| visit(&member));
+    rest.lend().iter().for_each(|member| {
+        visit(&member);
+        pace.step();
+    });
 }

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, note_beat, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key, note_beat, string,
 };
 use ds::set::{Set, SetRef};
 
@@ -34,9 +34,10 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     if members.len() > 1 {
         set.expect(members[0], members.len(), limits);
     }
-    let mut added = 0;
+    let (mut added, mut pace) = (0, Pace::new(ctx.host));
     for member in members {
         added += usize::from(set.insert(member, limits));
+        pace.step();
     }
     drop(set);
     if added > 0 {
@@ -70,10 +71,11 @@ pub(super) const SREM: Entry = Entry {
 
 fn srem(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
-    let mut removed = 0;
+    let (mut removed, mut pace) = (0, Pace::new(ctx.host));
     if let Some(mut set) = ctx.store.write_as::<Set>(key)? {
         for member in &ctx.args[2..] {
             removed += usize::from(set.remove(member));
+            pace.step();
         }
     }
     if removed > 0 {
@@ -186,10 +188,11 @@ pub(super) const SMISMEMBER: Entry = Entry {
 
 fn smismember(ctx: &mut Ctx) -> CommandResult {
     let set = ctx.store.read_as::<Set>(ctx.args[1])?;
-    let members = &ctx.args[2..];
+    let (members, mut pace) = (&ctx.args[2..], Pace::new(ctx.host));
     ctx.reply.array(members.len());
     for member in members {
         ctx.reply.int(set.is_some_and(|set| set.contains(member)).into());
+        pace.step();
     }
     Ok(())
 }
@@ -213,9 +216,15 @@ pub(super) const SMEMBERS: Entry = Entry {
 
 fn smembers(ctx: &mut Ctx) -> CommandResult {
     let set = ctx.store.read_as::<Set>(ctx.args[1])?;
+    let mut pace = Pace::new(ctx.host);
     ctx.reply.set(set.map_or(0, SetRef::len));
     if let Some(set) = set {
-        ctx.reply.bulks(|bulks| set.visit_ahead(|bytes, len| bulks.push_ahead(bytes, len)));
+        ctx.reply.bulks(|bulks| {
+            set.visit_ahead(|bytes, len| {
+                bulks.push_ahead(bytes, len);
+                pace.step();
+            });
+        });
     }
     Ok(())
 }
@@ -230,8 +239,9 @@ pub(super) const SSCAN: Entry = Entry {
 };
 
 fn sscan(ctx: &mut Ctx) -> CommandResult {
-    scan::reply_step::<Set>(ctx, false, |set, cursor, options, reply, count| {
+    scan::reply_step::<Set>(ctx, false, |set, cursor, options, reply, count, pace| {
         set.scan(cursor, options.count, &mut |member| {
+            pace.step();
             if options.wants(member) {
                 reply.bulk(member);
                 *count += 1;

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
-    parse_count,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer,
+    key, parse_count,
 };
 use ds::random::Random;
 use ds::set::{Set, SetLimits, SetRef};
@@ -55,6 +55,7 @@ fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 
 fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
     let mut random = sample::random(ctx, key);
+    let mut pace = Pace::new(ctx.host);
     let Some(mut set) = ctx.store.write_as::<Set>(key)?.filter(|_| count > 0) else {
         ctx.reply.set(0);
         return Ok(());
@@ -64,6 +65,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
         ctx.reply.set(len);
         for member in set.lend().iter() {
             ctx.reply.bulk(&member);
+            pace.step();
         }
         drop(set);
         // The deletion counts for one of them.
@@ -71,7 +73,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
         ctx.store.delete(key);
         return Ok(());
     }
-    let popped = take_several(&mut set, count, &mut random);
+    let popped = take_several(&mut set, count, &mut random, &mut pace);
     drop(set);
     ctx.reply.set(popped.len());
     for member in &popped {
@@ -86,16 +88,22 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
 }
 
 /// Removes `count` random members from `set`, which has more.
-fn take_several(set: &mut Set, count: usize, random: &mut Random) -> Vec<Vec<u8>> {
+fn take_several(set: &mut Set, count: usize, random: &mut Random, pace: &mut Pace<'_>) -> Vec<Vec<u8>> {
     if sample::should_walk(set.lend().len(), count) {
-        let members = sample::walk(set.lend().iter(), set.lend().len(), count, random);
+        let all = set.lend().iter().inspect(|_| pace.step());
+        let members = sample::walk(all, set.lend().len(), count, random);
         let chosen: Vec<Vec<u8>> = members.map(|member| member.to_vec()).collect();
         for member in &chosen {
             set.remove(member);
+            pace.step();
         }
         return chosen;
     }
-    (0..count).map_while(|_| set.pop_random(random.next_u64(), random.next_u64())).collect()
+    let mut pop = || {
+        pace.step();
+        set.pop_random(random.next_u64(), random.next_u64())
+    };
+    (0..count).map_while(|_| pop()).collect()
 }
 
 pub(super) const SRANDMEMBER: Entry = Entry {
@@ -125,7 +133,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
     };
     let mut random = sample::random(ctx, key);
     let config = ctx.store.config();
-    let reply = &mut ctx.reply;
+    let (reply, mut pace) = (&mut ctx.reply, Pace::new(ctx.host));
     let set = ctx.store.read_as::<Set>(key)?;
     match (set, draw) {
         (None, None) => reply.null(),
@@ -137,7 +145,10 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
         }
         (Some(set), Some(Draw::Distinct(count))) => {
             reply.array(count.min(set.len()));
-            each_distinct(set, count, &mut random, &config.set, |member| reply.bulk(member));
+            each_distinct(set, count, &mut random, &config.set, |member| {
+                reply.bulk(member);
+                pace.step();
+            });
         }
         (Some(set), Some(Draw::Repeated(count))) => {
             let limit = ReplyLimit::new(reply, config.string_bytes_max);
@@ -147,6 +158,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
                     reply.bulk(&member);
                 }
                 limit.check(reply)?;
+                pace.step();
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key};
+use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key};
 use ds::set::Set;
 use keyspace::Value;
 
@@ -29,8 +29,8 @@ pub(super) const SINTERSTORE: Entry = Entry {
 
 fn sinterstore(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let mut result = Set::new();
-    each_common(&find(&mut ctx.store, &ctx.args[2..])?, |member| {
+    let (mut result, mut pace) = (Set::new(), Pace::new(ctx.host));
+    each_common(&find(&mut ctx.store, &ctx.args[2..])?, &mut pace, |member| {
         result.insert(member, limits);
         true
     });
@@ -48,7 +48,8 @@ pub(super) const SUNIONSTORE: Entry = Entry {
 
 fn sunionstore(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let result = union(&find(&mut ctx.store, &ctx.args[2..])?, limits);
+    let mut pace = Pace::new(ctx.host);
+    let result = union(&find(&mut ctx.store, &ctx.args[2..])?, limits, &mut pace);
     store(ctx, result, "sunionstore")
 }
 
@@ -63,8 +64,8 @@ pub(super) const SDIFFSTORE: Entry = Entry {
 
 fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let mut result = Set::new();
-    each_different(&find(&mut ctx.store, &ctx.args[2..])?, limits, |member| {
+    let (mut result, mut pace) = (Set::new(), Pace::new(ctx.host));
+    each_different(&find(&mut ctx.store, &ctx.args[2..])?, limits, &mut pace, |member| {
         result.insert(member, limits);
     });
     store(ctx, result, "sdiffstore")

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, block, integer, key, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Entry, KeySpec, Pace, Run, Shape, block, integer, key, keyword_is,
     parse_i64, string, subcommand_error, token,
 };
 use ds::stream::{Consumer, Group, Log, Stream, StreamId};
@@ -155,7 +155,7 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     let Stream { log, groups } =
         ctx.store.read_as::<Stream>(ctx.args[2])?.ok_or(CommandError::NO_SUCH_KEY)?;
     let full = parse_full(ctx.args)?;
-    let reply = &mut ctx.reply;
+    let (reply, mut pace) = (&mut ctx.reply, Pace::new(ctx.host));
     reply.map(if full.is_some() { 9 } else { 10 });
     let keys = log.node_count() as i64;
     // Redis counts the nodes of its radix tree, too.
@@ -176,7 +176,7 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     let mut all = log.range(StreamId::MIN, StreamId::MAX);
     if let Some(count) = full {
         reply.bulk(b"entries");
-        reply_entries(reply, all, count);
+        reply_entries(reply, all, count, &mut pace);
         reply.bulk(b"groups");
         reply.array(groups.len());
         groups.iter().for_each(|(name, group)| write_group(reply, log, name, group, count));

@@ -36,7 +36,7 @@ mod set_id;
 mod tests;
 mod trim;
 
-use command::{CommandError, Entry, Shape, Store};
+use command::{CommandError, Entry, Pace, Shape, Store};
 use ds::stream::{Fields, Group, Log, Stream, StreamId};
 use resp::Reply;
 
@@ -81,12 +81,18 @@ fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
 }
 
 /// Answers an array of `entries`, at most `count` (0: all).
-fn reply_entries<'a>(reply: &mut Reply, entries: impl Iterator<Item = (StreamId, Fields<'a>)>, count: usize) {
+fn reply_entries<'a>(
+    reply: &mut Reply,
+    entries: impl Iterator<Item = (StreamId, Fields<'a>)>,
+    count: usize,
+    pace: &mut Pace<'_>,
+) {
     let mark = reply.deferred();
     let mut written = 0;
     for (id, fields) in entries.take(if count == 0 { usize::MAX } else { count }) {
         reply_entry(reply, id, fields);
         written += 1;
+        pace.step();
     }
     reply.finish_array(mark, written);
 }

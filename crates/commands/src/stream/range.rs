@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
 use ds::stream::{Stream, StreamId};
@@ -81,15 +81,16 @@ fn range(ctx: &mut Ctx, start: StreamId, end: StreamId, is_reverse: bool) -> Com
         count = Some(parse_i64(number)?.max(0) as usize);
         options = rest;
     }
+    let mut pace = Pace::new(ctx.host);
     match ctx.store.read_as::<Stream>(ctx.args[1])? {
         None => ctx.reply.array(0),
         Some(_) if count == Some(0) => ctx.reply.null_array(),
         Some(stream) => {
             let (entries, count) = (stream.log.range(start, end), count.unwrap_or(0));
             if is_reverse {
-                reply_entries(&mut ctx.reply, entries.rev(), count);
+                reply_entries(&mut ctx.reply, entries.rev(), count, &mut pace);
             } else {
-                reply_entries(&mut ctx.reply, entries, count);
+                reply_entries(&mut ctx.reply, entries, count, &mut pace);
             }
         }
     }

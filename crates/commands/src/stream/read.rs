@@ -14,8 +14,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape,
-    When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string, token,
+    Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Pace, Run,
+    Shape, When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string, token,
 };
 use ds::stream::{Stream, StreamId};
 use keyspace::{UnixMs, ValueRef};
@@ -130,7 +130,8 @@ fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Re
             ctx.reply.array(2);
         }
         ctx.reply.bulk(key);
-        reply_entries(&mut ctx.reply, stream.log.range(start, StreamId::MAX), count);
+        let entries = stream.log.range(start, StreamId::MAX);
+        reply_entries(&mut ctx.reply, entries, count, &mut Pace::new(ctx.host));
     }
     finish(ctx, mark, served)
 }

@@ -6,7 +6,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, token,
 };
 use keyspace::{Str, StrRef};
@@ -43,7 +43,8 @@ fn lcs(ctx: &mut Ctx) -> CommandResult {
     let options = Options::parse(&ctx.args[3..])?;
     let a = ctx.store.peek_as::<Str>(first)?.map(StrRef::bytes).unwrap_or_default();
     let b = ctx.store.peek_as::<Str>(second)?.map(StrRef::bytes).unwrap_or_default();
-    let lengths = Lengths::new(&a, &b, ctx.store.config().string_bytes_max)?;
+    let mut pace = Pace::new(ctx.host);
+    let lengths = Lengths::new(&a, &b, ctx.store.config().string_bytes_max, &mut pace)?;
     if options.indexes {
         let matches = lengths.matches(&a, &b, options.match_length_min);
         ctx.reply.map(2);
@@ -115,6 +116,9 @@ struct Match {
     length: usize,
 }
 
+/// Cells that are filled in about the time of a step.
+const CELLS_PER_STEP: usize = 64;
+
 /// For every prefix of one string and every prefix of the other, the length of their longest common subsequence.
 struct Lengths {
     cells: Vec<u32>,
@@ -122,7 +126,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn new(a: &[u8], b: &[u8], bytes_max: u64) -> Result<Lengths, CommandError> {
+    fn new(a: &[u8], b: &[u8], bytes_max: u64, pace: &mut Pace<'_>) -> Result<Lengths, CommandError> {
         let width = b.len() + 1;
         let cells = (a.len() as u64 + 1).saturating_mul(width as u64);
         if cells.saturating_mul(size_of::<u32>() as u64) > bytes_max {
@@ -131,6 +135,7 @@ impl Lengths {
         }
         let mut lengths = Lengths { cells: vec![0; cells as usize], width };
         for (row, byte_a) in a.iter().enumerate() {
+            pace.steps(b.len() / CELLS_PER_STEP);
             for (column, byte_b) in b.iter().enumerate() {
                 lengths.cells[(row + 1) * width + column + 1] = if byte_a == byte_b {
                     lengths.at(row, column) + 1

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, oneof, parse_i64,
-    token, unix_time,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, oneof,
+    parse_i64, token, unix_time,
 };
 use keyspace::{Str, StrRef};
 
@@ -53,8 +53,10 @@ pub(super) const MGET: Entry = Entry {
 };
 
 fn mget(ctx: &mut Ctx) -> CommandResult {
+    let mut pace = Pace::new(ctx.host);
     ctx.reply.array(ctx.args.len() - 1);
     for key in &ctx.args[1..] {
+        pace.step();
         match ctx.store.read_as::<Str>(key) {
             Ok(Some(string)) => reply_string(&mut ctx.reply, string),
             Ok(None) | Err(_) => ctx.reply.null(),

@@ -260,9 +260,15 @@ fn pairs<'a>(ctx: &Ctx<'a, '_>) -> Result<&'a [&'a [u8]], CommandError> {
     Ok(pairs)
 }
 
+/// Pairs after which the thread looks after its other clients.
+const PAIRS_PER_BREATH: usize = 256;
+
 fn store_pairs(ctx: &mut Ctx, pairs: &[&[u8]]) {
-    for pair in pairs.chunks_exact(2) {
+    for (index, pair) in pairs.chunks_exact(2).enumerate() {
         store(ctx, pair[0], pair[1], None, false);
+        if index % PAIRS_PER_BREATH == PAIRS_PER_BREATH - 1 {
+            ctx.host.breathe();
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape,
     are_any_promoted, block, double, integer, key, keyword_is, note_promoted, oneof, parse_f64, string,
     token,
 };
@@ -184,7 +184,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
     } else {
         Some(ctx.store.upsert::<ZSet>(key)?)
     };
-    let (mut added, mut updated, mut last) = (0, 0, None);
+    let (mut added, mut updated, mut last, mut pace) = (0, 0, None, Pace::new(ctx.host));
     if let Some(zset) = &mut zset {
         for (pair, score) in pairs.chunks_exact(2).zip(scores) {
             // The only error is of a sum with a member that was there, and sums come alone: nothing is half done.
@@ -200,6 +200,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
                     Some(score)
                 }
             };
+            pace.step();
         }
     }
     drop(zset);

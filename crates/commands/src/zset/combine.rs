@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key, keyword_is,
-    oneof, parse_count, parse_i64, token,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, Store, integer,
+    key, keyword_is, oneof, parse_count, parse_i64, token,
 };
 use ds::zset::ZSetLimits;
 use keyspace::ValueRef;
@@ -116,21 +116,30 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn sources<'s>(&self, ctx: &'s Ctx) -> Vec<Source<'s>> {
+    fn sources<'s>(&self, store: &'s Store) -> Vec<Source<'s>> {
         let weighted = self.keys.iter().zip(&self.weights);
-        weighted.map(|(key, weight)| Source::of(&ctx.store, key, *weight)).collect()
+        weighted.map(|(key, weight)| Source::of(store, key, *weight)).collect()
     }
 
-    fn run<'l>(&self, ctx: &Ctx, operation: Operation, limits: &'l ZSetLimits) -> Collected<'l> {
-        let sources = self.sources(ctx);
+    fn run<'l>(
+        &self,
+        store: &Store,
+        operation: Operation,
+        limits: &'l ZSetLimits,
+        pace: &mut Pace<'_>,
+    ) -> Collected<'l> {
+        let sources = self.sources(store);
         let mut result = Collected::new(limits);
         match operation {
-            Operation::Union => union(sources, self.aggregate, &mut result),
-            Operation::Difference => difference(&sources, &mut result),
-            Operation::Intersection => intersect(sources, self.aggregate, &mut |member, score| {
-                result.insert(member, score);
-                ControlFlow::Continue(())
-            }),
+            Operation::Union => union(sources, self.aggregate, &mut result, pace),
+            Operation::Difference => difference(&sources, &mut result, pace),
+            Operation::Intersection => {
+                let mut insert = |member: &[u8], score| {
+                    result.insert(member, score);
+                    ControlFlow::Continue(())
+                };
+                intersect(sources, self.aggregate, &mut insert, pace);
+            }
         }
         result
     }
@@ -142,18 +151,20 @@ const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0
 /// `operation numkeys key …`: replies with the members.
 fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
     let query = Query::parse(ctx, 1, operation, Form::Answers)?;
-    let result = query.run(ctx, operation, &ALWAYS_LARGE).set;
+    let mut pace = Pace::new(ctx.host);
+    let result = query.run(&ctx.store, operation, &ALWAYS_LARGE, &mut pace).set;
     let layout = Layout::with_scores(query.with_scores, &ctx.reply);
-    reply_members(&mut ctx.reply, result.lend().iter(), layout);
+    reply_members(&mut ctx.reply, result.lend().iter(), layout, &mut pace);
     Ok(())
 }
 
 /// `operation destination numkeys key …`: stores the members.
 fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandResult {
     let query = Query::parse(ctx, 2, operation, Form::Stores)?;
-    let mut result = query.run(ctx, operation, &ctx.store.config().zset);
+    let mut pace = Pace::new(ctx.host);
+    let mut result = query.run(&ctx.store, operation, &ctx.store.config().zset, &mut pace);
     if result.has_lost_a_sign() {
-        result = query.run(ctx, operation, &ALWAYS_LARGE);
+        result = query.run(&ctx.store, operation, &ALWAYS_LARGE, &mut pace);
     }
     let result = result.set;
     store_result(ctx, ctx.args[1], result, event)
@@ -306,11 +317,12 @@ pub(super) const ZINTERCARD: Entry = Entry {
 
 fn zintercard(ctx: &mut Ctx) -> CommandResult {
     let query = Query::parse(ctx, 1, Operation::Intersection, Form::Counts)?;
-    let mut count = 0;
-    intersect(query.sources(ctx), query.aggregate, &mut |_, _| {
+    let (mut count, mut pace) = (0, Pace::new(ctx.host));
+    let mut tell = |_: &[u8], _| {
         count += 1;
         if count == query.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    };
+    intersect(query.sources(&ctx.store), query.aggregate, &mut tell, &mut pace);
     ctx.reply.int(count as i64);
     Ok(())
 }

@@ -22,7 +22,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-use command::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Shape, Store};
+use command::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Pace, Shape, Store};
 use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
@@ -101,20 +101,30 @@ fn reply_members<'a>(
     reply: &mut Reply,
     members: impl ExactSizeIterator<Item = (Cow<'a, [u8]>, f64)>,
     layout: Layout,
+    pace: &mut Pace<'_>,
 ) {
     let values_each = if layout == Layout::Flat { 2 } else { 1 };
     reply.array(members.len() * values_each);
     // From within: sorted sets go through their leaves so.
     match (layout, reply.proto()) {
-        (Layout::Members, _) => reply.bulks(|bulks| members.for_each(|(member, _)| bulks.push(&member))),
+        (Layout::Members, _) => reply.bulks(|bulks| {
+            members.for_each(|(member, _)| {
+                bulks.push(&member);
+                pace.step();
+            });
+        }),
         (Layout::Flat, Proto::Resp2) => reply.bulks(|bulks| {
             members.for_each(|(member, score)| {
                 bulks.push(&member);
                 bulks.push_double(score);
+                pace.step();
             });
         }),
         (Layout::Flat, Proto::Resp3) | (Layout::Pairs, _) => {
-            members.for_each(|(member, score)| reply_member(reply, &member, score, layout));
+            members.for_each(|(member, score)| {
+                reply_member(reply, &member, score, layout);
+                pace.step();
+            });
         }
     }
 }

@@ -7,8 +7,8 @@ use std::iter::Take;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer,
-    key, keyword_is, oneof, parse_count, take_from, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Route, Run, Shape,
+    integer, key, keyword_is, oneof, parse_count, take_from, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
 use keyspace::Kind;
@@ -84,12 +84,12 @@ impl Pop for ZSetPop {
     }
 
     fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-        let records = ctx.store.records_effects();
+        let (records, mut pace) = (ctx.store.records_effects(), Pace::new(ctx.host));
         let Some(mut zset) = take_from::<ZSet>(&mut ctx.store, key)? else { return Ok(false) };
         let taken = self.taken(zset.lend());
         let (len, count) = (zset.lend().len(), taken.len());
         match self.answer {
-            Answer::Members(layout) => reply_members(&mut ctx.reply, taken, layout),
+            Answer::Members(layout) => reply_members(&mut ctx.reply, taken, layout, &mut pace),
             Answer::KeyAndMember => {
                 ctx.reply.array(1 + 2 * count);
                 ctx.reply.bulk(key);
@@ -100,7 +100,7 @@ impl Pop for ZSetPop {
             Answer::KeyAndPairs => {
                 ctx.reply.array(2);
                 ctx.reply.bulk(key);
-                reply_members(&mut ctx.reply, taken, Layout::Pairs);
+                reply_members(&mut ctx.reply, taken, Layout::Pairs, &mut pace);
             }
         }
         let ranks = match self.end {
@@ -109,7 +109,10 @@ impl Pop for ZSetPop {
         };
         let mut gone: Vec<Vec<u8>> = Vec::new();
         if records {
-            zset.remove_rank_range(ranks, &mut |member, _| gone.push(member.to_vec()));
+            zset.remove_rank_range(ranks, &mut |member, _| {
+                gone.push(member.to_vec());
+                pace.step();
+            });
         } else {
             zset.drop_rank_range(ranks);
         }

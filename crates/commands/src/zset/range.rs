@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, block,
-    double, integer, key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape,
+    block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
 
@@ -98,11 +98,12 @@ impl<'a> Query<'a> {
 /// Replies with the range at arguments 2 and 3 of the set at argument 1.
 fn reply_range(ctx: &mut Ctx, form: Form) -> CommandResult {
     let query = Query::parse(form, &ctx.args[2..])?;
+    let mut pace = Pace::new(ctx.host);
     match ctx.store.read_as::<ZSet>(ctx.args[1])? {
         None => ctx.reply.array(0),
         Some(zset) => {
             let layout = Layout::with_scores(query.with_scores, &ctx.reply);
-            reply_members(&mut ctx.reply, query.members(zset), layout);
+            reply_members(&mut ctx.reply, query.members(zset), layout, &mut pace);
         }
     }
     Ok(())
@@ -167,11 +168,12 @@ pub(super) const ZRANGESTORE: Entry = Entry {
 fn zrangestore(ctx: &mut Ctx) -> CommandResult {
     let query = Query::parse(Form { by: None, reverse: None, stores: true }, &ctx.args[3..])?;
     let limits = &ctx.store.config().zset;
-    let (mut result, mut is_open) = (ZSet::new(), false);
+    let (mut result, mut is_open, mut pace) = (ZSet::new(), false, Pace::new(ctx.host));
     if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[2])? {
         is_open = query.span.is_open(zset);
         for (member, score) in query.members(zset) {
             result.insert(&member, score, limits);
+            pace.step();
         }
     }
     if is_open {

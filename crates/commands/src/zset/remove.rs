@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, double, integer, key,
-    string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, double, integer,
+    key, string,
 };
 use ds::zset::ZSet;
 
@@ -30,9 +30,12 @@ pub(super) const ZREM: Entry = Entry {
 };
 
 fn zrem(ctx: &mut Ctx) -> CommandResult {
-    let mut removed = 0;
+    let (mut removed, mut pace) = (0, Pace::new(ctx.host));
     if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
-        removed = ctx.args[2..].iter().filter(|member| zset.remove(member).is_some()).count();
+        for member in &ctx.args[2..] {
+            removed += usize::from(zset.remove(member).is_some());
+            pace.step();
+        }
     }
     finish(ctx, removed, "zrem", &[])
 }
@@ -91,11 +94,15 @@ fn zremrangebylex(ctx: &mut Ctx) -> CommandResult {
 fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     let span = Span::parse(by, ctx.args[2], ctx.args[3])?;
     let (mut removed, mut named, records) = (0, Vec::new(), ctx.store.records_effects());
+    let mut pace = Pace::new(ctx.host);
     if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
         let ranks = span.ranks(zset.lend(), false);
         let names = records && span.is_open(zset.lend());
         removed = if names {
-            zset.remove_rank_range(ranks, &mut |member, _| named.push(member.to_vec()))
+            zset.remove_rank_range(ranks, &mut |member, _| {
+                named.push(member.to_vec());
+                pace.step();
+            })
         } else {
             zset.drop_rank_range(ranks)
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 use ds::random::Random;
 use ds::zset::ZSet;
 
@@ -42,7 +42,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
         }
         return Ok(());
     };
-    let draw = Draw::parse(count)?;
+    let (draw, mut pace) = (Draw::parse(count)?, Pace::new(ctx.host));
     let layout = Layout::with_scores(draw.parse_pairs(&ctx.args[3..], "withscores")?, &ctx.reply);
     let string_bytes_max = ctx.store.config().string_bytes_max;
     let Some(zset) = ctx.store.read_as::<ZSet>(key)? else {
@@ -50,11 +50,13 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     };
     match draw {
-        Draw::Distinct(count) if count >= zset.len() => reply_members(&mut ctx.reply, zset.iter(), layout),
+        Draw::Distinct(count) if count >= zset.len() => {
+            reply_members(&mut ctx.reply, zset.iter(), layout, &mut pace)
+        }
         Draw::Distinct(count) => {
             let member = |rank| zset.at(rank).expect("the ranks are below the length");
             let ranks = choose_ranks(zset.len(), count, &mut random);
-            reply_members(&mut ctx.reply, ranks.into_iter().map(member), layout);
+            reply_members(&mut ctx.reply, ranks.into_iter().map(member), layout, &mut pace);
         }
         Draw::Repeated(count) => {
             let limit = ReplyLimit::new(&mut ctx.reply, string_bytes_max);
@@ -65,6 +67,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
                     zset.random(random.next_u64()).expect("no set in the keyspace is empty");
                 reply_member(&mut ctx.reply, &member, score, layout);
                 limit.check(&mut ctx.reply)?;
+                pace.step();
             }
         }
     }
@@ -93,8 +96,9 @@ pub(super) const ZSCAN: Entry = Entry {
 };
 
 fn zscan(ctx: &mut Ctx) -> CommandResult {
-    scan::reply_step::<ZSet>(ctx, false, |zset, cursor, options, reply, count| {
+    scan::reply_step::<ZSet>(ctx, false, |zset, cursor, options, reply, count, pace| {
         zset.scan(cursor, options.count, &mut |member, score| {
+            pace.step();
             if options.wants(member) {
                 reply.bulk(member);
                 // Text in RESP3 too.

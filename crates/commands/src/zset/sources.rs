@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use command::Store;
+use command::{Pace, Store};
 use ds::set::SetRef;
 use ds::zset::{ZSet, ZSetLimits, ZSetRef};
 use keyspace::{RecordRef, ValueRef};
@@ -86,8 +86,12 @@ impl<'a> Source<'a> {
     }
 
     /// Visits every member with its weighted score, until `visit` breaks.
-    fn each(&self, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) {
+    fn each(&self, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>, pace: &mut Pace<'_>) {
         let weighted = |score: f64| number_or_zero(score * self.weight);
+        let mut visit = |member: &[u8], score| {
+            pace.step();
+            visit(member, score)
+        };
         // Whether it broke is the visitor's own knowledge.
         let _ = match self.members {
             Members::None => ControlFlow::Continue(()),
@@ -126,14 +130,20 @@ impl<'l> Collected<'l> {
 
 /// Collects the members of all `sources`. Sums are built from the smallest input on, as in Redis, because the order
 /// affects the last digit.
-pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, result: &mut Collected) {
+pub(super) fn union(
+    mut sources: Vec<Source>,
+    aggregate: Aggregate,
+    result: &mut Collected,
+    pace: &mut Pace<'_>,
+) {
     sources.sort_by_key(Source::len);
     for source in sources {
-        source.each(&mut |member, score| {
+        let mut insert = |member: &[u8], score| {
             let total = result.set.lend().score(member).map_or(score, |total| aggregate.apply(total, score));
             result.insert(member, total);
             ControlFlow::Continue(())
-        });
+        };
+        source.each(&mut insert, pace);
     }
 }
 
@@ -142,26 +152,29 @@ pub(super) fn intersect(
     mut sources: Vec<Source>,
     aggregate: Aggregate,
     visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>,
+    pace: &mut Pace<'_>,
 ) {
     sources.sort_by_key(Source::len);
     let Some((smallest, others)) = sources.split_first() else { return };
-    smallest.each(&mut |member, score| {
+    let mut look_up = |member: &[u8], score| {
         let mut total = score;
         for other in others {
             let Some(score) = other.score(member) else { return ControlFlow::Continue(()) };
             total = aggregate.apply(total, score);
         }
         visit(member, total)
-    });
+    };
+    smallest.each(&mut look_up, pace);
 }
 
 /// Collects the members of the first of `sources` that no other has.
-pub(super) fn difference(sources: &[Source], result: &mut Collected) {
+pub(super) fn difference(sources: &[Source], result: &mut Collected, pace: &mut Pace<'_>) {
     let Some((first, others)) = sources.split_first() else { return };
-    first.each(&mut |member, score| {
+    let mut look_up = |member: &[u8], score| {
         if others.iter().all(|other| other.score(member).is_none()) {
             result.insert(member, score);
         }
         ControlFlow::Continue(())
-    });
+    };
+    first.each(&mut look_up, pace);
 }

@@ -61,9 +61,15 @@ impl List {
 
     /// Inserts an element before or after the first one from the head that equals `pivot`. Returns the new length, or
     /// `None` if there is no such element.
-    pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
+    pub fn insert_relative(
+        &mut self,
+        pivot: &[u8],
+        before: bool,
+        value: &[u8],
+        on_node: impl FnMut(usize),
+    ) -> Option<usize> {
         self.expect_growth(value.len());
-        let index = self.positions(pivot, false, usize::MAX).next()?;
+        let index = self.positions(pivot, false, usize::MAX, on_node).next()?;
         self.insert_at(if before { index } else { index + 1 }, value);
         Some(self.len())
     }
@@ -114,7 +120,7 @@ impl List {
 
     /// Removes elements equal to `value`, as LREM counts: the first `count`, the last if it is negative, or all if it
     /// is zero. Returns the number removed.
-    pub fn remove_matching(&mut self, count: i64, value: &[u8]) -> usize {
+    pub fn remove_matching(&mut self, count: i64, value: &[u8], mut on_node: impl FnMut(usize)) -> usize {
         let limit = match count {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
@@ -123,6 +129,7 @@ impl List {
         let (mut removed, mut nodes_changed, mut last_changed) = (0, 0, 0);
         for step in 0..self.nodes.len() {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
+            on_node(self.nodes[at].count());
             let was_compressed = self.nodes[at].is_compressed();
             let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
             if was_compressed

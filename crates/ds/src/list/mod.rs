@@ -282,18 +282,21 @@ impl List {
     }
 
     /// The positions of the elements that equal `wanted`, among the first `len_max` from the head, or from the tail if
-    /// `reverse`. Positions count from that end.
-    pub fn positions<'l>(
+    /// `reverse`. Positions count from that end. Calls `on_node` before each node that is searched, with its number of
+    /// elements.
+    pub fn positions<'l, W: FnMut(usize) + 'l>(
         &'l self,
         wanted: &'l [u8],
         reverse: bool,
         len_max: usize,
-    ) -> impl Iterator<Item = usize> + use<'l> {
+        mut on_node: W,
+    ) -> impl Iterator<Item = usize> + use<'l, W> {
         let (hash, last, mut passed) = (imprint::hash(wanted), self.nodes.len().wrapping_sub(1), 0);
         (0..self.nodes.len())
             .map(move |step| {
                 let node = &self.nodes[if reverse { last - step } else { step }];
                 passed += node.count();
+                on_node(node.count());
                 (passed - node.count(), node)
             })
             .take_while(move |(before, _)| *before < len_max)

@@ -187,7 +187,7 @@ mod tests {
                     _ if !self.list.is_empty() => {
                         let index = self.random.below(self.list.len() as u64) as i64;
                         let gone = self.list.get(index).map(|element| element.to_vec()).unwrap_or_default();
-                        assert_eq!(self.list.remove_matching(1, &gone), 1);
+                        assert_eq!(self.list.remove_matching(1, &gone, |_| {}), 1);
                         self.stayed.remove(&gone);
                     }
                     _ => {}

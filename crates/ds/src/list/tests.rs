@@ -99,7 +99,7 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
         }
         Op::InsertRelative(pivot, before, value) => {
             let at = model.iter().position(|element| *element == pivot);
-            let len = list.insert_relative(&pivot, before, &value);
+            let len = list.insert_relative(&pivot, before, &value, |_| {});
             assert_eq!(len, at.map(|_| model.len() + 1));
             if let Some(at) = at {
                 model.insert(at + usize::from(!before), value);
@@ -109,11 +109,11 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
             let is_wanted = |(_, element): &(usize, &Vec<u8>)| **element == value;
             let len_max = model.len() - model.len() / 4;
             let places = model.iter().enumerate().take(len_max).filter(is_wanted).map(|(place, _)| place);
-            assert!(list.positions(&value, false, len_max).eq(places));
+            assert!(list.positions(&value, false, len_max, |_| {}).eq(places));
             let places =
                 model.iter().rev().enumerate().take(len_max).filter(is_wanted).map(|(place, _)| place);
-            assert!(list.positions(&value, true, len_max).eq(places));
-            assert_eq!(list.remove_matching(count, &value), model_remove(model, count, &value));
+            assert!(list.positions(&value, true, len_max, |_| {}).eq(places));
+            assert_eq!(list.remove_matching(count, &value, |_| {}), model_remove(model, count, &value));
         }
         Op::Trim(start, keep) => {
             list.trim(start, keep);
@@ -257,8 +257,8 @@ fn few_compressed_nodes_are_expanded_to_look_for_an_element() {
         |element: &[u8]| compressed.iter().filter(|node| node.may_have(imprint::hash(element))).count();
     for index in (0..count).step_by(97) {
         let place = count - 1 - index;
-        assert!(list.positions(&job(index), false, usize::MAX).eq([place]));
-        assert!(list.positions(&job(index), true, usize::MAX).eq([index]));
+        assert!(list.positions(&job(index), false, usize::MAX, |_| {}).eq([place]));
+        assert!(list.positions(&job(index), true, usize::MAX, |_| {}).eq([index]));
     }
     let absent: usize = (count..count + 1000).map(|index| may_have(&job(index))).sum();
     assert!(absent < 1000 * compressed.len() / 12, "{absent} in a thousand of {} nodes", compressed.len());
@@ -278,7 +278,7 @@ fn changes_in_a_compressed_backlog_leave_it_compressed() {
                 model[at] = job(count + step);
             }
             1 => {
-                assert_eq!(list.remove_matching(0, &model[at]), 1);
+                assert_eq!(list.remove_matching(0, &model[at], |_| {}), 1);
                 model.remove(at);
             }
             _ => {
@@ -414,7 +414,7 @@ fn sparse_nodes_are_merged() {
     for index in 0..10_000 {
         list.push(End::Tail, if index % 50 == 0 { &[b'k'; 100] } else { &[b'j'; 100] });
     }
-    assert_eq!(list.remove_matching(0, &[b'j'; 100]), 9800);
+    assert_eq!(list.remove_matching(0, &[b'j'; 100], |_| {}), 9800);
     list.debug_validate();
     assert_eq!(list.len(), 200);
     assert!(list.memory_bytes() < 60_000, "{}", list.memory_bytes());

@@ -20,6 +20,7 @@ use shard::ShardId;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::admit::asks_threads;
+use crate::life::giving_way::give_way_if_due;
 use crate::thread::ThreadHost;
 
 /// The transaction commands.
@@ -171,6 +172,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     }
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
+        give_way_if_due(ctx.host);
         if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, ctx.reply.out()) {
             return Err(begin_again(ctx.host, multi, client, ids));
         }
@@ -199,6 +201,7 @@ fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
             continue;
         }
         let mut reply = Output::new();
+        give_way_if_due(ctx.host);
         if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, &mut reply) {
             return Err(begin_again(ctx.host, executing.into_multi(), client, ids));
         }

@@ -25,7 +25,7 @@ const LATE_MS: u64 = 300;
 const APART_MS: u64 = 10_000;
 
 /// Whether the number of threads that serve connections follows their load.
-fn is_elastic(host: &ThreadHost) -> bool {
+pub(crate) fn is_elastic(host: &ThreadHost) -> bool {
     let shared = host.shared;
     shared.entry_mode == EntryMode::Roam && shared.settings.is_on(THREADS_ELASTIC) && !shared.is_simulated()
 }

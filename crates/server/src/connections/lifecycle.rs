@@ -13,14 +13,18 @@ use shard::Subscriber;
 
 use crate::connections::balancing::threads_in_use;
 use crate::connections::moving::forget_names;
+use crate::life::giving_way::helper;
 use crate::message::Message;
 use crate::replication::note_closed;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Gives a new connection to the thread whose turn it is.
+    /// Gives a new connection to the thread whose turn it is, or to another one if that has a long command.
     pub(crate) fn deal(&mut self, socket: Socket, listener: usize) {
-        let (thread, entrance) = self.dealer.deal(listener, threads_in_use(self));
+        let (mut thread, entrance) = self.dealer.deal(listener, threads_in_use(self));
+        if self.shared.threads[usize::from(thread)].is_away() {
+            thread = helper(self).unwrap_or(thread);
+        }
         self.mailroom.send(thread, Message::Adopt(socket, entrance));
     }
 

@@ -68,6 +68,12 @@ impl Connections {
         slot.take().and_then(|slot| slot.occupant).map(|(_, session)| session)
     }
 
+    /// The first connection from this slot on that is not being served just now.
+    pub(crate) fn first_from(&mut self, slot: usize) -> Option<(ConnId, &mut Session)> {
+        let slots = self.slots.get_mut(slot..)?;
+        slots.iter_mut().flatten().find_map(|slot| Some((slot.id, &mut *slot.occupant.as_mut()?.1)))
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().flatten().count()

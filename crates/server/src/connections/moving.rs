@@ -36,7 +36,7 @@ pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
 }
 
 /// Whether only a client's session, and what waits in shards for it, know which thread it is on.
-fn may_go(session: &Session) -> bool {
+pub(crate) fn may_go(session: &Session) -> bool {
     let is_known_elsewhere = session.is_subscriber()
         || session.tracking.is_some()
         || session.monitor

@@ -2,13 +2,18 @@
 //!
 //! Not here: the questions (`session`'s `question.rs`), and what happens to the answers (`homecoming.rs`).
 
+use std::io::ErrorKind;
+
 use clients::line;
-use proactor::{CloseMode, ConnId};
+use command::{Client, CommandError};
+use proactor::{CloseMode, ConnId, Event};
+use resp::Reply;
 use session::{Class, Filter, Listed, Part, Question, Session, Subject};
 
 use crate::connections::Connections;
 use crate::connections::moving::send_off;
-use crate::thread::Thread;
+use crate::life::wait::{note_end_of_wait, write_end_of_wait};
+use crate::thread::{Thread, ThreadHost};
 
 impl Thread {
     /// Does what is asked, and answers.
@@ -16,13 +21,13 @@ impl Thread {
         let Question { asker, subject, number } = question;
         debug_assert_eq!(number, self.host.answered + 1, "all threads get all questions in the same order");
         let part = match subject {
-            Subject::List(listed) => Part::Lines(list(self, &listed, asker.id, number)),
+            Subject::List(listed) => Part::Lines(list(&mut self.host, &listed, asker.id, number)),
             Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id, number)),
             Subject::Move { id, thread } => Part::Count(u64::from(
-                find(self, id, number).is_some_and(|conn| send_off(&mut self.host, conn, thread)),
+                find(&mut self.host, id, number).is_some_and(|conn| send_off(&mut self.host, conn, thread)),
             )),
             Subject::Unblock(id, error) => {
-                let conn = find(self, id, number);
+                let conn = find(&mut self.host, id, number);
                 Part::Count(u64::from(conn.is_some_and(|conn| self.time_out(conn, error.as_ref()))))
             }
             Subject::Pause { pause_ms, all } => {
@@ -45,12 +50,89 @@ impl Thread {
     }
 }
 
+/// Answers within a command, which holds shards: what needs others is done when it has ended.
+pub(crate) fn answer_within(host: &mut ThreadHost, question: Question) {
+    let Question { asker, subject, number } = question;
+    debug_assert_eq!(number, host.answered + 1, "all threads get all questions in the same order");
+    let part = match subject {
+        Subject::List(listed) => Part::Lines(list(host, &listed, asker.id, number)),
+        Subject::Kill(filter) => Part::Count(kill_within(host, &filter, number)),
+        Subject::Move { id, thread } => {
+            Part::Count(u64::from(find(host, id, number).is_some_and(|conn| send_off(host, conn, thread))))
+        }
+        Subject::Unblock(id, error) => {
+            let conn = find(host, id, number);
+            Part::Count(u64::from(conn.is_some_and(|conn| time_out_within(host, conn, error.as_ref()))))
+        }
+        Subject::Pause { pause_ms, all } => {
+            let now_ms = host.driver.clock().monotonic_ms();
+            host.pausing.begin(now_ms, pause_ms, all);
+            Part::Count(0)
+        }
+        Subject::EndPause => {
+            host.pausing.end();
+            host.way.left_over.ends_pause = true;
+            Part::Count(0)
+        }
+        Subject::Purge => {
+            host.cron.purge_again();
+            Part::Count(0)
+        }
+    };
+    host.answered = number;
+    host.mailroom.answer(asker, part);
+}
+
+/// Marks the clients that `filter` selects to be closed when the running command has ended; returns their number.
+fn kill_within(host: &mut ThreadHost, filter: &Filter, number: u64) -> u64 {
+    let mut meant = Vec::new();
+    for (conn, session) in
+        unasked(&mut host.connections, number).filter(|(_, session)| takes(filter, session))
+    {
+        session.close_after_reply = true;
+        meant.push(conn);
+    }
+    for &conn in &meant {
+        host.driver.pause_reading(conn);
+        host.events.push_back(Event::Closed { conn, error: Some(ErrorKind::ConnectionAborted) });
+    }
+    let running = host.aside.caller.as_deref_mut().or(host.current.as_deref_mut());
+    let running = running.filter(|session| session.asked < number && takes(filter, session));
+    let is_running = running.map(|session| session.close_after_reply = true).is_some();
+    meant.len() as u64 + u64::from(is_running)
+}
+
+/// Ends the wait of a client by its timeout, or with this error; false if it had ended already. Its records stay in the
+/// shards until the running command has ended.
+fn time_out_within(host: &mut ThreadHost, conn: ConnId, error: Option<&CommandError>) -> bool {
+    let Some(session) = host.connections.session(conn) else { return false };
+    let Some(wait) = session.state.wait() else { return false };
+    if !wait.blocked.waiter.claim.end() {
+        return false;
+    }
+    let Client { proto, .. } = session.client;
+    let (null_array, command) = (wait.blocked.null_array, session.last_command);
+    let wait = session.state.take_wait().expect("looked at above");
+    if let Some(error) = error {
+        host.accounting.count_failed_wait(command, error);
+    }
+    if let Some(out) = host.driver.output_mut(conn) {
+        write_end_of_wait(&mut Reply::new(out, proto), error, null_array);
+    }
+    note_end_of_wait(host, conn, &wait);
+    host.way.left_over.ended.push(wait);
+    host.events.push_back(Event::Data { conn });
+    true
+}
+
 /// A line for each of the clients of this thread that are `listed`, with its id.
-fn list(thread: &mut Thread, listed: &Listed, asker: u64, number: u64) -> Vec<(u64, Vec<u8>)> {
-    let host = &mut thread.host;
+fn list(host: &mut ThreadHost, listed: &Listed, asker: u64, number: u64) -> Vec<(u64, Vec<u8>)> {
     let (now_ms, table) = (host.now_ms, &host.shared.table);
     let mut lines = Vec::new();
-    for (conn, session) in unasked(&mut host.connections, number) {
+    let running = host.aside.caller.as_deref_mut().or(host.current.as_deref_mut());
+    let running = running.map(|session| (ConnId::from_bits(session.client.connection), session));
+    let running = running.filter(|(_, session)| session.asked < number);
+    for (conn, session) in unasked(&mut host.connections, number).chain(running) {
         let id = session.client.id;
         let is_wanted = listed.class.is_none_or(|class| is_of(session, class))
             && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
@@ -83,9 +165,9 @@ fn kill(thread: &mut Thread, filter: &Filter, asker: u64, number: u64) -> u64 {
 }
 
 /// The connection of this client, if it is on this thread.
-fn find(thread: &mut Thread, id: u64, number: u64) -> Option<ConnId> {
+fn find(host: &mut ThreadHost, id: u64, number: u64) -> Option<ConnId> {
     let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
-    unasked(&mut thread.host.connections, number).find_map(is_it)
+    unasked(&mut host.connections, number).find_map(is_it)
 }
 
 /// The clients of this thread that have not been asked this question. Some were asked on their former thread: a thread that

@@ -16,6 +16,7 @@ use shard::Delegated;
 use crate::connections::lifecycle::visit;
 use crate::connections::moving::arrive;
 use crate::life::admit::Admission;
+use crate::life::giving_way::gives;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
@@ -29,6 +30,7 @@ impl ThreadHost {
         }
         for event in std::mem::take(&mut self.events).into_iter().chain(events) {
             match event {
+                Event::Data { conn } if gives(self, conn) => self.events.push_back(event),
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
                 Event::Accepted { socket, listener } => self.deal(socket, listener),

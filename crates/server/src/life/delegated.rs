@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
-use crate::thread::{Thread, finish, keep_time};
+use crate::thread::{Thread, begin, finish};
 
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
@@ -140,7 +140,7 @@ impl Thread {
                     }
                 }
                 let started = self.host.driver.clock().ticks();
-                keep_time(self, started);
+                begin(self, started);
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);

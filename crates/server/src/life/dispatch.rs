@@ -25,10 +25,12 @@ use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::{Admission, refusal_of_replica};
 use crate::life::executing::note_seen;
+use crate::life::giving_way::pass_kept_on;
 use crate::life::syncing::note_written;
+use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::subscribers::hear_itself;
-use crate::thread::{Thread, ThreadHost, finish, keep_time};
+use crate::thread::{Thread, ThreadHost, begin, finish};
 use observe::EntryType;
 
 /// Commands of a pipeline that run under one baton before other threads get it.
@@ -57,7 +59,7 @@ impl ThreadHost {
         let of_keys = || Needs::of_no_lone_key(command, args, placement);
         match command.entry.route {
             Route::Queued => self.queued_needs(),
-            Route::Chance => Needs::Nothing,
+            Route::Chance | Route::Walk => Needs::Nothing,
             Route::KeysAndBeside => Needs::of_keys(command, args, placement),
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
             Route::Script(callee) => {
@@ -275,7 +277,8 @@ impl Thread {
             && match shared.entry_mode {
                 EntryMode::Home => true,
                 EntryMode::Roam => {
-                    command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep()
+                    let is_ready = |thread: &Remote| !thread.is_asleep() && !thread.is_away();
+                    command.entry.mode == Mode::Heavy && is_ready(&shared.threads[usize::from(home)])
                 }
             }
     }
@@ -365,7 +368,10 @@ impl Thread {
         session.last_command = Some(command.id);
         let client = session.client;
         let started = self.host.accounting.lap();
-        keep_time(self, started);
+        begin(self, started);
+        if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) {
+            pass_kept_on(self);
+        }
         let mark = out.mark();
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use clients::Whereabouts;
+use clients::{LeftOver, Whereabouts};
 use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
@@ -94,6 +94,9 @@ impl Thread {
 
     /// Ends the waits that are due.
     pub(crate) fn run_timers(&mut self) {
+        if !self.host.way.left_over.is_empty() {
+            do_left_over(self);
+        }
         if self.host.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.now_ms) {
             self.host.pausing.end();
             self.run_all_postponed();
@@ -127,11 +130,7 @@ impl Thread {
         }
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
-        match error {
-            Some(error) => reply.error(error.text()),
-            None if null_array => reply.null_array(),
-            None => reply.null(),
-        }
+        write_end_of_wait(&mut reply, error, null_array);
         let session = self.host.connections.session(conn);
         let wait = session.and_then(|session| session.state.take_wait()).expect("looked at above");
         self.end_wait(conn, wait);
@@ -148,11 +147,8 @@ impl Thread {
     /// Cleans up after a wait, before its client, if it is still there, gets its reply: its next command may wait in
     /// the same way.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
-        let stats = self.host.accounting.stats();
-        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
-        stats.blocked_clients.sub(1);
         self.forget_tickets(&wait.blocked);
-        self.host.note_unblocked(conn, &wait.blocked);
+        note_end_of_wait(&mut self.host, conn, &wait);
         self.tx.idle_waits.put_back(wait.blocked);
     }
 
@@ -187,5 +183,34 @@ impl Thread {
         // Somebody is busy there: once more in the next turn.
         self.leave_all();
         self.host.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
+    }
+}
+
+/// Counts the end of a client's wait.
+pub(crate) fn note_end_of_wait(host: &mut ThreadHost, conn: ConnId, wait: &Wait) {
+    let stats = host.accounting.stats();
+    stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+    stats.blocked_clients.sub(1);
+    host.note_unblocked(conn, &wait.blocked);
+}
+
+/// Does what was asked for while a command ran, and needs shards.
+fn do_left_over(thread: &mut Thread) {
+    let LeftOver { ended, ends_pause } = std::mem::take(&mut thread.host.way.left_over);
+    for wait in ended {
+        thread.forget_tickets(&wait.blocked);
+        thread.tx.idle_waits.put_back(wait.blocked);
+    }
+    if ends_pause {
+        thread.run_all_postponed();
+    }
+}
+
+/// Replies to a client whose wait ends: nothing was found, or this error.
+pub(crate) fn write_end_of_wait(reply: &mut Reply<'_>, error: Option<&CommandError>, null_array: bool) {
+    match error {
+        Some(error) => reply.error(error.text()),
+        None if null_array => reply.null_array(),
+        None => reply.null(),
     }
 }

@@ -1,6 +1,6 @@
 //! Connections are served on as many threads as their load needs.
 
-use blackbox::{Client, Server, eventually};
+use blackbox::{Client, Server, check, eventually};
 
 fn server(threads: &str, more: &[&str]) -> Server {
     Server::darter(&[&["--proactor-threads", threads], more].concat())
@@ -56,4 +56,43 @@ fn whose_commands_are_slow_holds_up_nobody_else() {
     }
     assert_eq!(other.show("SCRIPT KILL"), "OK");
     assert!(slow.receive().to_string().contains("killed"));
+}
+
+#[test]
+fn the_first_slow_command_holds_up_nobody_else_either() {
+    for io in ["auto", "epoll"] {
+        let server = server("2", &["--io", io, "--busy-reply-threshold", "0"]);
+        let [mut slow, mut other, mut pusher, mut popper, mut subscriber] =
+            std::array::from_fn(|_| server.client());
+        let ids = [slow.id(), subscriber.id()];
+        eventually("it has looked", || number(&mut other, "server", "threads_in_use") == 1);
+        check(&mut other, "SET key served", "OK");
+        subscriber.call("SUBSCRIBE channel");
+        popper.send("BLPOP queue 0");
+        eventually("it waits", || number(&mut other, "clients", "blocked_clients") == 1);
+        slow.send("EVAL 'while true do end' 0");
+        eventually("the script runs", || number(&mut other, "memory", "number_of_cached_scripts") == 1);
+        for _ in 0..100 {
+            check(&mut other, "GET key", "\"served\"");
+        }
+        // New connections, and those that have said nothing.
+        let mut late = server.client();
+        check(&mut late, "GET key", "\"served\"");
+        check(&mut late, "BLPOP nothing 0.01", "(nil)");
+        check(&mut pusher, "RPUSH queue job", "(integer) 1");
+        assert_eq!(popper.receive().to_string(), "1) \"queue\"\n2) \"job\"");
+        // Those that cannot go elsewhere are served by the thread itself.
+        check(&mut late, "PUBLISH channel message", "(integer) 1");
+        assert!(subscriber.receive().to_string().contains("message"));
+        // Every client is found, the one with the script too.
+        let list = late.show("CLIENT LIST");
+        for id in ids {
+            assert!(list.contains(&format!("id={id} ")), "{id}: {list}");
+        }
+        check(&mut late, "CONFIG SET busy-reply-threshold 1", "OK");
+        check(&mut late, "SCRIPT KILL", "OK");
+        assert!(slow.receive().to_string().contains("killed"));
+        check(&mut slow, "GET key", "\"served\"");
+        check(&mut subscriber, "PING", "1) \"pong\"\n2) \"\"");
+    }
 }

@@ -1,0 +1,293 @@
+//! A thread whose command takes long gives way: other threads serve its clients meanwhile.
+//!
+//! ```text
+//!   command ── Pace ──▶ breathe ── 2 ms of work ──▶ look, once a millisecond:
+//!                                                     clients that have sent something go to other threads, then all
+//!                                                     new connections are dealt to other threads
+//!                                                     messages are answered, delivered, or passed on
+//!   its end ──▶ the thread serves clients again
+//! ```
+//!
+//! The thread does all this itself, within the command, so a connection belongs to one thread at any time. It enters,
+//! leaves and runs nothing, because it holds the command's shards. What it cannot do so waits for the end of the
+//! command: clients that cannot [move](crate::connections::moving), clients whose command waits for other threads, and
+//! those that need the command's shards.
+//!
+//! Not here: where commands breathe (`command`'s `pace.rs`), when a look is due (`clients::GivingWay`), and what the
+//! clients of a slow script may do (`busy.rs`). [Why so](../../../../docs/decisions/giving-way.md).
+
+use std::time::Duration;
+
+use clients::Whereabouts;
+use command::{Outcome, Post, Published, Task, Work};
+use proactor::{ConnId, Event};
+use session::{Part, ReplyMode};
+use settings::EntryMode;
+use shard::{Delegated, Subscriber};
+
+use crate::connections::balancing::is_elastic;
+use crate::connections::moving::{arrive, depart, may_go, send_off};
+use crate::life::answers::answer_within;
+use crate::message::Message;
+use crate::thread::{Thread, ThreadHost};
+
+/// After so many looks it gives away also connections of clients that say nothing.
+const LOOKS_BEFORE_SILENT: u32 = 8;
+/// How many of these go at a time.
+const SILENT_PER_LOOK: usize = 16;
+/// How often the driver is asked in a look, so that connections that are to leave have soon left.
+const ROUNDS: usize = 3;
+
+/// A command that takes long has come to a point where others may have their turn.
+pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
+    shard::interrupt();
+    let clock = host.driver.clock();
+    let now = clock.ticks();
+    let is_due = host.way.is_due(now) && host.way.has_worked(now, clock.thread_cpu_ns());
+    if is_due && is_elastic(host) || is_drawn(host) {
+        look(host);
+    }
+}
+
+/// The thread that serves a client of this one meanwhile: one of those in use if possible. `None`: there is no other, or
+/// each has a long command of its own.
+pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
+    let (threads, me, next) = (&host.shared.threads, host.id, host.way.next);
+    let count = threads.len() as u16;
+    let in_use = (host.shared.observed.threads()[0].threads_in_use.get() as u16).clamp(1, count);
+    let can_help = |id: &u16| *id != me && !threads[usize::from(*id)].is_away();
+    let used = (0..in_use).map(|step| (next + step) % in_use).find(can_help);
+    let found = used.or_else(|| (0..count).find(can_help));
+    host.way.next = found.map_or(0, |id| id + 1);
+    found
+}
+
+/// Whether a connection goes to another thread, because this one has given way.
+pub(crate) fn gives(host: &mut ThreadHost, conn: ConnId) -> bool {
+    if !host.way.is_away {
+        return false;
+    }
+    let Some(session) = host.connections.session(conn) else { return false };
+    if session.state.is_put_off() {
+        session.state.read_again();
+    }
+    let may_go = may_go(session);
+    host.moves.is_leaving(conn) || may_go && helper(host).is_some_and(|to| send_off(host, conn, to))
+}
+
+/// In a simulation, in which no time passes while a command runs: whether the seed wants it.
+fn is_drawn(host: &mut ThreadHost) -> bool {
+    let one_in = host.shared.machine.tuning.moves_one_in;
+    one_in > 0
+        && host.way.is_running()
+        && host.driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
+}
+
+/// Looks after the other clients of the thread while its command runs.
+#[cold]
+fn look(host: &mut ThreadHost) {
+    if !host.way.is_away {
+        if helper(host).is_none() {
+            return;
+        }
+        host.way.is_away = true;
+        host.shared.threads[usize::from(host.id)].note_away(true);
+        // Their turn was about to come.
+        for index in 0..host.unserved.len() {
+            give(host, host.unserved[index]);
+        }
+    }
+    host.way.looks += 1;
+    if host.way.looks > LOOKS_BEFORE_SILENT {
+        give_silent(host);
+    }
+    host.mailroom.wake_sleepers();
+    for _ in 0..ROUNDS {
+        host.shared.journal.release(host.id, &mut host.driver, None);
+        if take_events(host).is_err() {
+            return;
+        }
+        host.mailroom.end_wait();
+        take_mail(host);
+        if !host.moves.has_leaving() {
+            break;
+        }
+    }
+}
+
+/// Handles what the driver reports. What has to wait is kept in its order.
+fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
+    let mut events = Vec::new();
+    host.driver.turn(Some(Duration::ZERO), &mut events)?;
+    for event in std::mem::take(&mut host.events).into_iter().chain(events) {
+        match event {
+            Event::Accepted { socket, listener } => host.deal(socket, listener),
+            Event::Detached { conn } => host.mailroom.send(host.id, Message::Depart(conn)),
+            Event::Data { conn } => {
+                give(host, conn);
+                host.events.push_back(event);
+            }
+            Event::Closed { conn, .. } => {
+                // That it has ended is reported only once: it stays here.
+                if let Some(session) = host.connections.session(conn) {
+                    session.has_hung_up = true;
+                }
+                host.events.push_back(event);
+            }
+            Event::Wake => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives a connection to another thread; if that is not possible, nothing more is read from it for now.
+fn give(host: &mut ThreadHost, conn: ConnId) {
+    let Some(session) = host.connections.session(conn) else {
+        // It is being served, or gone.
+        if !host.way.paused.contains(&conn) {
+            host.way.paused.push(conn);
+            host.driver.pause_reading(conn);
+        }
+        return;
+    };
+    if session.state.is_put_off() {
+        session.state.read_again();
+    }
+    if !may_go(session) {
+        if !std::mem::replace(&mut session.is_reading_paused, true) {
+            host.driver.pause_reading(conn);
+        }
+    } else if let Some(to) = helper(host) {
+        send_off(host, conn, to);
+    }
+}
+
+/// Gives away some of the connections whose clients have said nothing.
+fn give_silent(host: &mut ThreadHost) {
+    for _ in 0..SILENT_PER_LOOK {
+        let Some((conn, session)) = host.connections.first_from(host.way.slot) else { return };
+        host.way.slot = conn.slot() + 1;
+        if may_go(session)
+            && let Some(to) = helper(host)
+        {
+            send_off(host, conn, to);
+        }
+    }
+}
+
+/// Handles the messages that can be handled within a command. The others stay.
+fn take_mail(host: &mut ThreadHost) {
+    host.mailroom.fetch();
+    for _ in 0..host.mailroom.len() {
+        let Some(message) = host.mailroom.pop() else { break };
+        if let Some(message) = take(host, message) {
+            host.mailroom.send(host.id, message);
+        }
+    }
+}
+
+/// Handles a message, or returns it.
+fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
+    let runs_script = |host: &ThreadHost| host.shared.scripts.thread(usize::from(host.id)).is_running();
+    match message {
+        Message::Adopt(..) | Message::Visit(..) => return pass_on(host, message),
+        Message::Hop(_) if host.shared.entry_mode == EntryMode::Roam => return pass_on(host, message),
+        Message::Arrive(mover) => arrive(host, *mover),
+        Message::Depart(conn) => depart(host, conn),
+        Message::Forget(names) => host.moves.forget(&names),
+        Message::Ask(question) => answer_within(host, question),
+        Message::PassScript(asker) if !runs_script(host) => host.mailroom.answer(asker, Part::Count(0)),
+        Message::ComeBy => host.shared.shutdown.hear(host.id),
+        Message::Post(Post::Served { ref waiter, .. }) => {
+            let client = waiter.wait.client;
+            let name = Subscriber { thread: client.thread, connection: client.connection };
+            let Whereabouts::WentTo(thread) = host.moves.find(name, host.id) else { return Some(message) };
+            host.mailroom.send(thread, message);
+        }
+        Message::Done(node, published) => return come_home(host, node, published),
+        Message::Deliver(_) | Message::News(..) | Message::Monitor(_) if !hears(host) => {
+            let (delivery, monitors, mut around) = host.delivery();
+            match message {
+                Message::Deliver(published) => delivery.deliver(&published, &mut around),
+                Message::News(news, _) => delivery.tell(news, &mut around),
+                Message::Monitor(line) => delivery.show(&line, monitors, &mut around),
+                _ => unreachable!("looked at above"),
+            }
+        }
+        Message::Spare(_) | Message::Wake => {}
+        message => return Some(message),
+    }
+    None
+}
+
+/// Sends a message to the thread that helps out; returns it if there is none.
+pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message> {
+    match helper(host) {
+        Some(to) => host.mailroom.send(to, message),
+        None => return Some(message),
+    }
+    None
+}
+
+/// Whether the client whose command runs gets messages that it did not ask for. Its session is not in its place, so
+/// they have to wait.
+fn hears(host: &ThreadHost) -> bool {
+    let running = [&host.current, &host.aside.caller];
+    let mut sessions = running.into_iter().filter_map(|session| session.as_deref());
+    sessions.any(|session| session.is_subscriber() || session.tracking.is_some() || session.monitor)
+}
+
+/// A command that was delegated is back. If it is complete, its client gets the reply, and may go.
+fn come_home(
+    host: &mut ThreadHost,
+    mut node: Box<Delegated<Task>>,
+    published: Vec<Published>,
+) -> Option<Message> {
+    let conn = ConnId::from_bits(node.task.client.connection);
+    let is_complete = matches!(node.task.outcome, Outcome::Done | Outcome::Failed);
+    let (Work::Run(command), true, Some(session)) =
+        (&node.task.work, is_complete, host.connections.session(conn))
+    else {
+        return Some(Message::Done(node, published));
+    };
+    if session.close_after_reply || session.reply_mode != ReplyMode::On || !published.is_empty() {
+        return Some(Message::Done(node, published));
+    }
+    session.last_command = Some(*command);
+    session.written_slice = session.written_slice.max(node.task.written);
+    session.state.come_home();
+    if let Some(out) = host.driver.output_mut(conn) {
+        host.accounting.stats().net_output_bytes.add(node.task.reply.len() as u64);
+        out.append(&mut node.task.reply);
+    }
+    host.events.push_back(Event::Data { conn });
+    None
+}
+
+/// Lets tasks that wait at shards which the thread keeps run elsewhere, before a command that may take long.
+#[cold]
+pub(crate) fn pass_kept_on(thread: &mut Thread) {
+    let Thread { tx, host, .. } = thread;
+    while let Some(&id) = tx.hold.kept().last() {
+        if tx.hold.has(id) {
+            return;
+        }
+        let Some(mut node) = tx.hold.next_task_or_leave(id) else { continue };
+        match std::mem::replace(&mut node.task.work, Work::Notify) {
+            Work::HandOver(to) => tx.hold.hand_over(id, to),
+            work => {
+                node.task.work = work;
+                send_task_on(host, node);
+            }
+        }
+    }
+}
+
+/// Lets a task run on the thread that helps out, or on this one after the running command.
+pub(crate) fn send_task_on(host: &mut ThreadHost, node: Box<Delegated<Task>>) {
+    let to = match host.shared.entry_mode {
+        EntryMode::Home => host.shared.shards.home(node.task.shard),
+        EntryMode::Roam => host.id,
+    };
+    host.mailroom.send(to, Message::Hop(node));
+}

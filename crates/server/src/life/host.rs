@@ -1,0 +1,33 @@
+//! What a command may ask of the thread that runs it.
+
+use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Task};
+use shard::{Delegated, Hold};
+
+use crate::life::giving_way::{give_way_if_due, send_task_on};
+use crate::thread::ThreadHost;
+
+impl Host for ThreadHost {
+    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
+        self.functions.run(call, self)
+    }
+
+    fn flushed_all(&mut self, hold: &Hold<'_, Task, command::Wait>) {
+        self.shared.save_nothing(hold);
+    }
+
+    fn newest_slice(&mut self) -> u64 {
+        self.shared.journal.newest()
+    }
+
+    fn breathe(&mut self) {
+        give_way_if_due(self);
+    }
+
+    fn send_on(&mut self, task: Box<Delegated<Task>>) {
+        send_task_on(self, task);
+    }
+
+    fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
+        self.accounting.count_failed_wait(Some(command), error);
+    }
+}

@@ -79,21 +79,45 @@ pub(crate) fn walk<T>(
     })
 }
 
+/// The shortest element of a reply: an empty bulk string.
+const ELEMENT_BYTES_MIN: u64 = 6;
+/// After so many elements the length of the whole reply is estimated.
+const ELEMENTS_BEFORE_ESTIMATE: u64 = 4096;
+/// By one part in this many an estimate may exceed the limit, because it may be wrong.
+const ESTIMATE_MARGIN_PART: u64 = 8;
+
 /// Keeps a short request from producing an endless reply: a reply that repeats elements may be as long as a string may
-/// be.
+/// be. One that will be longer is refused before the work is done: at once if the number of elements says so, otherwise
+/// after the first few thousand.
 pub(crate) struct ReplyLimit {
+    start_bytes: u64,
     bytes_max: u64,
+    count: u64,
+    drawn: u64,
 }
 
 impl ReplyLimit {
-    /// The limit for a reply that begins now.
-    pub(crate) fn new(reply: &mut Reply, string_bytes_max: u64) -> Self {
-        ReplyLimit { bytes_max: (reply.out().len() as u64).saturating_add(string_bytes_max) }
+    /// The limit for a reply of `count` elements that begins now; an error if they cannot fit.
+    pub(crate) fn new(reply: &mut Reply, string_bytes_max: u64, count: u64) -> Result<Self, CommandError> {
+        if count.saturating_mul(ELEMENT_BYTES_MIN) > string_bytes_max {
+            return Err(CommandError::OUT_OF_RANGE);
+        }
+        let start_bytes = reply.out().len() as u64;
+        Ok(ReplyLimit { start_bytes, bytes_max: string_bytes_max, count, drawn: 0 })
     }
 
-    /// An error if the reply has become too long.
-    pub(crate) fn check(&self, reply: &mut Reply) -> Result<(), CommandError> {
-        if reply.out().len() as u64 > self.bytes_max { Err(CommandError::OUT_OF_RANGE) } else { Ok(()) }
+    /// To be called after each element: an error if the reply is too long, or will be.
+    pub(crate) fn check(&mut self, reply: &mut Reply) -> Result<(), CommandError> {
+        self.drawn += 1;
+        let bytes = reply.out().len() as u64 - self.start_bytes;
+        if self.drawn == ELEMENTS_BEFORE_ESTIMATE {
+            let estimate = u128::from(bytes) * u128::from(self.count) / u128::from(self.drawn);
+            let margin = self.bytes_max / ESTIMATE_MARGIN_PART;
+            if estimate > u128::from(self.bytes_max.saturating_add(margin)) {
+                return Err(CommandError::OUT_OF_RANGE);
+            }
+        }
+        if bytes > self.bytes_max { Err(CommandError::OUT_OF_RANGE) } else { Ok(()) }
     }
 }
 

@@ -94,7 +94,9 @@ fn write_repeated(
     string_bytes_max: u64,
     fields: &mut Fields,
 ) -> CommandResult {
-    let limit = ReplyLimit::new(fields.reply, string_bytes_max);
+    let values = 1 + u64::from(fields.with_values);
+    ReplyLimit::new(fields.reply, string_bytes_max, count.saturating_mul(values))?;
+    let mut limit = ReplyLimit::new(fields.reply, string_bytes_max, count)?;
     fields.begin(count as usize);
     for _ in 0..count {
         if let Some((field, value)) = hash.random(random.next_u64(), random.next_u64()) {

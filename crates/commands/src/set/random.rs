@@ -151,7 +151,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
             });
         }
         (Some(set), Some(Draw::Repeated(count))) => {
-            let limit = ReplyLimit::new(reply, config.string_bytes_max);
+            let mut limit = ReplyLimit::new(reply, config.string_bytes_max, count)?;
             reply.array(count as usize);
             for _ in 0..count {
                 if let Some(member) = set.random(random.next_u64(), random.next_u64()) {
@@ -189,8 +189,21 @@ fn each_distinct(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use command::Local;
-    use resp::{Proto, Value, decode};
+    use command::{Client, CommandResult, Host, Local, OwnCall};
+    use resp::{Output, Proto, Value, decode};
+
+    /// Counts its breaths, of which there is one for some hundred steps.
+    struct Breathing(u64);
+
+    impl Host for Breathing {
+        fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
+            unreachable!("a data command asks nothing of its thread")
+        }
+
+        fn breathe(&mut self) {
+            self.0 += 1;
+        }
+    }
 
     fn store(member_count: usize) -> Local {
         let mut local = Local::new(&[super::super::ENTRIES]);
@@ -273,5 +286,20 @@ mod tests {
         local.config.string_bytes_max = 10_000;
         assert_eq!(local.line("SRANDMEMBER s -9223372036854775807"), "-ERR value is out of range\r\n");
         assert_eq!(members(&mut local, "SRANDMEMBER s -1000").len(), 1000);
+    }
+
+    #[test]
+    fn a_reply_that_will_be_too_long_is_refused_before_it_is_built() {
+        let mut local = store(3);
+        // Members of 8 bytes in the reply, of which 6 are known beforehand.
+        for (count, drawn_max) in [(2_000_000_000_u64, 0), (89_478_485, 4096), (80_000_000, 4096)] {
+            let mut out = Output::new();
+            let mut host = Breathing(0);
+            let count_text = format!("-{count}");
+            let args: [&[u8]; 3] = [b"SRANDMEMBER", b"s", count_text.as_bytes()];
+            local.run(Client::internal(0, Proto::Resp2), &args, &mut host, &mut out);
+            assert_eq!(out.to_vec(), b"-ERR value is out of range\r\n", "{count}");
+            assert!(host.0 <= drawn_max / 100, "{count}: {} breaths", host.0);
+        }
     }
 }

@@ -59,7 +59,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
             reply_members(&mut ctx.reply, ranks.into_iter().map(member), layout, &mut pace);
         }
         Draw::Repeated(count) => {
-            let limit = ReplyLimit::new(&mut ctx.reply, string_bytes_max);
+            let mut limit = ReplyLimit::new(&mut ctx.reply, string_bytes_max, count)?;
             let count = count as usize;
             ctx.reply.array(if layout == Layout::Flat { count * 2 } else { count });
             for _ in 0..count {

@@ -14,6 +14,9 @@ use std::str::FromStr;
 
 use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
 
+/// If the log waits for a segment, it is up to four times as long as this, or as long as the log.
+const SHORT_BYTES: u64 = 2 << 20;
+
 /// Sizes and counts, for which tests and the simulation choose smaller values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
@@ -63,7 +66,8 @@ impl Tuning {
     /// the log, so that a small log takes little space, and a large one has few segments. If the log waits for it
     /// (`is_short`), segments were too small for its speed.
     pub(crate) fn next_segment_bytes(&self, log_bytes: u64, largest_bytes: u64, is_short: bool) -> u64 {
-        let wanted = if is_short { log_bytes.max(4 * largest_bytes) } else { log_bytes / 4 };
+        let wanted =
+            if is_short { log_bytes.max(4 * SHORT_BYTES).min(4 * largest_bytes) } else { log_bytes / 4 };
         let floor = 1 << wanted.max(1).ilog2();
         floor.clamp(self.segment_bytes_first, self.segment_bytes)
     }
@@ -143,7 +147,8 @@ mod tests {
             Tuning::BUILT.next_segment_bytes(log_mib << 20, largest_mib << 20, is_short) >> 20
         };
         assert_eq!([0, 2, 8, 31, 32, 64, 300].map(|log| next(log, 8, false)), [2, 2, 2, 4, 8, 16, 64]);
-        assert_eq!([2, 8, 16, 64].map(|largest| next(2, largest, true)), [8, 32, 64, 64]);
+        assert_eq!([2, 8, 16, 64].map(|largest| next(2, largest, true)), [8, 8, 8, 8]);
+        assert_eq!([2, 8, 16, 64].map(|largest| next(40, largest, true)), [8, 32, 32, 32]);
         let all_alike = Tuning { segment_bytes_first: 12_288, segment_bytes: 12_288, ..Tuning::BUILT };
         assert_eq!(all_alike.next_segment_bytes(1 << 40, 1, true), 12_288);
     }

@@ -83,11 +83,6 @@ impl<'a, 't> Store<'a, 't> {
         &self.tx.hold.shard(id).dbs[self.client.db as usize]
     }
 
-    /// The selected database on shard `id`, if it was ever used: otherwise it is empty.
-    pub fn used_db(&self, id: ShardId) -> Option<&Db> {
-        self.tx.hold.shard(id).dbs.used(self.client.db as usize)
-    }
-
     /// The selected database on shard `id`, to be changed.
     #[inline]
     pub fn db_mut(&mut self, id: ShardId) -> &mut Db {

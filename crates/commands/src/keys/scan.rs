@@ -73,7 +73,7 @@ fn keys(ctx: &mut Ctx) -> CommandResult {
 /// Writes the keys of an entered shard that match; returns their number.
 fn keys_of_shard(ctx: &mut Ctx, id: ShardId) -> usize {
     let (pattern, now, mut count) = (ctx.args[1], ctx.store.now(), 0);
-    let Some(db) = ctx.store.used_db(id) else { return 0 };
+    let Some(db) = ctx.store.tx.hold.shard(id).dbs.used(ctx.store.client.db as usize) else { return 0 };
     let mut pace = Pace::new(ctx.host);
     for record in db.iter() {
         let matches = pattern == b"*" || glob::matches(pattern, record.key(), false);

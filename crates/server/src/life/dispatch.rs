@@ -197,6 +197,10 @@ impl Thread {
         };
         match &needs {
             Needs::Nothing => {
+                if command.entry.route == Route::Walk {
+                    // It leaves shards as it goes, but none with what was changed before it.
+                    self.leave_all();
+                }
                 self.host.accounting.stats().count_entry(EntryType::None, 0);
                 let entered_before = self.tx.hold.entered().len();
                 self.run_here(command, args, out);
@@ -369,7 +373,7 @@ impl Thread {
         let client = session.client;
         let started = self.host.accounting.lap();
         begin(self, started);
-        if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) {
+        if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {
             pass_kept_on(self);
         }
         let mark = out.mark();

@@ -59,7 +59,7 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
     for key in timed {
         // Somebody may have made up a key whose name lies beside a queue of another shard.
         let Some(queue) = queue_of(&key).filter(|queue| store.locate(queue).0 == shard) else { continue };
-        let moved = Jobs::of(store, queue).and_then(|jobs| jobs.move_times(store, &key, by_ms));
+        let moved = Jobs::of(store, queue).and_then(|jobs| move_set(&jobs, store, &key, by_ms));
         if let Err(error) = moved {
             let queue = queue.escape_ascii();
             tracing::warn!("cannot move leases and schedules of the queue {queue} with the clock: {error}");
@@ -67,51 +67,49 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
     }
 }
 
-impl Jobs<'_> {
-    /// Moves what lies in one of the sorted sets of times.
-    fn move_times(&self, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
-        if key.ends_with(CRON) {
-            return self.reschedule(store);
-        }
-        if by_ms != 0 && key.ends_with(ACTIVE) {
-            self.move_ids(store, &self.names.workers(), by_ms)?;
-        }
-        if by_ms != 0 && (key.ends_with(ACTIVE) || key.ends_with(DELAYED)) {
-            self.move_ids(store, key, by_ms)?;
-        }
-        Ok(())
+/// Moves what lies in one of the sorted sets of times.
+fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
+    if key.ends_with(CRON) {
+        return reschedule(jobs, store);
     }
+    if by_ms != 0 && key.ends_with(ACTIVE) {
+        move_ids(jobs, store, &jobs.names.workers(), by_ms)?;
+    }
+    if by_ms != 0 && (key.ends_with(ACTIVE) || key.ends_with(DELAYED)) {
+        move_ids(jobs, store, key, by_ms)?;
+    }
+    Ok(())
+}
 
-    /// Moves the times in a sorted set, but for jobs that are delayed until a time of day.
-    fn move_ids(&self, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
-        let Some(set) = store.peek_as::<ZSet>(key)? else { return Ok(()) };
-        let is_delayed = key.ends_with(DELAYED);
-        let count = if is_delayed { DELAYED_MAX } else { usize::MAX };
-        let ids: Vec<(Vec<u8>, i64)> =
-            set.iter().take(count).map(|(id, time_ms)| (id.to_vec(), time_ms as i64)).collect();
-        for (id, time_ms) in ids {
-            let record = if is_delayed { self.record_line(store, &id)? } else { None };
-            if !record.is_some_and(|record| record.is_at) {
-                self.set_due(store, key, &id, time_ms + by_ms)?;
-            }
+/// Moves the times in a sorted set, but for jobs that are delayed until a time of day.
+fn move_ids(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
+    let Some(set) = store.peek_as::<ZSet>(key)? else { return Ok(()) };
+    let is_delayed = key.ends_with(DELAYED);
+    let count = if is_delayed { DELAYED_MAX } else { usize::MAX };
+    let ids: Vec<(Vec<u8>, i64)> =
+        set.iter().take(count).map(|(id, time_ms)| (id.to_vec(), time_ms as i64)).collect();
+    for (id, time_ms) in ids {
+        let record = if is_delayed { jobs.record_line(store, &id)? } else { None };
+        if !record.is_some_and(|record| record.is_at) {
+            jobs.set_due(store, key, &id, time_ms + by_ms)?;
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Computes anew when schedules come that have become silent because the clock was set back.
-    fn reschedule(&self, store: &mut Store) -> Result<(), CommandError> {
-        let now_ms = store.now();
-        for (name, due_ms) in self.scheduled(store)? {
-            let Some(line) = self.line(store, &name)? else { continue };
-            let comes_again =
-                line.recurs() || line.next_ms(now_ms + COMES_AGAIN_MS).is_ok_and(|next| next < due_ms);
-            if let Ok(next_ms) = line.next_ms(now_ms)
-                && next_ms < due_ms
-                && comes_again
-            {
-                self.set_due(store, &self.names.cron(), &name, next_ms)?;
-            }
+/// Computes anew when schedules come that have become silent because the clock was set back.
+fn reschedule(jobs: &Jobs<'_>, store: &mut Store) -> Result<(), CommandError> {
+    let now_ms = store.now();
+    for (name, due_ms) in jobs.scheduled(store)? {
+        let Some(line) = jobs.line(store, &name)? else { continue };
+        let comes_again =
+            line.recurs() || line.next_ms(now_ms + COMES_AGAIN_MS).is_ok_and(|next| next < due_ms);
+        if let Ok(next_ms) = line.next_ms(now_ms)
+            && next_ms < due_ms
+            && comes_again
+        {
+            jobs.set_due(store, &jobs.names.cron(), &name, next_ms)?;
         }
-        Ok(())
     }
+    Ok(())
 }

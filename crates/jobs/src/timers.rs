@@ -45,6 +45,17 @@ pub enum Whose {
     Held,
 }
 
+impl Whose {
+    /// Those of a replica, or of a server that may not write (`is_held`).
+    pub fn of(is_replica: bool, is_held: bool) -> Whose {
+        match is_replica {
+            true => Whose::Theirs,
+            false if is_held => Whose::Held,
+            false => Whose::Ours,
+        }
+    }
+}
+
 impl JobTimers {
     /// Something is due in a queue.
     pub fn add(&mut self, due: JobsDue) {
@@ -82,11 +93,18 @@ impl JobTimers {
         self.promotions.soon.clear();
     }
 
-    /// Notes the two clocks each second. Returns by how many milliseconds the system clock was set ahead (or back, below 0), if it was.
-    pub fn note_clock(&mut self, now_ms: UnixMs, steady_ms: UnixMs) -> Option<i64> {
+    /// Notes the two clocks each second. One of the threads `says` so in the log if the system clock was set.
+    pub fn note_clock(&mut self, now_ms: UnixMs, steady_ms: UnixMs, says: bool) {
         let ahead_ms = now_ms - steady_ms;
-        let last_ms = self.ahead_ms.replace(ahead_ms)?;
-        Some(ahead_ms - last_ms).filter(|jump_ms| jump_ms.abs() >= JUMP_MS)
+        let jump_ms = ahead_ms - self.ahead_ms.replace(ahead_ms).unwrap_or(ahead_ms);
+        if says && jump_ms.abs() >= JUMP_MS {
+            let direction = if jump_ms > 0 { "ahead" } else { "back" };
+            let seconds = jump_ms.unsigned_abs() as f64 / 1000.0;
+            tracing::warn!(
+                "the machine's clock was set {direction} by {seconds:.1} s: leases and delays last as long as before, \
+                 schedules and times of day go by the new time"
+            );
+        }
     }
 
     /// Looks for what is due soon. To be called each second.

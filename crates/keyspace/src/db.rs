@@ -566,24 +566,15 @@ impl Db {
         }
     }
 
-    /// Compresses lists that pushes have left, group by group, as long as `has_time`. Returns whether it is done.
-    pub fn compress_lists(&mut self, config: &Config, has_time: &mut dyn FnMut() -> bool) -> bool {
-        if self.cut.is_some() {
-            return self.deep_lists.is_empty();
+    /// Goes on compressing one of the lists that pushes have left: as much as a push does.
+    pub fn compress_list(&mut self, config: &Config) {
+        let Some(key) = self.deep_lists.first().filter(|_| self.cut.is_none()) else { return };
+        let hash = hashing::hash(&self.seed, key);
+        let record = self.table.find_mut(hash, |record| record.key() == &**key);
+        let list = record.and_then(|record| RecordMut(record).list_mut());
+        if !list.is_some_and(|list| list.compress_inner(&config.list)) {
+            self.deep_lists.pop_first();
         }
-        while let Some(key) = self.deep_lists.first() {
-            let hash = hashing::hash(&self.seed, key);
-            let record = self.table.find_mut(hash, |record| record.key() == &**key);
-            let list = record.and_then(|record| RecordMut(record).list_mut());
-            let is_left = list.is_some_and(|list| list.compress_next(&config.list));
-            if !is_left {
-                self.deep_lists.pop_first();
-            }
-            if !has_time() {
-                return self.deep_lists.is_empty();
-            }
-        }
-        true
     }
 
     /// Calls [`compress_hashes`](Self::compress_hashes) until a pass finds nothing to do. Returns the number of hashes compressed.

@@ -22,6 +22,9 @@ enum Source {
 
 /// Where simulated wall time starts: 2024-01-01.
 const SIMULATED_START_UNIX_MS: u64 = 1_704_067_200_000;
+/// Two clocks are read so close together, and so often again if they are not.
+const READ_APART_MS: u64 = 100;
+const READ_AGAIN_MAX: usize = 10;
 
 impl Clock {
     /// The machine's clock, the same for the whole process. The first call measures the processor's counter and may
@@ -65,6 +68,21 @@ impl Clock {
             Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
             Source::Simulated { .. } => SIMULATED_START_UNIX_MS + self.monotonic_ms(),
         }
+    }
+
+    /// [`now_ms`](Self::now_ms) and [`steady_ms`](Self::steady_ms) of the same moment. A thread that is interrupted between the two
+    /// reads them again, or it would look as if somebody had set the machine's clock.
+    pub fn both_ms(&self) -> (i64, i64) {
+        let mut steady_ms = self.steady_ms();
+        let mut now_ms = self.now_ms();
+        for _ in 0..READ_AGAIN_MAX {
+            let after_ms = self.steady_ms();
+            if after_ms - steady_ms <= READ_APART_MS {
+                break;
+            }
+            (steady_ms, now_ms) = (after_ms, self.now_ms());
+        }
+        (now_ms.cast_signed(), steady_ms.cast_signed())
     }
 
     /// Microseconds since 1970, as `TIME` reports them.

@@ -33,7 +33,7 @@ pub fn coming_end(store: &Store, key: &[u8]) -> End {
 
 /// How the list at `key` has been used that is not known to be a queue, or was until it had no elements any more.
 fn shown(store: &Store, key: &[u8]) -> Shown {
-    let list = store.peek_as::<List>(key).ok().flatten().map(List::shown);
+    let list = store.peek_as::<List>(key).ok().flatten().map(|list| list.shown);
     let (id, hash) = store.locate(key);
     let before = || store.db(id).queues().shown_before(hash);
     list.filter(|shown| shown.taken_at().is_some()).unwrap_or_else(before)

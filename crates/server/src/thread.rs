@@ -66,7 +66,6 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     pub(crate) hashes: upkeep::hashes::HashUpkeep,
-    pub(crate) lists: upkeep::lists::ListUpkeep,
     /// When leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
     /// The watch over Sidekiq's processes; the first thread's.
@@ -202,7 +201,6 @@ impl Thread {
                 jobs: jobs::JobTimers::default(),
                 job_watch: jobs::recovery::Watch::default(),
                 hashes: upkeep::hashes::HashUpkeep::default(),
-                lists: upkeep::lists::ListUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
@@ -351,7 +349,6 @@ impl Thread {
             self.host.cron.next_ms(),
             self.host.defrag.next_ms(),
             self.host.hashes.next_ms(),
-            self.host.lists.next_ms(),
             self.host.follower.says_ms(),
         ];
         let due_ms = due_ms.into_iter().flatten().min();
@@ -376,21 +373,9 @@ impl Thread {
     }
 }
 
-/// So far apart both clocks may be read.
-const READ_APART_MS: u64 = 100;
-/// So often they are read until they are closer.
-const READ_AGAIN_MAX: usize = 10;
-
 fn read_clock(thread: &mut Thread) {
     let clock = thread.host.driver.clock();
-    // If the thread lost its processor between them, it would look as if somebody had set the clock.
-    for _ in 0..READ_AGAIN_MAX {
-        let before_ms = clock.steady_ms();
-        (thread.tx.now, thread.tx.steady) = (clock.now_ms() as i64, clock.steady_ms() as i64);
-        if thread.tx.steady.cast_unsigned() - before_ms <= READ_APART_MS {
-            break;
-        }
-    }
+    (thread.tx.now, thread.tx.steady) = clock.both_ms();
     (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
 }
 

@@ -1,94 +1,28 @@
-//! Compression of lists that grew by commands with very many elements: in short slices, over the home shards.
+//! Compression of lists that grew by commands with very many elements.
 //!
 //! Pushes compress a list themselves, some groups of nodes each (`ds::list::deep`). One that leaves more than that notes the list, and
-//! the thread at home goes on within a second. A slice takes about [`SLICE_NS`], and slices come as often as the share of time
-//! allows, which is small while clients keep the thread busy.
+//! the thread at home goes on in each of its rounds: for one list of each database and shard as much as a push does, in less than a
+//! millisecond.
 
-use std::collections::VecDeque;
-
-use ds::random::Random;
-use proactor::Clock;
 use shard::ShardId;
 
 use crate::Visits;
 
-/// Length of a slice of work, in which one shard is held: some groups of nodes.
-const SLICE_NS: u64 = 200_000;
-/// Percentage of a thread's time while clients keep it busy, and otherwise.
-const BUSY_PERCENT: u64 = 2;
-const IDLE_PERCENT: u64 = 20;
-/// Time between two passes.
-const PAUSE_NS: u64 = 1_000_000_000;
-/// In a simulation, where time stands still during a slice, a slice has at most this many groups, and the next one follows within
-/// this time.
-const SIMULATED_STEPS: u64 = 40;
-const SIMULATED_REST_NS: u64 = 20_000_000;
-
-/// A thread's compression of lists.
-#[derive(Debug, Default)]
-pub struct ListUpkeep {
-    /// Shards still to be visited; empty between two passes.
-    left: VecDeque<ShardId>,
-    /// When the next slice or pass may begin, on the monotonic clock.
-    due_ns: u64,
-}
-
-impl ListUpkeep {
-    /// When it continues, on the monotonic clock; `None` between two passes.
-    pub fn next_ms(&self) -> Option<u64> {
-        (!self.left.is_empty()).then_some(self.due_ns.div_ceil(1_000_000))
-    }
-
-    /// Whether there may be work to do now.
-    pub fn is_due(&self, now_ns: u64) -> bool {
-        self.due_ns <= now_ns
-    }
-
-    /// Works for a slice. `at_home` returns the home shards, for a new pass; in a simulation, `chance` decides how long slices are.
-    pub fn work(
-        &mut self,
-        (clock, is_busy, mut chance): (&Clock, bool, Option<Random>),
-        at_home: impl FnOnce() -> VecDeque<ShardId>,
-        thread: &mut impl Visits,
-    ) {
-        let began_ns = clock.monotonic_ns();
-        if self.left.is_empty() {
-            self.left = at_home();
-        }
-        let mut steps_left = chance.as_mut().map(|chance| 1 + chance.below(SIMULATED_STEPS));
-        let mut has_time = || match &mut steps_left {
-            Some(left) => {
-                *left = left.saturating_sub(1);
-                *left > 0
-            }
-            None => clock.monotonic_ns() < began_ns + SLICE_NS,
-        };
-        // A shard that is taken is tried again in the next pass.
-        while let Some(id) = self.left.pop_front() {
-            let is_done = thread.visit(id, |tx| {
-                let config = tx.config;
-                let mut dbs = tx.hold.shard_mut(id).dbs.iter_mut();
-                dbs.all(|(_, db)| db.compress_lists(config, &mut has_time))
-            });
-            if is_done == Some(false) {
-                self.left.push_front(id);
-                break;
-            }
-        }
-        let now_ns = clock.monotonic_ns();
-        self.due_ns = if self.left.is_empty() {
-            now_ns + PAUSE_NS
-        } else if let Some(chance) = &mut chance {
-            now_ns + chance.below(SIMULATED_REST_NS)
-        } else {
-            let percent = if is_busy { BUSY_PERCENT } else { IDLE_PERCENT };
-            now_ns + (now_ns - began_ns) * (100 - percent) / percent
-        };
+/// Goes on with the lists of these shards. To be called in each round.
+pub fn compress(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
+    for id in shards {
+        // A shard that is taken has its turn in the next round.
+        thread.visit(id, |tx| {
+            let config = tx.config;
+            tx.hold.shard_mut(id).dbs.iter_mut().for_each(|(_, db)| db.compress_list(config));
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ds::random::Random;
+
     use super::*;
     use crate::tests::Alone;
 
@@ -121,11 +55,13 @@ mod tests {
             })
         };
         let before = used(&mut thread);
-        let shards: VecDeque<ShardId> = thread.shards().collect();
-        let (mut lists, clock) = (ListUpkeep::default(), Clock::real());
-        lists.work((&clock, false, Some(Random::new(1))), || shards, &mut thread);
-        while lists.next_ms().is_some() {
-            lists.work((&clock, false, Some(Random::new(1))), || panic!("the pass goes on"), &mut thread);
+        let shards: Vec<ShardId> = thread.shards().collect();
+        thread.is_taken = true;
+        compress(shards.iter().copied(), &mut thread);
+        thread.is_taken = false;
+        assert_eq!(used(&mut thread), before, "taken shards are left for later");
+        for _ in 0..=count / 1_000 {
+            compress(shards.iter().copied(), &mut thread);
         }
         [before, used(&mut thread)]
     }
@@ -141,15 +77,5 @@ mod tests {
                 "{count}: {at_once}, and then {of_one}: the test has no backlog to compress"
             );
         }
-    }
-
-    #[test]
-    fn shards_that_are_taken_come_again() {
-        let mut thread = Alone::new();
-        let shards: VecDeque<ShardId> = thread.shards().collect();
-        let mut lists = ListUpkeep::default();
-        thread.is_taken = true;
-        lists.work((&Clock::real(), true, None), || shards, &mut thread);
-        assert!(lists.next_ms().is_none() && !lists.is_due(Clock::real().monotonic_ns()));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle outwards, one group of nodes for each node
 //! that a push adds, until few are left at either end ([`ListLimits::plain_part`]); this spreads the work over the pushes. What a push of
-//! very many elements leaves, a thread does later in small pieces ([`List::compress_next`]).
+//! very many elements leaves, a thread does later, as much at once.
 //! Several neighbours become one compressed node, because larger inputs compress better and expand faster. A node that becomes
 //! the head or the tail is expanded, once and as a whole; all others stay compressed. Reading one expands a copy for the duration
 //! of the read; a change expands it and compresses it again. Where compressing does not help, it is tried less and less often.
@@ -119,26 +119,14 @@ impl Tried {
 
 impl List {
     /// Compresses some inner nodes, in proportion to the nodes pushed since the last call. Returns whether more nodes were pushed than
-    /// one call keeps pace with: [`Self::compress_next`] does the rest.
+    /// one call keeps pace with: then it is to be called again, some time.
     #[inline]
     pub fn compress_inner(&mut self, limits: &ListLimits) -> bool {
-        let grown = self.grown();
-        grown > 0 && self.try_inner(limits, grown.min(TRIED_AT_ONCE_MAX), true)
+        self.nodes.tried().is_some_and(|tried| tried.grown > 0) && self.try_inner(limits)
     }
 
-    /// Compresses the next group of inner nodes. Returns whether there may be more to compress.
-    pub fn compress_next(&mut self, limits: &ListLimits) -> bool {
-        self.grown() > 0 && self.try_inner(limits, 1, false)
-    }
-
-    #[inline]
-    fn grown(&self) -> u16 {
-        self.nodes.tried().map_or(0, |tried| tried.grown)
-    }
-
-    /// Tries `count` groups, for as many nodes that were pushed if they are `counted`. Returns whether there are more such nodes.
     #[cold]
-    fn try_inner(&mut self, limits: &ListLimits, count: u16, counted: bool) -> bool {
+    fn try_inner(&mut self, limits: &ListLimits) -> bool {
         let nodes = self.nodes.len();
         let Some(tried) = self.nodes.tried_mut() else { return false };
         // Most tried nodes are groups. Those of short lists are smaller, so this overestimates, and such lists stay
@@ -150,7 +138,8 @@ impl List {
         }
         let plain_nodes = limits.plain_nodes(plain_len);
         let group_nodes = if plain_len < LONG_NODES { SHORT_GROUP_NODES } else { GROUP_NODES };
-        tried.grown -= if counted { count } else { 0 };
+        let count = tried.grown.min(TRIED_AT_ONCE_MAX);
+        tried.grown -= count;
         for _ in 0..count {
             let nodes = self.nodes.len();
             let Some(tried) = self.nodes.tried_mut() else { return false };
@@ -165,7 +154,7 @@ impl List {
                 self.nodes.tried_mut().into_iter().for_each(|tried| tried.count_try(is_compressed));
             }
         }
-        self.grown() > 0
+        self.nodes.tried().is_some_and(|tried| tried.grown > 0)
     }
 
     /// Replaces the `group_nodes` nodes from `at` on by one compressed node, if that is worthwhile and none of them is

@@ -84,8 +84,8 @@ pub struct List {
     nodes: Nodes,
     extras: Extras,
     is_quicklist: bool,
-    /// How it is used, while it is not known to be a queue.
-    shown: Shown,
+    /// How clients have used it, while it was not known to be a queue.
+    pub shown: Shown,
 }
 
 // Most lists are short.
@@ -107,16 +107,6 @@ impl List {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// How clients have used it, while it was not known to be a queue.
-    pub fn shown(&self) -> Shown {
-        self.shown
-    }
-
-    /// Forgets what has been shown since it was this.
-    pub(crate) fn put_shown(&mut self, shown: Shown) {
-        self.shown = shown;
     }
 
     /// The name that OBJECT ENCODING reports.

@@ -10,10 +10,10 @@ use crate::list::{End, List};
 /// Removes and returns the element at the end from which this queue's elements are taken. That is no sign of which end it is,
 /// unless nobody has popped yet.
 pub fn take(list: &mut List, end: End) -> Option<Vec<u8>> {
-    let (known, shown) = (known(list), list.shown());
+    let (known, shown) = (known(list), list.shown);
     let element = list.pop(end);
     put_back(list, known.map(|known| known.after_take(end)));
-    list.put_shown(shown);
+    list.shown = shown;
     element
 }
 

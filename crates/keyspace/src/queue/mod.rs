@@ -300,7 +300,7 @@ impl Queues {
         let mut idle = self.take_idle(hash, &figures.name);
         let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
         let book = kept.unwrap_or_else(|| Book::new(figures));
-        let (len, shown, now_ms) = (list.len(), list.shown(), self.known.now_ms());
+        let (len, shown, now_ms) = (list.len(), list.shown, self.known.now_ms());
         let seen =
             list.extras_mut().get_mut().seen.get_or_insert_with(|| Seen::new(Arrivals::at_once(len, now_ms)));
         seen.open(book, len, shown);
@@ -320,7 +320,7 @@ impl Queues {
     /// Notes from which end a list that is no queue was popped, when its last element is gone.
     #[inline]
     pub(crate) fn note_emptied(&mut self, hash: u64, record: &mut Record) {
-        let popped = record.list_mut().and_then(|list| list.shown().popped());
+        let popped = record.list_mut().and_then(|list| list.shown.popped());
         if popped == Some(End::Head) || popped.is_some() && self.popped_at_head.is_some() {
             let places = self.popped_at_head.get_or_insert_with(|| Box::new([0; POPPED_AT_HEAD_MAX]));
             let place = &mut places[hash as usize % POPPED_AT_HEAD_MAX];

@@ -95,7 +95,6 @@ impl Thread {
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
         compress_hashes(self);
-        compress_lists(self);
         if !due.is_round {
             return;
         }
@@ -134,6 +133,8 @@ impl Thread {
         if expires && !self.host.pausing.is_on() {
             self.expire();
         }
+        let id = self.host.id;
+        upkeep::lists::compress(shared.shards.used_at_home(id), self);
         look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
         recover_jobs(self, due.is_second);
@@ -243,7 +244,10 @@ fn compress_hashes(thread: &mut Thread) {
     if !host.hashes.is_due(clock.monotonic_ns()) {
         return;
     }
-    let chance = simulated_chance(host);
+    let chance = shared.is_simulated().then(|| {
+        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+        Random::new(entropy.below(u64::MAX))
+    });
     let how = thread.tx.config.hash_compression;
     let around = hashes::Surroundings {
         clock,
@@ -256,30 +260,6 @@ fn compress_hashes(thread: &mut Thread) {
     let mut hashes = std::mem::take(&mut host.hashes);
     hashes.work(around, || in_care(shared, id), thread);
     thread.host.hashes = hashes;
-}
-
-/// Goes on compressing lists that grew by commands with very many elements if that is due.
-fn compress_lists(thread: &mut Thread) {
-    let host = &mut thread.host;
-    let (shared, id, is_busy) = (host.shared, host.id, host.is_busy);
-    let clock = host.driver.clock().clone();
-    if !host.lists.is_due(clock.monotonic_ns()) {
-        return;
-    }
-    let chance = simulated_chance(host);
-    let at_home = || shared.shards.used_at_home(id).collect();
-    // It is on loan, since shards are visited meanwhile.
-    let mut lists = std::mem::take(&mut host.lists);
-    lists.work((&clock, is_busy, chance), at_home, thread);
-    thread.host.lists = lists;
-}
-
-/// What decides in a simulation how much is done at once.
-fn simulated_chance(host: &mut ThreadHost) -> Option<Random> {
-    host.shared.is_simulated().then(|| {
-        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
-        Random::new(entropy.below(u64::MAX))
-    })
 }
 
 /// Finds new queues, and updates the figures of the others every second.
@@ -323,21 +303,9 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     // They are on loan, since shards are visited meanwhile.
     let mut jobs = std::mem::take(&mut thread.host.jobs);
     // A replica hears from its primary what has ended.
-    let whose = match shared.following.is_replica() {
-        true => Whose::Theirs,
-        false if may_not_write(&thread.host) => Whose::Held,
-        false => Whose::Ours,
-    };
+    let whose = Whose::of(shared.following.is_replica(), may_not_write(&thread.host));
     if is_second {
-        let jump_ms = jobs.note_clock(now_ms, thread.tx.steady);
-        if let Some(jump_ms) = jump_ms.filter(|_| id == 0) {
-            let direction = if jump_ms > 0 { "ahead" } else { "back" };
-            let seconds = jump_ms.unsigned_abs() as f64 / 1000.0;
-            tracing::warn!(
-                "the machine's clock was set {direction} by {seconds:.1} s: leases and delays last as long as before, \
-                 schedules and times of day go by the new time"
-            );
-        }
+        jobs.note_clock(now_ms, thread.tx.steady, id == 0);
         // On a replica as well: sets that are gone are forgotten.
         jobs.look((now_ms, whose), shared.shards.used_at_home(id), thread);
     }

@@ -6,12 +6,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pkcs8::EncryptedPrivateKeyInfoRef;
-use pkcs8::der::{Document, SecretDocument};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use crate::encrypted::decrypt;
 use crate::error::Error;
 use crate::options::{Authentication, Options};
 
@@ -153,11 +152,8 @@ fn private_key(
     }
     let text = String::from_utf8_lossy(text);
     let begin = text.find(&format!("-----BEGIN {ENCRYPTED_LABEL}")).unwrap_or(0);
-    let (_, document) = Document::from_pem(&text[begin..]).map_err(|error| unusable(setting, path, error))?;
-    let decrypted: Result<SecretDocument, _> =
-        EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()).and_then(|info| info.decrypt(pass));
-    match decrypted {
-        Ok(key) => Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into()),
+    match decrypt(&text[begin..], pass) {
+        Ok(key) => Ok(PrivatePkcs8KeyDer::from(key).into()),
         Err(error) => wrong(&format!("it cannot be decrypted with {pass_setting}: {error}")),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -10,6 +10,7 @@ use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 
 use crate::error::Error;
 use crate::files::{Identity, Pair};
+use crate::library;
 use crate::options::{Authentication, Options};
 use crate::resumption::Sessions;
 use crate::suites::{suites, versions};
@@ -20,7 +21,7 @@ type Versions = Vec<&'static SupportedProtocolVersion>;
 fn provider(options: &Options) -> Result<(Arc<CryptoProvider>, Versions), Error> {
     let versions = versions(options)?;
     let cipher_suites = suites(options, &versions)?;
-    Ok((Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() }), versions))
+    Ok((Arc::new(CryptoProvider { cipher_suites, ..library::default_provider() }), versions))
 }
 
 /// The configuration for accepted connections.

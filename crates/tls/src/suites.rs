@@ -1,10 +1,10 @@
 //! Versions and cipher suites by their OpenSSL names, as far as rustls has them.
 
-use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::error::Error;
+use crate::library::cipher_suite;
 use crate::options::Options;
 
 const PROTOCOLS: &str = "tls-protocols";
@@ -168,7 +168,7 @@ fn unknown<T>(word: &str) -> Result<T, Error> {
 
 #[cfg(test)]
 mod tests {
-    use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+    use crate::library::ALL_CIPHER_SUITES;
 
     use super::*;
 

@@ -14,7 +14,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::command::{raise_interrupt, take_steps};
 use super::context::Context;

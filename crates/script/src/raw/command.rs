@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use mlua::ffi;
+use mlua_sys as ffi;
 use resp::Output;
 
 use super::context::{Context, Exchange, Running};

@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::context::Context;
 use super::lua::{GLOBALS, Lua, REGISTRY, lua_State};

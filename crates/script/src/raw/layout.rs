@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::lua::{Lua, lua_State};
 

@@ -11,8 +11,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use mlua::ffi;
-pub(super) use mlua::ffi::lua_State;
+use mlua_sys as ffi;
+pub(super) use mlua_sys::lua_State;
 
 use super::{heap, layout};
 

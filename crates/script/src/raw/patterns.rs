@@ -14,7 +14,7 @@
 use std::ffi::c_int;
 use std::ops::Range;
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::command::{self, raise_interrupt, take_steps};
 use super::context::Context;

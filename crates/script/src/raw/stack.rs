@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::command;
 use super::context::{Context, Running};

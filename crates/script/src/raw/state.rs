@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::base;
 use super::chunk::{self, Uses};

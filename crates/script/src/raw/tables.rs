@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use mlua::ffi;
+use mlua_sys as ffi;
 
 use super::base::{original, raise_text};
 use super::command::take_steps;

@@ -12,8 +12,10 @@ export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
-run: ports-are-free programs ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
-	PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run
+# Built fast, see docs/decisions/first-build.md. `programs` builds what packages contain.
+run: ports-are-free compilers-are-there ## Build and start the server on PORT (6379), its console on HTTP_PORT (8379) of this machine
+	$(CARGO) --config 'build.rustflags=["--cfg=quick"]' build --profile quick -p server
+	DARTER=$${DARTER:-target/quick/darter} PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run
 
 ports-are-free:
 	@PORT=$(PORT) HTTP_PORT=$(HTTP_PORT) scripts/run --check
@@ -21,7 +23,7 @@ ports-are-free:
 build: ## Build for tests
 	$(CARGO) build --workspace
 
-programs: compilers-are-there ## Build for use: target/release/darter
+programs: compilers-are-there ## Build for use: target/release/darter and darter-bench, as packages have them
 	$(CARGO) build --release -p server -p bench
 
 compilers-are-there:

@@ -26,11 +26,13 @@ struct Cell {
 }
 
 impl Cell {
-    const EMPTY: Cell = Cell {
-        allocated: [const { AtomicI64::new(0) }; 2],
-        exempt: AtomicI64::new(0),
-        exempt_by_kind: [const { AtomicI64::new(0) }; KINDS],
-    };
+    const fn new() -> Cell {
+        Cell {
+            allocated: [const { AtomicI64::new(0) }; 2],
+            exempt: AtomicI64::new(0),
+            exempt_by_kind: [const { AtomicI64::new(0) }; KINDS],
+        }
+    }
 
     fn allocated(&self) -> i64 {
         self.allocated[0].load(Ordering::Relaxed).wrapping_add(self.allocated[1].load(Ordering::Relaxed))
@@ -43,7 +45,7 @@ impl Cell {
     }
 }
 
-static ALL: [Cell; CELLS] = [const { Cell::EMPTY }; CELLS];
+static ALL: [Cell; CELLS] = [const { Cell::new() }; CELLS];
 static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {

@@ -231,11 +231,9 @@ impl State {
                 Order::Copy(last, first, position) => {
                     self.turns.push_back((last, Turn::Copy(first, position)));
                 }
-                Order::Begin(..)
-                | Order::End(_)
-                | Order::Name(..)
-                | Order::Policy(_)
-                | Order::Stop => self.orders.push_back(order),
+                Order::Begin(..) | Order::End(_) | Order::Name(..) | Order::Policy(_) | Order::Stop => {
+                    self.orders.push_back(order)
+                }
             }
         }
     }
@@ -279,7 +277,7 @@ impl State {
         let (spares, spare_bytes) = (&mut self.spare_payloads, &mut self.spare_bytes);
         let take = || {
             let payload = spares.pop().unwrap_or_default();
-            *spare_bytes -= heap::block_bytes(payload.capacity());
+            *spare_bytes -= payload.capacity();
             payload
         };
         let mut closing = self.collector.close(may_be_empty, take);
@@ -323,7 +321,8 @@ impl State {
         if self.spare_payloads.len() < SPARE_PAYLOADS {
             payload.clear();
             payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
-            self.spare_bytes += heap::block_bytes(payload.capacity());
+            // Not the size of the block, which depends on the thread that asks.
+            self.spare_bytes += payload.capacity();
             self.spare_payloads.push(payload);
         }
     }

@@ -256,7 +256,7 @@ impl LogThread {
                     self.progress.counts.position.store(writer.next().1, Ordering::Relaxed);
                     self.progress.note_written(last);
                     if self.policy == Policy::Everysec {
-                        self.progress.pressure.note_unsynced();
+                        self.progress.pressure.note_unsynced(started_ns / 1_000_000);
                     }
                     // Not only when this segment is full: what has been answered by then is to have room.
                     match journal.spare_count() {

@@ -146,10 +146,12 @@ impl Pressure {
         self.since.taken.store(0, Ordering::Relaxed);
     }
 
-    /// The log thread has written what it took, and a sync makes that durable. It reported that before.
-    pub(crate) fn note_unsynced(&self) {
+    /// The log thread has written what it took, and a sync makes that durable. It reported that before. `now_ms`: when it
+    /// took what nobody had noted yet, because the turn that committed it was not over.
+    pub(crate) fn note_unsynced(&self, now_ms: u64) {
         fence(Ordering::SeqCst);
-        pass(&self.since.taken, &self.since.written);
+        let since_ms = self.since.taken.swap(0, Ordering::Relaxed);
+        begin(&self.since.written, || if since_ms > 0 { since_ms } else { now_ms });
     }
 
     /// The disk thread looks what is written, and syncs it.
@@ -207,7 +209,7 @@ mod tests {
         let write = |commit_ms| {
             pressure.note_commit(|| commit_ms);
             pressure.take();
-            pressure.note_unsynced();
+            pressure.note_unsynced(commit_ms + 5);
         };
         write(10);
         assert!(!is_late(10 + UNSYNCED_MS_MAX) && is_late(11 + UNSYNCED_MS_MAX));
@@ -220,6 +222,10 @@ mod tests {
         pressure.begin_sync();
         pressure.end_sync();
         assert!(!is_late(100_000));
+        // It is written before the turn that committed it is over.
+        pressure.take();
+        pressure.note_unsynced(100_000);
+        assert!(is_late(100_001 + UNSYNCED_MS_MAX));
     }
 
     #[test]

@@ -95,10 +95,11 @@ impl Dbs {
         }
     }
 
-    /// Exchanges all databases with those of `others`, which must be as many.
+    /// Exchanges all databases with those of `others`, which must be as many. Databases that are created later belong to
+    /// those that are exchanged.
     pub fn exchange(&mut self, others: &mut Dbs) {
         assert_eq!(self.len(), others.len(), "all shards have the same databases");
-        std::mem::swap(&mut self.parts, &mut others.parts);
+        std::mem::swap(self, others);
     }
 
     #[cold]
@@ -106,8 +107,11 @@ impl Dbs {
     fn create(&self, number: usize) -> &Db {
         self.parts[number].get_or_init(|| {
             let tally = self.tallies.0[number].get_or_init(Arc::default);
-            let db = Db::new(Arc::clone(&self.seed)).with_tally(tally);
-            Box::new(db.with_queues(&self.known, number as u32, self.is_listed))
+            // An empty database is no data either.
+            heap::as_fixed(|| {
+                let db = Db::new(Arc::clone(&self.seed)).with_tally(tally);
+                Box::new(db.with_queues(&self.known, number as u32, self.is_listed))
+            })
         })
     }
 }

@@ -143,8 +143,8 @@ fn items_expire() {
          5
          > ma n T90 t
          HD t90
-         > mg new N30 E77 c v
-         VA 0 c77 W
+         > mg new N30 E77 c
+         HD c77 W
          ~ 1
          > mg new c
          HD c77 Z",

@@ -138,7 +138,8 @@ impl Observed {
 
     /// How long all commands took, since the start or the last reset.
     pub fn commands_ns(&self) -> u64 {
-        let all = |stats: &ThreadStats| stats.all_commands().iter().map(|command| command.ns.get()).sum::<u64>();
+        let all =
+            |stats: &ThreadStats| stats.all_commands().iter().map(|command| command.ns.get()).sum::<u64>();
         self.threads.iter().map(all).sum::<u64>().wrapping_sub(all(&self.reset))
     }
 

@@ -185,12 +185,15 @@ impl CommandStats {
 /// How many error codes are counted separately. Further ones are only part of the total.
 const ERROR_CODES_MAX: usize = 128;
 
+/// A code, and how many replies had it.
+type ErrorCount = (OnceLock<Box<str>>, Counter);
+
 /// Error replies by code.
 #[derive(Debug, Default)]
 pub struct ErrorCounts {
     len: AtomicUsize,
     /// Allocated at the first error.
-    codes: OnceLock<Box<[(OnceLock<Box<str>>, Counter)]>>,
+    codes: OnceLock<Box<[ErrorCount]>>,
 }
 
 impl ErrorCounts {

@@ -68,7 +68,11 @@ impl Progress {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let loaded_bytes = get(&self.loaded_bytes);
         // How much of a journal follows its base is an estimate, and a file may grow.
-        let total_bytes = get(&self.total_bytes).max(loaded_bytes);
+        let total_bytes = match get(&self.total_bytes) {
+            // Nobody knows how long a pipe is.
+            0 => 0,
+            total_bytes => total_bytes.max(loaded_bytes),
+        };
         let started_seconds = get(&self.started_seconds);
         let elapsed = (now_ms / 1000).saturating_sub(started_seconds);
         let bytes_left = total_bytes.saturating_sub(loaded_bytes);

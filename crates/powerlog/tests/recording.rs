@@ -137,6 +137,8 @@ fn one_thread_is_stopped_and_let_go() {
     grows("halted", 0);
     let halted = Halt::thread(program.id(), "halted");
     let Ok(halted) = halted else {
+        program.kill().expect("it runs");
+        program.wait().expect("it was started");
         return println!("SKIPPED: this system lets no process stop a thread of another");
     };
     let halt = halted.expect("there is such a thread");

@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(step(0, 9_000, 29_160), 10);
         assert_eq!(step(0, 9_000, 29_170), 0, "and the second one");
         assert_eq!(step(10, 100, 38_270), 10);
-        assert_eq!(step(0, 5, 5), 5, "the output was replaced");
+        assert_eq!(step(0, 5, 5), 0, "the output was replaced, which had none of it");
         assert_eq!(step(0, 0, 5), 0);
     }
 }

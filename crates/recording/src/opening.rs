@@ -41,7 +41,7 @@ pub enum Begun {
     /// It is open.
     Open(Arc<LockedFolder>, Opened),
     /// It cannot be written, for this reason, but what it contains can be served.
-    ReadOnly(journal::Error),
+    ReadOnly(Box<journal::Error>),
 }
 
 impl Begun {
@@ -165,7 +165,7 @@ impl Opening {
         let opened = self.locked.clone().and_then(|folder| Ok((folder.clone(), open(folder)?)));
         match opened {
             Ok((folder, opened)) => Ok(Begun::Open(folder, Box::new(opened))),
-            Err(error) if error.is_read_only() => Ok(Begun::ReadOnly(error)),
+            Err(error) if error.is_read_only() => Ok(Begun::ReadOnly(Box::new(error))),
             Err(error) => Err(error),
         }
     }

@@ -378,7 +378,7 @@ mod tests {
         commit(b'a', 100);
         let (held, cut) = (backlog.hold(), log.cut());
         let close = |collector: &mut effectlog::Collector| match collector.close(false, Vec::new) {
-            effectlog::Closing::Done(slice) => Arc::new(slice),
+            effectlog::Closing::Done(slice) => SharedSlice::new(slice, Exempt::Stream),
             other => panic!("{other:?}"),
         };
         let before = close(&mut collector);

@@ -29,6 +29,8 @@ struct Thread {
 }
 
 impl Door for Thread {
+    fn breathe(&mut self) {}
+
     fn states(&mut self) -> &mut States {
         &mut self.states
     }

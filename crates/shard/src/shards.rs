@@ -250,12 +250,13 @@ impl<T, W> Shards<T, W> {
         if shard.is_null() { self.create(id) } else { shard }
     }
 
-    /// Creates the data of `id`.
+    /// Creates the data of `id`. The memory of an empty shard is no data, so it does not count against `maxmemory`.
     #[cold]
     #[inline(never)]
     fn create(&self, id: ShardId) -> *mut Shard<W> {
         let cell = &self.cells[id.index()];
-        let shard = Box::new(Shard::new(id, self.db_count, &self.key_seed, self.seed, &self.queues));
+        let new = || Box::new(Shard::new(id, self.db_count, &self.key_seed, self.seed, &self.queues));
+        let shard = heap::as_fixed(new);
         let shown = cell.shown.set((shard.stats.clone(), shard.dbs.tallies().clone()));
         assert!(shown.is_ok(), "a shard is created once, by the holder of its baton");
         let shard = Box::into_raw(shard);

@@ -209,8 +209,8 @@ pub struct Load {
     next_client: usize,
     pipeline_max: usize,
     departs_one_in: u64,
-    /// When the replies of an event arrived, in nanoseconds on the world's clock.
-    pub answered_ns: BTreeMap<u64, u64>,
+    /// When the events were at which something was sent or answered, in nanoseconds on the world's clock.
+    pub moments_ns: BTreeMap<u64, u64>,
     /// A run ends after one in this many replies; 0: none.
     pub ends_at_reply_one_in: u64,
 }
@@ -231,7 +231,7 @@ impl Load {
             next_client: 0,
             pipeline_max: 1,
             departs_one_in: 0,
-            answered_ns: BTreeMap::new(),
+            moments_ns: BTreeMap::new(),
             ends_at_reply_one_in: 0,
         }
     }
@@ -286,6 +286,7 @@ impl Load {
     }
 
     fn send(&mut self, world: &mut World, actor: &mut Actor, plan: Plan, vehicle: Vehicle) {
+        self.moments_ns.insert(world.event, world.now_ns());
         let mut pending = Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };
         let requests = pending.requests();
         pending.reply_count = requests.len();
@@ -297,7 +298,7 @@ impl Load {
     fn receive(&mut self, world: &mut World, actor: &mut Actor, at: Option<u64>) -> usize {
         let (event, now_ns) = at.map_or((world.event, world.now_ns()), |at| (at, world.died_ns));
         let answered = Some(event);
-        self.answered_ns.insert(event, now_ns);
+        self.moments_ns.insert(event, now_ns);
         let replies = world.pump(&mut actor.client);
         let count = replies.len();
         for reply in replies {

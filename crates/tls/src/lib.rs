@@ -20,7 +20,6 @@ use rustls::crypto::aws_lc_rs as library;
 #[cfg(quick)]
 use rustls::crypto::ring as library;
 
-mod common_name;
 mod encrypted;
 mod error;
 mod files;
@@ -31,9 +30,8 @@ mod sides;
 mod suites;
 mod trust;
 
-pub use common_name::common_name;
 pub use error::Error;
 pub use files::Identity;
 pub use options::{Authentication, Caching, Options};
-pub use secured::{Handshake, Handshakes, Secured, name_in_log};
+pub use secured::{Handshake, Handshakes, Secured, common_name, name_in_log};
 pub use sides::{client_config, server_config};

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use proactor::{Codec, Heard, InputBuffer};
+use rustls::pki_types::CertificateDer;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, InvalidMessage, ServerConfig,
     ServerConnection,
 };
+use x509_cert::der::Decode;
 
-use crate::common_name::common_name;
 use crate::error::Error;
 
 /// Counts connections in their handshake.
@@ -170,6 +171,13 @@ fn plainly(error: &rustls::Error) -> String {
 /// A name from a certificate as part of one line of the log. Whoever requested the certificate chose it.
 pub fn name_in_log(name: &str) -> String {
     name.chars().take(100).flat_map(char::escape_debug).collect()
+}
+
+/// The common name of the subject of a certificate.
+pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
+    let name = certificate.tbs_certificate().subject().common_name().ok()??;
+    Some(name.value().into_owned())
 }
 
 impl Codec for Secured {

@@ -33,8 +33,8 @@ fn an_error_that_cannot_be_printed_ends_the_start_all_the_same() {
 fn a_limit_of_file_sizes_is_like_a_full_disk() {
     let scratch = Scratch::new("file-size");
     let folder = scratch.path("");
-    // 4 MiB: less than a segment of the journal.
-    let launcher = ["sh", "-c", "ulimit -f 8192 && exec \"$@\"", "sh"];
+    // 1 MiB: less than the first segment of a journal.
+    let launcher = ["sh", "-c", "ulimit -f 2048 && exec \"$@\"", "sh"];
     let options = ["--appendonly", "yes", "--save", "", "--dir", &folder];
     let server = Server::launch(&launcher, &options).unwrap_or_else(|error| panic!("{error}"));
     let mut client = server.client();

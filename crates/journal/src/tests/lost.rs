@@ -1,10 +1,10 @@
 //! What a log has lost at its end leaves no frame that says so: the length of its segments and the mark do. And damage to what the
 //! base contains loses nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proactor::{Disk, Open, SimDisk};
+use proactor::{Open, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::frame::BLOCK_BYTES;
@@ -37,10 +37,6 @@ impl Lost {
         self.writer.append(&[next], 0).unwrap();
     }
 
-    fn disk(&self) -> Disk {
-        self.sim.disk()
-    }
-
     /// The server ends, and nothing more is written.
     fn end(self) -> (SimDisk, Manifest) {
         self.sim.end_process();
@@ -66,7 +62,7 @@ fn segment(sim: &SimDisk, number: u64) -> (PathBuf, Vec<u8>) {
     (path, bytes)
 }
 
-fn overwrite(sim: &SimDisk, path: &PathBuf, bytes: &[u8]) {
+fn overwrite(sim: &SimDisk, path: &Path, bytes: &[u8]) {
     sim.disk().open(path, Open::Empty).unwrap().write_all_at(0, bytes).unwrap();
 }
 

@@ -285,7 +285,7 @@ mod tests {
             &["* Small maxmemory", "* Peak memory", "* High total RSS"],
         );
         check(
-            Memory { client_bytes: 11 * MIB, ..limited(20 * MIB) },
+            Memory { client_bytes: 16 * MIB, ..limited(20 * MIB) },
             &["* Small maxmemory", "* Big client buffers"],
         );
         let bad = Memory { rss_bytes: 145 * MIB, script_count: 1001, ..well() };

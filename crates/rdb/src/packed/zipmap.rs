@@ -1,7 +1,7 @@
 //! Zipmaps: what small hashes were before Redis 2.6.
 //!
 //! ```text
-//! count(1; 254 and more: not known)  ( length field  length free(1) value  free bytes )*  FF
+//! count(1; 254: not known)  ( length field  length free(1) value  free bytes )*  FF
 //! length: one byte, or FE and four bytes, LE
 //! ```
 
@@ -20,7 +20,7 @@ pub(crate) struct Zipmap<'a> {
 impl<'a> Zipmap<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
         let (&count, rest) = bytes.split_first()?;
-        let fields_left = (count < LONG).then_some(count);
+        let fields_left = (count != LONG).then_some(count);
         Some(Zipmap { rest, is_at_value: false, fields_left })
     }
 

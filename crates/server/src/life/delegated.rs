@@ -2,7 +2,7 @@
 //! and those that this thread runs at a shard, or leaves with its holder.
 
 use command::mutant::{self, Mutant};
-use command::{Client, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
+use command::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
 use resp::Proto;
 use scripting::Demands;
 use shard::{Delegated, ShardId};
@@ -101,6 +101,20 @@ impl Thread {
         }
     }
 
+    /// Whether something has begun since a command was left here, because of which it is refused or waits. Its client's
+    /// thread sees to that.
+    fn is_stopped(&mut self, command: &Command, args: &[&[u8]], db: u32) -> bool {
+        let host = &mut self.host;
+        if command.is_write() && host.shared.standing().is_read_only {
+            return true;
+        }
+        if !host.shared.may_hold_back() && !host.pausing.is_on() {
+            return false;
+        }
+        let replicates = Demands::of(&mut host.lua, command, args).replicates;
+        host.pausing.stops(replicates) || host.snapshot.stops(&mut self.tx, command, args, db, replicates)
+    }
+
     /// Does the work of a task; false if nobody waits for it.
     fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
         let table = &self.host.shared.table;
@@ -113,31 +127,13 @@ impl Thread {
                 }
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
-                if is_for_a_client && self.host.shared.may_hold_back() {
-                    let writes = Demands::of(&mut self.host.lua, command, &args).replicates;
-                    if self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db, writes) {
-                        // It is held back at home.
-                        task.outcome = Outcome::Again([id].into_iter().collect());
-                        return true;
-                    }
-                }
-                let shared = self.host.shared;
-                if !is_for_a_client && shared.following.is_replica() {
+                if !is_for_a_client && self.host.shared.following.is_replica() {
                     // The primary's stream says that it was popped.
                     return false;
                 }
-                if is_for_a_client && command.is_write() && shared.standing().is_read_only {
-                    // It was no replica when the command came. It is refused at home.
+                if is_for_a_client && self.is_stopped(command, &args, task.client.db) {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
-                }
-                if is_for_a_client && self.host.pausing.is_on() {
-                    let asked = Demands::of(&mut self.host.lua, command, &args);
-                    if self.host.pausing.stops(asked.replicates) {
-                        // The pause has begun since the command came, and its client relies on it. It waits at home.
-                        task.outcome = Outcome::Again([id].into_iter().collect());
-                        return true;
-                    }
                 }
                 let started = self.host.driver.clock().ticks();
                 begin(self, started);

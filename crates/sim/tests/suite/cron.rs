@@ -222,7 +222,8 @@ fn leases_last_as_long_whatever_the_clock_does() {
             // A server that starts goes by the clock that it finds.
             world.run_for(NOTICES_MS, |_| {});
             if world.one_in(4) {
-                world.restart([Death::Power, Death::Process][world.below(2)]);
+                let death = [Death::Power, Death::Process][world.below(2)];
+                world.restart(death);
                 client = world.connect();
             }
             let [_, active, delayed, ..] = counts(&mut world, &mut client);

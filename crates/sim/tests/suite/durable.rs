@@ -4,7 +4,7 @@
 //! kept, and other transactions are kept completely or not at all. With `everysec` and `no`, a crash removes some of the last
 //! transactions, and none that comes before a surviving one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use command::mutant::{self, Mutant};
 use proactor::{DiskFaults, Entropy, Fault};
@@ -177,20 +177,20 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
             let is_change = |access: &Access| matches!(access, Access::Append { .. } | Access::Set { .. });
             let changes =
                 load.history.transactions.iter().filter(|change| change.accesses.iter().any(is_change));
-            let changing: BTreeSet<u64> = changes.filter_map(|change| change.answered).collect();
+            let sent: BTreeMap<u64, u64> =
+                changes.filter_map(|change| Some((change.answered?, change.sent))).collect();
             let lost = load.history.lose(begun, died, &survived)?;
             if let Some(answered) = lost.iter().find(|answered| **answered < promised) {
                 return Err(format!(
                     "what was answered at {answered} is lost, and was safe at {promised}: {setup:?}"
                 ));
             }
-            let answered_ns = |answered: &u64| load.answered_ns[answered];
-            let oldest = lost.iter().map(answered_ns).min().map(|first_ns| world.died_ns - first_ns);
-            // While the disk hangs, what it has not taken becomes older, and nothing is added to it.
-            let changes: Vec<u64> =
-                lost.iter().filter(|lost| changing.contains(lost)).map(answered_ns).collect();
-            let within =
-                changes.iter().min().zip(changes.iter().max()).map(|(first_ns, last_ns)| last_ns - first_ns);
+            let first_ns = lost.iter().map(|answered| load.moments_ns[answered]).min();
+            let oldest = first_ns.map(|first_ns| world.died_ns - first_ns);
+            // While the disk hangs, what it has not taken becomes older, and nothing is added to it. (Not by the last answer, which may
+            // have been on its way when the server died.)
+            let last_ns = lost.iter().filter_map(|answered| load.moments_ns.get(sent.get(answered)?)).max();
+            let within = first_ns.zip(last_ns).map(|(first_ns, last_ns)| last_ns.saturating_sub(first_ns));
             if is_steady && let Some(ns) = within.filter(|ns| *ns > EVERYSEC_NS_MAX) {
                 return Err(format!("what was answered within {} ms is lost: {setup:?}", ns / 1_000_000));
             }

@@ -101,20 +101,6 @@ impl Thread {
         }
     }
 
-    /// Whether something has begun since a command was left here, because of which it is refused or waits. Its client's
-    /// thread sees to that.
-    fn is_stopped(&mut self, command: &Command, args: &[&[u8]], db: u32) -> bool {
-        let host = &mut self.host;
-        if command.is_write() && host.shared.standing().is_read_only {
-            return true;
-        }
-        if !host.shared.may_hold_back() && !host.pausing.is_on() {
-            return false;
-        }
-        let replicates = Demands::of(&mut host.lua, command, args).replicates;
-        host.pausing.stops(replicates) || host.snapshot.stops(&mut self.tx, command, args, db, replicates)
-    }
-
     /// Does the work of a task; false if nobody waits for it.
     fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
         let table = &self.host.shared.table;
@@ -131,7 +117,7 @@ impl Thread {
                     // The primary's stream says that it was popped.
                     return false;
                 }
-                if is_for_a_client && self.is_stopped(command, &args, task.client.db) {
+                if is_for_a_client && is_stopped(self, command, &args, task.client.db) {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
                 }
@@ -194,4 +180,18 @@ impl Thread {
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
     }
+}
+
+/// Whether something has begun since a command was left here, because of which it is refused or waits. Its client's
+/// thread sees to that.
+fn is_stopped(thread: &mut Thread, command: &Command, args: &[&[u8]], db: u32) -> bool {
+    let Thread { host, tx, .. } = thread;
+    if command.is_write() && host.shared.standing().is_read_only {
+        return true;
+    }
+    if !host.shared.may_hold_back() && !host.pausing.is_on() {
+        return false;
+    }
+    let replicates = Demands::of(&mut host.lua, command, args).replicates;
+    host.pausing.stops(replicates) || host.snapshot.stops(tx, command, args, db, replicates)
 }

@@ -86,7 +86,6 @@ pub(crate) enum News {
 }
 
 /// News about this server's primary.
-#[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]
 pub(crate) enum LinkNews {
     /// The outcome of an attempt to connect.
     Dialed(u64, Result<Socket, String>),

@@ -65,7 +65,7 @@ fn jobs_at_rest_take_a_fraction_of_the_memory() {
         assert_eq!(client.show("HMGET bull:mail:17 name data opts timestamp"), fields);
         assert!(is_compressed(client, "bull:mail:17"), "reading leaves it as it is");
         check(client, "FLUSHALL", "OK");
-        eventually("all is freed", || used_bytes(client) < empty + plain / 4);
+        eventually("all is freed", || used_bytes(client) < empty + plain / 8);
     }
 }
 

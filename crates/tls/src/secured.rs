@@ -160,6 +160,11 @@ fn plainly(error: &rustls::Error) -> String {
         {
             "its certificate is not of X.509 version 3".to_owned()
         }
+        rustls::Error::InvalidCertificate(CertificateError::Other(why))
+            if why.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "nothing in tls-ca-cert-file or tls-ca-cert-dir vouches for its certificate, which is an authority's".to_owned()
+        }
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "no authority in tls-ca-cert-file or tls-ca-cert-dir vouches for its certificate".to_owned()
         }

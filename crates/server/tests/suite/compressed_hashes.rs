@@ -20,8 +20,9 @@ fn fill(client: &mut Client) {
     }
 }
 
+/// Bytes of the data, without what threads that are awake have of their own.
 fn used_bytes(client: &mut Client) -> usize {
-    client.info("memory", "used_memory").parse().expect("a number")
+    client.info("memory", "used_memory_dataset").parse().expect("a number")
 }
 
 /// Whether the hash at `key` is compressed.

@@ -25,7 +25,7 @@ use session::{Part, ReplyMode};
 use settings::EntryMode;
 use shard::{Delegated, Subscriber};
 
-use crate::connections::balancing::is_elastic;
+use crate::connections::balancing::{is_elastic, threads_at_work};
 use crate::connections::moving::{arrive, depart, may_go, send_off};
 use crate::life::answers::answer_within;
 use crate::message::Message;
@@ -54,7 +54,7 @@ pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
 pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
     let (threads, me, next) = (&host.shared.threads, host.id, host.way.next);
     let count = threads.len() as u16;
-    let in_use = (host.shared.observed.threads()[0].threads_in_use.get() as u16).clamp(1, count);
+    let in_use = threads_at_work(host.shared) as u16;
     let can_help = |id: &u16| *id != me && !threads[usize::from(*id)].is_away();
     let used = (0..in_use).map(|step| (next + step) % in_use).find(can_help);
     let found = used.or_else(|| (0..count).find(can_help));

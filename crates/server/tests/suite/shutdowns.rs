@@ -44,7 +44,7 @@ fn drain_until(pipe: &str, done: impl Fn() -> bool) {
 
 #[track_caller]
 fn wait_for_line(server: &Server, line: &str) {
-    eventually(line, || server.log_end().contains(line));
+    eventually(line, || server.log().contains(line));
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn a_second_sigterm_changes_nothing_and_a_second_sigint_ends_at_once() {
     // The save is announced a moment before it begins, which the answer to an early signal does not know yet.
     for answers in 1.. {
         server.signal(Signal::TERM);
-        eventually("an answer", || server.log_end().matches("Received SIGTERM again").count() == answers);
-        if server.log_end().contains("Received SIGTERM again: saving the final snapshot") {
+        eventually("an answer", || server.log().matches("Received SIGTERM again").count() == answers);
+        if server.log().contains("Received SIGTERM again: saving the final snapshot") {
             break;
         }
     }
@@ -73,10 +73,10 @@ fn a_second_sigterm_changes_nothing_and_a_second_sigint_ends_at_once() {
     let _ = fs::remove_file(scratch.path(&format!("temp-{}.rdb", server.process_id())));
     stall_saving(&scratch, &server);
     server.signal(Signal::INT);
-    eventually("it saves again", || server.log_end().matches("Saving the final RDB snapshot").count() == 2);
+    eventually("it saves again", || server.log().matches("Saving the final RDB snapshot").count() == 2);
     server.signal(Signal::INT);
     assert_eq!(server.wait().code(), Some(1));
-    assert!(server.log_end().contains("You insist... exiting now."), "{}", server.log_end());
+    assert!(server.log().contains("You insist... exiting now."), "{}", server.log());
     assert!(fs::read_dir(scratch.path("")).unwrap().next().is_none(), "nothing is left behind");
 }
 
@@ -92,18 +92,15 @@ fn a_background_save_makes_room_for_the_last_one() {
     eventually("it writes", || files() == 2);
     server.signal(Signal::TERM);
     wait_for_line(&server, "Saving the final RDB snapshot before exiting.");
-    assert!(
-        !server.log_end().contains("Background saving terminated with success"),
-        "it took too little time"
-    );
+    assert!(!server.log().contains("Background saving terminated with success"), "it took too little time");
     eventually("only the pipe is left", || files() == 1);
     // A shutdown that saves can still be aborted, once.
     assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
     assert_eq!(client.show("SHUTDOWN ABORT"), "(error) ERR No shutdown in progress.");
-    drain_until(&pipe, || server.log_end().contains("the shutdown that needed it was aborted"));
+    drain_until(&pipe, || server.log().contains("the shutdown that needed it was aborted"));
     assert_eq!(client.show("DBSIZE"), "(integer) 300000");
     server.signal(Signal::TERM);
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     assert_eq!(start(&scratch, &[]).client().show("DBSIZE"), "(integer) 300000");
 }
 
@@ -115,8 +112,8 @@ fn impatient_signals_lose_nothing() {
     for _ in 0..3 {
         server.signal(Signal::TERM);
     }
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
-    assert!(!server.log_end().contains("WARN"), "{}", server.log_end());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(!server.log().contains("WARN"), "{}", server.log());
     assert_eq!(start(&scratch, &[]).client().show("DBSIZE"), "(integer) 50000");
 }
 
@@ -138,10 +135,10 @@ fn a_server_that_cannot_save_goes_on_serving() {
     spoil_saving(&others, &forced);
     forced.client().send("SHUTDOWN SAVE FORCE");
     assert_eq!(forced.wait().code(), Some(0));
-    assert!(forced.log_end().contains("Error trying to save the DB. Exit anyway."));
+    assert!(forced.log().contains("Error trying to save the DB. Exit anyway."));
     fs::remove_dir(folder).unwrap();
     server.signal(Signal::TERM);
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     assert_eq!(start(&scratch, &[]).client().show("GET k"), "\"w\"");
 }
 
@@ -163,7 +160,7 @@ fn a_script_that_wrote_nothing_is_ended_and_the_data_are_saved() {
     assert_eq!(server.client().show("SET other v"), "OK");
     let _script = begin_script(&server, "redis.call('GET', KEYS[1]) while true do end");
     server.signal(Signal::TERM);
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     assert_eq!(start(&scratch, &[]).client().show("GET other"), "\"v\"");
 }
 
@@ -180,10 +177,10 @@ fn a_script_that_wrote_is_waited_for_unless_nothing_is_to_be_saved() {
     assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
     wait_for_line(&server, "Errors trying to shut down the server.");
     server.signal(Signal::TERM);
-    eventually("it tries again", || server.log_end().matches("User requested shutdown").count() == 2);
+    eventually("it tries again", || server.log().matches("User requested shutdown").count() == 2);
     client.send("SHUTDOWN NOSAVE");
     client.expect_end();
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     assert!(!fs::exists(scratch.path("dump.rdb")).unwrap(), "half a script was saved");
 }
 
@@ -207,7 +204,7 @@ fn a_call_of_a_library_that_does_not_end_is_given_up() {
     });
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(1));
-    let log = server.log_end();
+    let log = server.log();
     assert!(log.contains("no consistent snapshot can be saved; the server exits without one"), "{log}");
     assert!(!fs::exists(scratch.path("dump.rdb")).unwrap());
 }

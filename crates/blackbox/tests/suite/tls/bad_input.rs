@@ -94,7 +94,7 @@ fn the_log_says_that_a_client_speaks_without_tls() {
     let mut stream = secured.tcp();
     stream.write_all(b"*1\r\n$4\r\nPING\r\n").expect("it is connected");
     read_to_end(&mut stream);
-    let log = secured.server.log_end();
+    let log = secured.server.log();
     assert!(
         log.contains("Error accepting a client connection: it does not speak TLS (addr=127.0.0.1:"),
         "{log}"

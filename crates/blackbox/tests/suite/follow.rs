@@ -223,13 +223,13 @@ fn a_replica_says_what_is_on_its_disk() {
     eventually("it follows", || is_up(&without));
     let mut client = primary.client();
     check(&mut client, "SET a 1", "OK");
-    check(&mut client, "WAIT 1 10000", "(integer) 1");
+    check(&mut client, "WAIT 1 0", "(integer) 1");
     check(&mut client, "WAITAOF 0 1 100", "1) (integer) 0\n2) (integer) 0");
     follow(&with, &primary);
     eventually("it follows, too", || is_up(&with));
     check(&mut client, "SET a 2", "OK");
-    check(&mut client, "WAIT 2 10000", "(integer) 2");
-    check(&mut client, "WAITAOF 0 1 20000", "1) (integer) 0\n2) (integer) 1");
+    check(&mut client, "WAIT 2 0", "(integer) 2");
+    check(&mut client, "WAITAOF 0 1 0", "1) (integer) 0\n2) (integer) 1");
     check(&mut client, "WAITAOF 0 2 100", "1) (integer) 0\n2) (integer) 1");
 }
 

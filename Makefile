@@ -5,9 +5,9 @@ PORT ?= 6379
 HTTP_PORT ?= 8379
 SIDEKIQ ?= 7
 MACHINES ?= x86_64
-export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS
+export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS TIMES BUSY ONLY
 
-.PHONY: compilers-are-there ports-are-free help run build programs release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
+.PHONY: compilers-are-there ports-are-free help run build programs release test test-again quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -35,6 +35,9 @@ setup: ## Install what the tests need (Debian, as root)
 
 test: setup ## Everything that runs in minutes: what CI runs
 	scripts/test
+
+test-again: ## The tests of `cargo test` TIMES (20) times, half of them with BUSY (2) processes beside that only compute: what fails by luck; ONLY=part of a name
+	scripts/test-again
 
 quick-test: ## Unit tests and the rules of the house only
 	$(CARGO) test --workspace --lib -q

@@ -18,10 +18,19 @@ once() {
   exec {lock}>"$folder.lock"
   flock "$lock"
   if [[ ! -e $folder/ready || $(<"$folder/ready") != "$words" ]]; then
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    (set -e; cd "$folder"; "$@") >"$folder.log" 2>&1 || { tail -n 20 "$folder.log" >&2; echo "see $folder.log" >&2; exit 1; }
-    echo "$words" >"$folder/ready"
+    local attempt
+    # Registries and mirrors fail now and then.
+    for attempt in 1 2 3; do
+      rm -rf "$folder"
+      mkdir -p "$folder"
+      # In the background, because `set -e` does nothing in what `if` tests.
+      (set -e; cd "$folder"; "$@") >"$folder.log" 2>&1 &
+      if wait $!; then
+        echo "$words" >"$folder/ready"
+        break
+      fi
+    done
+    [ -e "$folder/ready" ] || { tail -n 20 "$folder.log" >&2; echo "see $folder.log" >&2; exit 1; }
   fi
   exec {lock}>&-
 }

@@ -5,12 +5,14 @@ what counts, and in which order, is said in each script.
 """
 import contextlib, glob, json, os, platform, shutil, socket, subprocess, sys, threading, time
 
+from ports import free_port
+
 # The fastest run of a server may be so many times its slowest; beyond that other work has disturbed one of them.
 SPREAD_MAX = 1.25
 # The share of its time from which on a generator is what limits the run.
 GENERATOR_BUSY = 0.95
 # How long a server may take to answer for the first time, and to end.
-START_SECONDS_MAX, STOP_SECONDS_MAX = 15, 20
+START_SECONDS_MAX, STOP_SECONDS_MAX = 120, 20
 # With a larger share of the cores busy before anything runs, other work is on the machine.
 BUSY_SHARE_MAX = 0.1
 # Between two looks at the memory of a server.
@@ -72,12 +74,6 @@ def need(*tools):
     for tool in tools:
         if not shutil.which(tool):
             sys.exit(f"{tool} is missing: run make setup programs")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Server:

@@ -4,6 +4,7 @@
 require "socket"
 require "tmpdir"
 require "fileutils"
+require_relative "ports"
 
 # A machine that runs nothing for longer has stood still: it is virtual and was paused, or all of this was.
 STILL_SECONDS = 5.0
@@ -126,7 +127,7 @@ class Processes
     puts "", *@hint&.call, "see #{@folder}"
   end
 
-  def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+  def self.free_port = Ports.free
 
   private
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use resp::Value;
 use transcript::Socket;
 
-/// How long anything may take: far longer than it does, for busy machines.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How long anything may take. It only ends what hangs: what comes late on a busy machine has come.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 /// Interval between two checks of something that must become true soon.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 

@@ -28,7 +28,6 @@ mod lines;
 mod pair;
 pub mod replication;
 mod samples;
-mod scratch;
 mod server;
 mod shapes;
 mod values;
@@ -42,8 +41,8 @@ pub use lines::{is_elsewhere, is_word_elsewhere};
 pub use pair::{Answered, COMPRESSES_HASHES, HASHES_COMPRESSED, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples, stream_state};
-pub use scratch::Scratch;
-pub use server::{Server, StartError, binary, free_port, on_each_server, oracle, run};
+pub use scratch::{Scratch, free_port};
+pub use server::{Server, StartError, binary, on_each_server, oracle, run};
 pub use shapes::Shapes;
 pub use witness::Witness;
 

@@ -1,19 +1,19 @@
-//! Servers under test: each is a child process, on a free port of the loopback interface.
+//! Servers under test: each is a child process, on a port of the loopback interface and in a folder that no other test has.
 //!
 //! A server is ready when it answers `PING`, which is polled for a bounded time. Dropping it kills the process, and shows the end of
 //! its log if the test is panicking. The log goes to a file, so that a server that logs much never waits for a reader.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use resp::Value;
 use rustix::process::{Pid, Signal, kill_process};
+use scratch::{Scratch, free_port};
 use transcript::{Runner, Socket};
 
 use crate::client::{Client, PATIENCE};
@@ -22,6 +22,8 @@ use crate::client::{Client, PATIENCE};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Most ports that are tried: another process may take one before the server does.
 const ATTEMPTS_MAX: usize = 3;
+/// Its log, in its folder.
+const LOG: &str = "server.log";
 /// Number of log lines that are shown.
 const LOG_LINES_SHOWN: usize = 40;
 
@@ -30,7 +32,8 @@ const LOG_LINES_SHOWN: usize = 40;
 pub struct Server {
     child: Child,
     port: u16,
-    log: PathBuf,
+    /// Where it starts, with its log.
+    folder: Scratch,
     name: String,
 }
 
@@ -139,21 +142,16 @@ impl Server {
         if server.answers_in_time(may_load)? {
             return Ok(server);
         }
-        Err(StartError::Failed { name: server.name.clone(), log: server.log_end() })
+        Err(StartError::Failed { name: server.name.clone(), log: server.log() })
     }
 
     fn spawn(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
-        // One at a time, because two tests must not find the same free port.
-        static STARTING: Mutex<()> = Mutex::new(());
-        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = options.windows(2).find(|pair| pair[0] == "--port").and_then(|pair| pair[1].parse().ok());
         let port = asked.map_or_else(free_port, Ok)?;
         let shown: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
         let name = format!("{} {}", shown.join(" "), options.join(" "));
-        let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));
-        let output = File::create(&log)?;
-        // A leftover of another test must not be loaded.
-        let _ = std::fs::remove_file(snapshot_at(port));
+        let folder = Scratch::new("server");
+        let output = File::create(folder.path(LOG))?;
         let has_file = options.first().is_some_and(|option| !option.starts_with('-'));
         let (file, options) = options.split_at(usize::from(has_file));
         let spawned = Command::new(words[0])
@@ -165,7 +163,7 @@ impl Server {
             // A configuration file sets this itself.
             .args(if has_file { &[][..] } else { &["--save", ""] })
             .args(options)
-            .current_dir(std::env::temp_dir())
+            .current_dir(folder.folder())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -173,14 +171,13 @@ impl Server {
         let child = match spawned {
             Ok(child) => child,
             Err(error) => {
-                std::fs::remove_file(&log)?;
                 return Err(match error.kind() {
                     io::ErrorKind::NotFound => StartError::Missing(words[0].display().to_string()),
                     _ => error.into(),
                 });
             }
         };
-        Ok(Server { child, port, log, name })
+        Ok(Server { child, port, folder, name })
     }
 
     fn answers_in_time(&mut self, may_load: bool) -> io::Result<bool> {
@@ -281,13 +278,15 @@ impl Server {
 
     /// The last lines of its log.
     pub fn log_end(&self) -> String {
-        let mut bytes = Vec::new();
-        if let Err(error) = File::open(&self.log).and_then(|mut file| file.read_to_end(&mut bytes)) {
-            return format!("{}: {error}", self.log.display());
-        }
-        let text = String::from_utf8_lossy(&bytes);
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+    }
+
+    /// Its whole log.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(self.folder.path(LOG)).expect("it was created with the server");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -299,8 +298,6 @@ impl Drop for Server {
         // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.log);
-        let _ = std::fs::remove_file(snapshot_at(self.port));
     }
 }
 
@@ -312,21 +309,11 @@ fn split<'a>(words: &'a [String], more: &[&'a str]) -> io::Result<(PathBuf, Vec<
     Ok((program, options.iter().map(String::as_str).chain(more.iter().copied()).collect()))
 }
 
-/// The snapshot of a server on this port, unless an option sets another name.
-fn snapshot_at(port: u16) -> PathBuf {
-    std::env::temp_dir().join(format!("blackbox-{port}.rdb"))
-}
-
 /// Runs `darter` to its end, through `launcher` like [`Server::launch`].
 pub fn run(launcher: &[&str], args: &[&str]) -> Output {
     let binary = binary().unwrap_or_else(|error| panic!("{error}"));
     let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
     Command::new(words[0]).args(&words[1..]).args(args).output().expect("the binary runs")
-}
-
-/// A port that is currently free.
-pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The program at `DARTER`, or `target/debug/darter` for a test in `target/debug/deps`. Cargo builds it only for the tests of its

@@ -229,12 +229,10 @@ mod tests {
 
     #[test]
     fn a_file_behind_a_flag_is_named() {
-        let file = std::env::temp_dir().join(format!("darter-late-{}.conf", std::process::id()));
-        std::fs::write(&file, "").expect("the file can be written");
-        let path = file.display().to_string();
+        let scratch = scratch::Scratch::new("late");
+        let path = scratch.file("late.conf", "");
         let error = parse(&format!("--port 7000 {path}")).expect_err("the file is too late").to_string();
         let takes_words = parse(&format!("--bind 127.0.0.1 {path}")).is_ok();
-        std::fs::remove_file(&file).expect("it was there");
         let expected = format!(
             "'{path}' is taken for a value of 'port': the configuration file is the first argument, before all flags"
         );

@@ -155,28 +155,14 @@ pub(crate) fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use scratch::Scratch;
+
     use super::*;
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("darter-source-{}-{name}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("the folder can be made");
-            Folder(path)
-        }
-
-        fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-            let path = self.0.join(name);
-            std::fs::write(&path, text).expect("the file can be written");
-            path
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn write(folder: &Scratch, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = folder.folder().join(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        path
     }
 
     fn read(path: &Path) -> Result<Vec<String>, String> {
@@ -187,26 +173,26 @@ mod tests {
 
     #[test]
     fn patterns_include_files_in_order_and_none_if_there_is_none() {
-        let folder = Folder::new("patterns");
-        let (b, a) = (folder.write("b.conf", "b 1\n"), folder.write("a.conf", b"a 1\r\n# \xff\n"));
-        folder.write(".hidden.conf", "hidden 1\n");
-        let dir = folder.0.display();
+        let folder = Scratch::new("patterns");
+        let (b, a) = (write(&folder, "b.conf", "b 1\n"), write(&folder, "a.conf", b"a 1\r\n# \xff\n"));
+        write(&folder, ".hidden.conf", "hidden 1\n");
+        let dir = folder.folder().display();
         let text =
             format!("first 1\ninclude {dir}/*.conf\ninclude {dir}/none*\nInclude {dir}/[b].con?\nlast 1");
-        assert_eq!(read(&folder.write("main", text)).unwrap(), ["first", "a", "b", "b", "last"]);
+        assert_eq!(read(&write(&folder, "main", text)).unwrap(), ["first", "a", "b", "b", "last"]);
         drop((a, b));
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let folder = Folder::new("errors");
-        let dir = folder.0.display();
+        let folder = Scratch::new("errors");
+        let dir = folder.folder().display();
         let check = |name: &str, text: &str, expected: &str| {
-            let path = folder.write(name, text.replace("DIR", &dir.to_string()));
+            let path = write(&folder, name, text.replace("DIR", &dir.to_string()));
             assert_eq!(read(&path).unwrap_err(), expected.replace("DIR", &dir.to_string()), "{text}");
         };
         check("self", "\ninclude DIR/./self", "DIR/./self includes itself in DIR/self, line 2");
-        folder.write("two", format!("port 1\ninclude {dir}/one\n"));
+        write(&folder, "two", format!("port 1\ninclude {dir}/one\n"));
         check("one", "include DIR/two\n", "DIR/one includes itself in DIR/two, line 2");
         check(
             "absent",
@@ -220,7 +206,7 @@ mod tests {
         );
         check("quotes", "port \"1", "unbalanced quotes in DIR/quotes, line 1");
         for level in 0..20 {
-            folder.write(&format!("level{level}"), format!("include {dir}/level{}\n", level + 1));
+            write(&folder, &format!("level{level}"), format!("include {dir}/level{}\n", level + 1));
         }
         check("deep", "include DIR/level0", "too many files are included in DIR/level15, line 1");
         check(
@@ -228,7 +214,7 @@ mod tests {
             &"#".repeat(17 << 20),
             "DIR/long is too long: a configuration file may have 16 MiB at most",
         );
-        let error = read(&folder.write("junk", b"\x7fELF\x02\x01\x00\xff\xfe\n\x00\x01")).unwrap_err();
+        let error = read(&write(&folder, "junk", b"\x7fELF\x02\x01\x00\xff\xfe\n\x00\x01")).unwrap_err();
         assert_eq!(
             error,
             format!(

@@ -13,6 +13,7 @@ use ds::random::Random;
 use effectlog::Slice;
 use journal::{Base, Beginning, Contents, Data, Folder, Journal, Policy, Trouble, Tuning};
 use powerlog::{Bytes, Disk, Event, Promise, Recording, What};
+use scratch::Scratch;
 
 /// Tells this binary, in its environment, to be the process that is recorded, and where.
 const FOLDER: &str = "JOURNAL_TEST_FOLDER";
@@ -105,13 +106,13 @@ fn first_loss(test: &str, policy: Policy) -> Option<String> {
         write_a_journal(Path::new(&folder), policy);
         return None;
     }
-    let scratch = std::env::temp_dir().join(format!("journal-{test}-{}", std::process::id()));
-    let folder = scratch.join("recorded");
-    fs::create_dir_all(&folder).expect("the disk is sound");
+    let scratch = Scratch::new("journal");
+    let folder = scratch.folder().join("recorded");
+    fs::create_dir(&folder).expect("the disk is sound");
     let next = AtomicU64::new(1);
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--exact", test]).env(FOLDER, &folder);
-    command.stdout(File::create(scratch.join("output")).expect("the disk is sound"));
+    command.stdout(File::create(scratch.path("output")).expect("the disk is sound"));
     let recording = Recording::start(command, &folder, move || next.fetch_add(1, Ordering::Relaxed));
     let events = recording.and_then(Recording::finish).expect("it can be traced");
     let told = events.iter().find_map(|event| match &event.what {
@@ -120,7 +121,7 @@ fn first_loss(test: &str, policy: Policy) -> Option<String> {
     });
     let told = told.expect("it says what was reported");
     let end = events.last().expect("it did something").end;
-    let output = fs::read_to_string(scratch.join("output")).expect("it is there");
+    let output = fs::read_to_string(scratch.path("output")).expect("it is there");
     assert_eq!(reported(&events, told, end), SLICES, "{output}");
     let mut whole = Disk::new(&events, Promise::Any);
     whole.advance(end);
@@ -131,9 +132,9 @@ fn first_loss(test: &str, policy: Policy) -> Option<String> {
     moments.sort_unstable();
     let mut disk = Disk::new(&events, Promise::Any);
     let mut points = moments.into_iter().enumerate();
-    let loss = points.find_map(|(seed, moment)| {
+    points.find_map(|(seed, moment)| {
         disk.advance(moment);
-        let left = scratch.join(format!("left-{seed}"));
+        let left = scratch.folder().join(format!("left-{seed}"));
         fs::create_dir_all(&left).expect("the disk is sound");
         disk.image(seed as u64, &left).expect("the disk is sound");
         let least = reported(&events, told, moment);
@@ -143,9 +144,7 @@ fn first_loss(test: &str, policy: Policy) -> Option<String> {
             Ok(there) if there >= least => None,
             other => Some(format!("seed {seed}, moment {moment}, slice {least} was reported: {other:?}")),
         }
-    });
-    fs::remove_dir_all(scratch).expect("it is ours");
-    loss
+    })
 }
 
 #[test]

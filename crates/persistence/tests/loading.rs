@@ -2,9 +2,9 @@
 //! loaded again, on the disk of this machine and on a simulated one.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
@@ -16,6 +16,7 @@ use persistence::{
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
+use scratch::Scratch;
 use shard::Placement;
 
 const SHARD_COUNT: u16 = 5;
@@ -73,16 +74,7 @@ struct World {
     table: Table,
     roles: Vec<Role>,
     /// On the disk of this machine, to be removed.
-    folder: Option<PathBuf>,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            // What is left of a test that failed may be looked at.
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
+    scratch: Option<Scratch>,
 }
 
 /// Keys with their databases, and for each its value, encoded, and its expiry.
@@ -112,7 +104,7 @@ impl World {
             is_stopped: AtomicBool::new(false),
             roles: table.all().iter().map(role).collect(),
             table,
-            folder: None,
+            scratch: None,
         }
     }
 
@@ -122,12 +114,9 @@ impl World {
 
     /// In a new folder of this machine.
     fn real() -> World {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("persistence-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for the test");
-        let mut world = World::new(&Disk::real(), &folder);
-        world.folder = Some(folder);
+        let scratch = Scratch::new("loading");
+        let mut world = World::new(&Disk::real(), scratch.folder());
+        world.scratch = Some(scratch);
         world
     }
 

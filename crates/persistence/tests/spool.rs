@@ -2,7 +2,7 @@
 //! on a simulated one.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use persistence::{
 use proactor::{Clock, Disk, Fault, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
 use resp::Proto;
+use scratch::Scratch;
 use shard::Placement;
 
 const DB_COUNT: u32 = 16;
@@ -33,16 +34,7 @@ struct World {
     local: Local,
     snapshots: &'static Snapshots,
     /// On the disk of this machine, to be removed.
-    folder: Option<PathBuf>,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            // What is left of a test that failed may be looked at.
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
+    scratch: Option<Scratch>,
 }
 
 /// What is being saved, and what writes it.
@@ -66,7 +58,7 @@ impl World {
         local.line("SETRANGE long 70000 x");
         local.line("PEXPIREAT key:1 5000000000000");
         local.line("COPY zset zset DB 3");
-        World { names, clock, local, snapshots, folder: None }
+        World { names, clock, local, snapshots, scratch: None }
     }
 
     fn simulated() -> (World, SimDisk) {
@@ -76,10 +68,9 @@ impl World {
 
     /// In a new folder of this machine.
     fn real(name: &str) -> World {
-        let folder = std::env::temp_dir().join(format!("spool-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for the test");
-        let mut world = World::new(&Disk::real(), &folder);
-        world.folder = Some(folder);
+        let scratch = Scratch::new(name);
+        let mut world = World::new(&Disk::real(), scratch.folder());
+        world.scratch = Some(scratch);
         world
     }
 

@@ -388,6 +388,8 @@ impl Rest {
 
 #[cfg(test)]
 mod tests {
+    use scratch::Scratch;
+
     use super::*;
 
     fn event(at: u64, what: What) -> Event {
@@ -402,8 +404,8 @@ mod tests {
     fn left(events: &[Event], promise: Promise, moment: u64) -> Vec<Option<String>> {
         let mut disk = Disk::new(events, promise);
         disk.advance(moment);
-        let folder =
-            std::env::temp_dir().join(format!("powerlog-{}-{moment}-{promise:?}", std::process::id()));
+        let scratch = Scratch::new("powerlog");
+        let folder = scratch.folder().join("disk");
         let mut found: Vec<Option<String>> = (0..300)
             .map(|seed| {
                 fs::create_dir_all(&folder).unwrap();

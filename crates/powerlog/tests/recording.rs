@@ -2,24 +2,25 @@
 
 use std::fs::{self, File};
 use std::io::{IoSlice, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use powerlog::{Bytes, Disk, Event, Halt, Promise, Recording, What};
 use rustix::io::ReadWriteFlags;
+use scratch::Scratch;
 
 /// Tells this binary, in its environment, to be the program that is recorded, and where.
 const FOLDER: &str = "POWERLOG_TEST_FOLDER";
 /// The same for the program of which a thread is stopped.
 const HALT_FOLDER: &str = "POWERLOG_TEST_HALT_FOLDER";
 
-fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (PathBuf, Vec<What>) {
-    let folder = std::env::temp_dir().join(format!("powerlog-{test}-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("files can be written");
+fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (Scratch, Vec<What>) {
+    let scratch = Scratch::new(test);
+    let folder = scratch.folder();
     let next = AtomicU64::new(1);
     let moment = move || next.fetch_add(1, Ordering::Relaxed);
-    let events = Recording::start(make(&folder), &folder, moment)
+    let events = Recording::start(make(folder), folder, moment)
         .expect("it starts")
         .finish()
         .expect("it can be traced");
@@ -27,8 +28,8 @@ fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (PathBuf, Vec<What
     assert!(events.is_sorted_by_key(|event| event.end), "{events:?}");
     let mut disk = Disk::new(&events, Promise::Any);
     disk.advance(u64::MAX);
-    assert_eq!(disk.differences(&folder).expect("files can be written"), [""; 0], "{events:?}");
-    (folder, events.into_iter().map(|Event { what, .. }| what).collect())
+    assert_eq!(disk.differences(folder).expect("files can be written"), [""; 0], "{events:?}");
+    (scratch, events.into_iter().map(|Event { what, .. }| what).collect())
 }
 
 /// What is recorded of this binary: system calls of rustix, which has none through the C library, and of another thread.
@@ -54,12 +55,11 @@ fn every_call_is_seen_however_it_is_made() {
     if !Recording::is_possible() {
         return;
     }
-    let (folder, seen) = record("own", |folder| {
+    let (_, seen) = record("own", |folder| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "every_call_is_seen_however_it_is_made"]).env(FOLDER, folder);
         command
     });
-    fs::remove_dir_all(folder).unwrap();
     let bytes = Bytes::Some(b"abcd".to_vec());
     let expected = [
         What::Create { path: "log".into(), file: 1 },
@@ -79,13 +79,12 @@ fn children_are_recorded_too() {
     }
     let script =
         "echo one > a; mkdir d; (echo two >> a; ln a d/b; echo three > d/b); mv d/b c; rm a; : > c; false";
-    let (folder, seen) = record("shell", |folder| {
+    let (scratch, seen) = record("shell", |folder| {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(folder);
         command
     });
-    assert_eq!(fs::read(folder.join("c")).unwrap(), b"");
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(fs::read(scratch.path("c")).unwrap(), b"");
     let appended =
         What::Write { file: 1, offset: 4, bytes: Bytes::Some(b"two\n".to_vec()), is_durable: false };
     assert!(seen.contains(&appended), "{seen:?}");
@@ -94,8 +93,8 @@ fn children_are_recorded_too() {
 
 #[test]
 fn what_was_not_recorded_is_noticed() {
-    let folder = std::env::temp_dir().join(format!("powerlog-missed-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let scratch = Scratch::new("missed");
+    let folder = scratch.folder();
     File::create(folder.join("a")).unwrap().write_all(b"x").unwrap();
     let events = [
         Event { begin: 1, end: 2, what: What::Create { path: "a".into(), file: 1 } },
@@ -103,8 +102,7 @@ fn what_was_not_recorded_is_noticed() {
     ];
     let mut disk = Disk::new(&events, Promise::Any);
     disk.advance(9);
-    assert_eq!(disk.differences(&folder).unwrap(), ["a: differs from byte 0 on", "b: nobody removed it"]);
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(disk.differences(folder).unwrap(), ["a: differs from byte 0 on", "b: nobody removed it"]);
 }
 
 #[test]
@@ -121,10 +119,10 @@ fn one_thread_is_stopped_and_let_go() {
     if let Some(folder) = std::env::var_os(HALT_FOLDER) {
         return count_up(Path::new(&folder));
     }
-    let folder = std::env::temp_dir().join(format!("powerlog-halt-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("files can be written");
+    let scratch = Scratch::new("halt");
+    let folder = scratch.folder();
     let mut command = Command::new(std::env::current_exe().expect("it is there"));
-    command.args(["--exact", "one_thread_is_stopped_and_let_go"]).env(HALT_FOLDER, &folder);
+    command.args(["--exact", "one_thread_is_stopped_and_let_go"]).env(HALT_FOLDER, folder);
     let mut program = command.spawn().expect("it starts");
     let count = |name: &str| fs::metadata(folder.join(name)).map_or(0, |file| file.len());
     let grows = |name: &str, from: u64| {
@@ -152,7 +150,6 @@ fn one_thread_is_stopped_and_let_go() {
     program.kill().expect("it runs");
     drop(halt);
     program.wait().expect("it is our child");
-    fs::remove_dir_all(&folder).expect("it is there");
 }
 
 /// Two threads that make files longer, for ever.

@@ -203,11 +203,9 @@ impl Listener {
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use super::*;
+    use scratch::Scratch;
 
-    fn scratch_path(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("proactor-listener-{}-{name}", std::process::id()))
-    }
+    use super::*;
 
     #[test]
     fn a_port_in_use_is_named() {
@@ -245,16 +243,17 @@ mod tests {
 
     #[test]
     fn a_socket_never_has_more_permissions_than_asked_for() {
-        let path = scratch_path("private");
+        let scratch = Scratch::new("private");
+        let path = scratch.folder().join("socket");
         let _socket = sys::bind_unix(&path, Some(0o600)).expect("the path is free");
         let mode = std::fs::metadata(&path).expect("it exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "nobody had to change it");
-        std::fs::remove_file(&path).expect("it is still there");
     }
 
     #[test]
     fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
-        let path = scratch_path("stale");
+        let scratch = Scratch::new("stale");
+        let path = scratch.folder().join("socket");
         let dying = UnixListener::bind(&path).expect("the path is free");
         let dies = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
@@ -269,6 +268,5 @@ mod tests {
         assert!(!path.exists());
         std::fs::write(&path, "precious").expect("the path is free again");
         assert!(matches!(listen_unix(&path, None, 16), Err(Error::UnixPathInUse { .. })));
-        std::fs::remove_file(&path).expect("it is still there");
     }
 }

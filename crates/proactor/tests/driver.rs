@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use proactor::{CloseMode, Config, Driver, Event, IoChoice, listen_unix};
+use scratch::Scratch;
 use world::{Client, Ending, World, over_all_drivers, over_all_drivers_with};
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -319,9 +320,8 @@ fn another_thread_wakes_a_sleeping_one_and_a_notice_is_never_lost() {
     over_all_drivers(|world| {
         let waker = world.waker();
         waker.wake();
-        world.turn(Duration::from_secs(60));
+        world.turn(world::PATIENCE);
         assert_eq!(world.wakes, 1, "a notice from before the turn ends it at once");
-        let start = Instant::now();
         let thread = std::thread::spawn(move || {
             for _ in 0..100 {
                 waker.wake();
@@ -332,7 +332,6 @@ fn another_thread_wakes_a_sleeping_one_and_a_notice_is_never_lost() {
             world.turn(Duration::from_millis(100));
         }
         thread.join().expect("waking does not panic");
-        assert!(start.elapsed() < Duration::from_secs(10));
     });
 }
 
@@ -353,7 +352,8 @@ fn a_turn_waits_as_long_as_it_is_told() {
 fn a_unix_socket_is_served_like_any_other() {
     for io in [IoChoice::Epoll, IoChoice::Uring] {
         let Ok(mut driver) = Driver::open(&Config { io, ..Config::default() }) else { continue };
-        let path = std::env::temp_dir().join(format!("proactor-driver-{}", std::process::id()));
+        let scratch = Scratch::new("driver");
+        let path = scratch.folder().join("socket");
         driver.listen(listen_unix(&path, Some(0o700), 16).expect("the path is free")).expect("it is fresh");
         let mut client = UnixStream::connect(&path).expect("the backlog has room");
         client.write_all(b"hello").expect("the socket has room");

@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Rounds that warm the server.
 const WARM_ROUNDS: usize = 500;
@@ -106,7 +106,7 @@ struct Client {
 
 impl Client {
     fn connect(port: u16) -> Client {
-        let patience = Instant::now() + Duration::from_secs(20);
+        let patience = Instant::now() + blackbox::PATIENCE;
         let stream = loop {
             match TcpStream::connect(("127.0.0.1", port)) {
                 Ok(stream) => break stream,
@@ -115,7 +115,7 @@ impl Client {
             std::thread::yield_now();
         };
         stream.set_nodelay(true).expect("a socket has this option");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket has this option");
+        stream.set_read_timeout(Some(blackbox::PATIENCE)).expect("a socket has this option");
         let mut client = Client { stream, buffer: vec![0; 4096] };
         client.call(&Call { request: encode(&[b"PING"]), reply: b"+PONG\r\n".to_vec() });
         client

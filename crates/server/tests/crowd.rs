@@ -75,7 +75,7 @@ fn the_limit_of_open_files_limits_the_clients() {
         launcher.splice(0..0, ["setpriv", "--bounding-set", "-sys_resource"]);
     }
     let server = Server::launch(&launcher, &["--proactor-threads", "2"]).unwrap();
-    assert!(server.log_end().contains("the system allows no more open files"), "{}", server.log_end());
+    assert!(server.log().contains("the system allows no more open files"), "{}", server.log());
     let mut witness = Witness::new(&server);
     let clients_max: usize = witness.client().info("clients", "maxclients").parse().unwrap();
     assert!(clients_max > 100 && clients_max < 200, "{clients_max}");

@@ -107,6 +107,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("bench", 4),
     ("sim", 10),
     ("powerlog", 2),
+    ("scratch", 1),
     ("blackbox", 10),
     ("tidy", 1),
 ];
@@ -260,6 +261,17 @@ fn no_word_says_later() {
         }
     }
     none("things left for later", &offenders);
+}
+
+/// Two tests choose the same name sooner or later, and two containers give out the same process id.
+#[test]
+fn nobody_chooses_a_name_in_the_temporary_folder() {
+    let offenders: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(name, text)| !name.starts_with("crates/tidy/") && text.contains("temp_dir().join("))
+        .map(|(name, _)| name)
+        .collect();
+    none("names in the temporary folder: take a `scratch::Scratch`", &offenders);
 }
 
 #[test]

@@ -6,30 +6,8 @@ use std::sync::Arc;
 
 use proactor::{Codec, Heard, InputBuffer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use scratch::Scratch;
 use tls::{Authentication, Handshakes, Identity, Options, Secured, client_config, server_config};
-
-/// A folder with files, removed in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("darter-tls-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("it can be made");
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("it can be made");
-        path.display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("it can be made");
@@ -52,13 +30,13 @@ fn issue(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, 
 }
 
 /// Options of a server with a certificate of its own, which also dials with it.
-fn options(folder: &Folder, name: &str) -> Options {
+fn options(folder: &Scratch, name: &str) -> Options {
     let authority = authority();
     let (certificate, key) = issue(&authority, name);
     Options {
-        cert_file: folder.write("cert.pem", &certificate),
-        key_file: folder.write("key.pem", &key),
-        ca_cert_file: folder.write("ca.pem", &authority.pem()),
+        cert_file: folder.file("cert.pem", &certificate),
+        key_file: folder.file("key.pem", &key),
+        ca_cert_file: folder.file("ca.pem", &authority.pem()),
         ..Options::default()
     }
 }
@@ -91,7 +69,7 @@ fn pair(server: &Options, client: &Options) -> (Secured, Secured, Arc<tls::Hands
 
 #[test]
 fn bytes_arrive_however_the_wire_cuts_them() {
-    let folder = Folder::new("bytes");
+    let folder = Scratch::new("bytes");
     let options = options(&folder, "alice");
     let (mut server, mut client, handshake) = pair(&options, &options);
     assert!(!handshake.is_over() && !server.is_ready());
@@ -112,7 +90,7 @@ fn bytes_arrive_however_the_wire_cuts_them() {
 
 #[test]
 fn strangers_are_refused_unless_nobody_asks() {
-    let (folder, other) = (Folder::new("own"), Folder::new("foreign"));
+    let (folder, other) = (Scratch::new("own"), Scratch::new("foreign"));
     let (mut own, foreign) = (options(&folder, "server"), options(&other, "stranger"));
     let trusting = Options { ca_cert_file: own.ca_cert_file.clone(), ..foreign.clone() };
     let bare = Options {
@@ -142,14 +120,14 @@ fn strangers_are_refused_unless_nobody_asks() {
 #[test]
 fn one_certificate_may_be_that_of_both_sides_and_their_authority() {
     let alone = |name: &str, change: &dyn Fn(&mut CertificateParams)| {
-        let (folder, mut params) = (Folder::new(name), params("alone"));
+        let (folder, mut params) = (Scratch::new(name), params("alone"));
         change(&mut params);
         let key = KeyPair::generate().expect("it can be made");
         let certificate = params.self_signed(&key).expect("it can be made").pem();
         let options = Options {
-            cert_file: folder.write("cert.pem", &certificate),
-            key_file: folder.write("key.pem", &key.serialize_pem()),
-            ca_cert_file: folder.write("ca.pem", &certificate),
+            cert_file: folder.file("cert.pem", &certificate),
+            key_file: folder.file("key.pem", &key.serialize_pem()),
+            ca_cert_file: folder.file("ca.pem", &certificate),
             ..Options::default()
         };
         (folder, options)
@@ -179,7 +157,7 @@ fn one_certificate_may_be_that_of_both_sides_and_their_authority() {
 
 #[test]
 fn plain_text_is_answered_with_an_alert() {
-    let folder = Folder::new("plain");
+    let folder = Scratch::new("plain");
     let options = options(&folder, "server");
     let (mut server, _, _) = pair(&options, &options);
     assert!(server.receive(b"*1\r\n$4\r\nPING\r\n", &mut InputBuffer::default()).is_err());
@@ -191,7 +169,7 @@ fn plain_text_is_answered_with_an_alert() {
 #[test]
 fn so_many_handshakes_may_be_under_way() {
     let all = Arc::new(Handshakes::default());
-    let folder = Folder::new("limit");
+    let folder = Scratch::new("limit");
     let options = options(&folder, "server");
     let config = server_config(&options, &Identity::read(&options).unwrap()).unwrap();
     let first = Secured::accepted(&config, all.begin(1).unwrap(), "peer").unwrap();
@@ -204,11 +182,12 @@ fn so_many_handshakes_may_be_under_way() {
 
 #[test]
 fn what_is_wrong_with_files_is_said_by_name() {
-    let folder = Folder::new("wrong");
+    let folder = Scratch::new("wrong");
     let good = options(&folder, "server");
     let (_, other_key) = issue(&authority(), "other");
-    let rubbish = folder.write("rubbish.pem", "no certificate");
-    let (missing, other) = (format!("{}/no.pem", folder.0.display()), folder.write("other.pem", &other_key));
+    let rubbish = folder.file("rubbish.pem", "no certificate");
+    let (missing, other) =
+        (format!("{}/no.pem", folder.folder().display()), folder.file("other.pem", &other_key));
     let check = |options: Options, expected: &str| {
         let made = Identity::read(&options).and_then(|identity| server_config(&options, &identity));
         assert_eq!(made.map(drop).unwrap_err().to_string(), expected);
@@ -235,9 +214,9 @@ fn what_is_wrong_with_files_is_said_by_name() {
 #[test]
 fn a_key_may_be_encrypted() {
     const KEY: &str = include_str!("encrypted_key.pem");
-    let folder = Folder::new("encrypted");
-    let path = folder.write("key.pem", KEY);
-    let cert = folder.write("cert.pem", include_str!("encrypted_key_cert.pem"));
+    let folder = Scratch::new("encrypted");
+    let path = folder.file("key.pem", KEY);
+    let cert = folder.file("cert.pem", include_str!("encrypted_key_cert.pem"));
     let options = |pass: &str| Options {
         cert_file: cert.clone(),
         key_file: path.clone(),

@@ -1,7 +1,7 @@
 //! A server of which only the queues are known, and these are made up.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -32,10 +32,7 @@ const ENTRIES: &[Entry] = &[
 impl MadeUp {
     /// Serves HTTP for a server with these queues; returns the port.
     pub(crate) fn serve(rows: Vec<Row>) -> u16 {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|free| free.local_addr())
-            .expect("there are free ports")
-            .port();
+        let port = scratch::free_port().expect("there are free ports");
         let settings = Settings::default();
         settings.force(HTTP_PORT, &Value { number: port.into(), text: port.to_string() });
         let table = Table::new(&[ENTRIES]);

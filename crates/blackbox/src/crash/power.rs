@@ -17,13 +17,14 @@ use std::time::{Duration, Instant};
 use ds::random::Random;
 use powerlog::{Disk, Event, Promise, Recording};
 use resp::Value;
+use scratch::free_port;
 use transcript::{Runner, Socket};
 
 use super::clients::{Field, work};
 use super::{Failure, Trial, options, start};
 use crate::account::{Account, Crash, Found, Moment, Timeline};
 use crate::client::PATIENCE;
-use crate::server::{StartError, free_port};
+use crate::server::StartError;
 
 /// Number of servers that run at the same time.
 const SERVERS_AT_ONCE: usize = 2;

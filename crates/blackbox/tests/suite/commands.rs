@@ -461,8 +461,14 @@ fn canonical(value: &Value) -> String {
 }
 
 /// Settings that are set differently for the two, and those with another default (docs/differences.md).
-const OWN_SETTINGS: [&str; 5] =
-    ["dbfilename", "port", "activedefrag", "active-defrag-ignore-bytes", "active-defrag-threshold-lower"];
+const OWN_SETTINGS: [&str; 6] = [
+    "dir",
+    "dbfilename",
+    "port",
+    "activedefrag",
+    "active-defrag-ignore-bytes",
+    "active-defrag-threshold-lower",
+];
 
 #[test]
 fn settings_have_names_and_defaults_of_redis() {

@@ -261,7 +261,7 @@ fn redis_behind_a_replica_has_what_it_knows() {
     eventually("the middle follows", || is_up(&middle));
     // Its journal is restarted with the data that it was sent.
     eventually("it has a base", || {
-        middle.log_end().contains("append only file rewriting terminated with success")
+        middle.log().contains("append only file rewriting terminated with success")
     });
     follow(&last, &middle);
     eventually("the last one follows", || is_up(&last));
@@ -300,7 +300,7 @@ fn replicas_that_want_the_same_share_a_snapshot() {
         expect_all_same(replica, &primary, &["snapshot"]);
     }
     expect_known_same(&redis, &primary, &["snapshot"]);
-    let log = primary.log_end();
+    let log = primary.log();
     assert!(log.contains("starting a snapshot for 2 replicas"), "{log}");
     assert!(log.contains("starting a snapshot for 1 replicas"), "{log}");
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::process::Output;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use blackbox::{Client, Scratch, Server, eventually, oracle, run, samples};
+use blackbox::{Client, Scratch, Server, check as check_reply, eventually, oracle, run, samples};
 use resp::Value;
 use rustix::process::Signal;
 
@@ -231,9 +231,9 @@ fn a_copy_is_told_in_the_words_of_a_check() {
     }
 }
 
-/// Lets one client write while `work` runs.
-fn under_load(running: &Server, work: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
+/// Lets one client write while `work` runs, which gets the number of the last round that was answered.
+fn under_load(running: &Server, work: impl FnOnce(&AtomicU64)) {
+    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = running.client();
@@ -242,10 +242,11 @@ fn under_load(running: &Server, work: impl FnOnce()) {
                 number += 1;
                 assert_eq!(client.show(&format!("MSET first {number} second {number}")), "OK");
                 assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {number}"));
+                answered.store(number, Ordering::Relaxed);
             }
         });
         let end = EndOnDrop(&is_over);
-        work();
+        work(&answered);
         drop(end);
     });
 }
@@ -276,14 +277,19 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
     // The journal keeps getting new bases.
     let running =
         server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
-    let mut last = 0;
-    under_load(&running, || {
+    let (mut client, mut last) = (running.client(), 0);
+    under_load(&running, |answered| {
         for round in 0..2 {
+            // What is in the file must be in the copy, and how far the load has come is known.
+            eventually("the load goes on", || answered.load(Ordering::Relaxed) > last);
+            last = answered.load(Ordering::Relaxed);
+            check_reply(&mut client, "SET mark 1", "OK");
+            check_reply(&mut client, "WAITAOF 1 0 0", "1) (integer) 1\n2) (integer) 0");
             let copy = scratch.path(&format!("copy-{round}"));
             check(&["--copy-journal", &data, "--to", &copy], 0, &["clean: the log ends behind slice "]);
             check(&["--check-journal", &data], 0, &["a start loads "]);
             let found = rounds(&copy);
-            assert!(found > last, "{found} after {last}");
+            assert!(found >= last, "{found}, and {last} was written");
             last = found;
             fs::remove_dir_all(&copy).unwrap();
         }
@@ -297,7 +303,7 @@ fn files_that_are_copied_one_by_one_while_a_server_writes_are_a_prefix_or_refuse
     let (scratch, data) = folder("journal-cp");
     let running =
         server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
-    under_load(&running, || {
+    under_load(&running, |_| {
         for round in 0..3 {
             let copy = scratch.path(&format!("copy-{round}"));
             fs::create_dir_all(format!("{copy}/appendonlydir")).unwrap();

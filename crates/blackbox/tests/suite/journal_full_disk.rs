@@ -243,7 +243,7 @@ fn write_calls(server: &Server) -> u64 {
 #[track_caller]
 fn expect_refusal(server: &Server, why: &[&str]) {
     let refusal = server.client().show("SET other x");
-    let log = server.log_end();
+    let log = server.log();
     for part in [&["MISCONF Errors writing to the AOF file: "], why].concat() {
         assert!(refusal.contains(part), "no {part} in {refusal}");
     }
@@ -274,7 +274,7 @@ fn runs_full_and_goes_on(policy: &str) {
     std::thread::sleep(Duration::from_secs(2));
     let calls = write_calls(&server) - calls;
     assert!(calls < CALLS_MAX, "{calls} calls that write");
-    let log = server.log_end();
+    let log = server.log();
     assert_eq!(log.matches("write commands are refused: ").count(), 1, "{log}");
 
     // Room is made.
@@ -282,7 +282,7 @@ fn runs_full_and_goes_on(policy: &str) {
     expect_writes(&server);
     account.settle(writer);
     eventually("the log says so", || {
-        server.log_end().contains("the journal can be written again: writes are accepted")
+        server.log().contains("the journal can be written again: writes are accepted")
     });
     assert_eq!(account.check(&server, PATIENCE), KEYS);
 

@@ -94,7 +94,7 @@ fn replicas_that_come_together_share_a_snapshot() {
     follow(&second, &primary);
     expect_same(&first, &primary);
     expect_same(&second, &primary);
-    assert!(primary.log_end().contains("starting a snapshot for 2 replicas"), "{}", primary.log_end());
+    assert!(primary.log().contains("starting a snapshot for 2 replicas"), "{}", primary.log());
     assert_eq!(primary.client().info("stats", "sync_full"), "2");
 }
 
@@ -155,7 +155,7 @@ fn a_journal_comes_and_goes_while_replicas_follow() {
             client.call("BGREWRITEAOF");
             eventually("it is rewritten", || is_done(&mut client, before));
             check(&mut client, "CONFIG SET appendonly no", "OK");
-            eventually("it is off", || primary.log_end().matches("the journal is closed").count() == round);
+            eventually("it is off", || primary.log().matches("the journal is closed").count() == round);
             let before = rewrites(&mut client);
             check(&mut client, "CONFIG SET appendonly yes", "OK");
             eventually("it is on", || is_done(&mut client, before));
@@ -235,7 +235,7 @@ fn what_redis_does_not_know_is_left_out() {
     eventually("there, too", || theirs.show("HGETALL h") == client.show("HGETALL h"));
     expect_same(&replica, &primary);
     assert_eq!(client.info("replication", "repl_unsupported_effects"), "3");
-    assert!(primary.log_end().contains("does not speak Darter's protocol"), "{}", primary.log_end());
+    assert!(primary.log().contains("does not speak Darter's protocol"), "{}", primary.log());
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_replica_of_which_nothing_is_heard_is_disconnected() {
     // It reads everything and sends nothing.
     replica.stream().set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
     std::io::copy(replica.stream(), &mut std::io::sink()).expect("the server closes it");
-    assert!(primary.log_end().contains("repl-timeout"), "{}", primary.log_end());
+    assert!(primary.log().contains("repl-timeout"), "{}", primary.log());
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn answered_until(primary: Server, end: impl FnOnce(&Server)) -> u64 {
         }
         eventually("they count", || answered.load(Ordering::Relaxed) > 300);
         end(&primary);
-        assert!(primary.wait().success(), "{}", primary.log_end());
+        assert!(primary.wait().success(), "{}", primary.log());
     });
     answered.into_inner()
 }
@@ -61,7 +61,7 @@ fn nobody_waits_for_ever() {
     let (mut client, mut asker) = (primary.client(), primary.client());
     check(&mut client, "SET a 1", "OK");
     asker.send("SHUTDOWN NOSAVE");
-    eventually("it waits", || primary.log_end().contains("Waiting for replicas before shutting down"));
+    eventually("it waits", || primary.log().contains("Waiting for replicas before shutting down"));
     let left_ms = client.info("server", "shutdown_in_milliseconds").parse().expect("it is a number");
     assert!((1..=60_000).contains(&left_ms), "{left_ms}");
     let mut writer = primary.client();
@@ -75,6 +75,6 @@ fn nobody_waits_for_ever() {
     let mut primary = primary;
     primary.signal(Signal::TERM);
     assert!(primary.wait().success());
-    assert!(primary.log_end().contains("Lagging replica 127.0.0.1:"), "{}", primary.log_end());
+    assert!(primary.log().contains("Lagging replica 127.0.0.1:"), "{}", primary.log());
     replica.signal(Signal::CONT);
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proactor::{Disk, Open, SimDisk};
+use scratch::Scratch;
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::{
@@ -31,9 +32,8 @@ fn check_error(error: &Error, kind: ErrorKind, text: &str) {
 
 #[test]
 fn two_servers_do_not_use_one_folder() {
-    let real = std::env::temp_dir().join(format!("darter-journal-lock-{}", std::process::id()));
-    std::fs::create_dir_all(&real).unwrap();
-    let real_folder = Folder::new(Disk::real(), &real.join("appendonlydir"));
+    let scratch = Scratch::new("lock");
+    let real_folder = Folder::new(Disk::real(), &scratch.folder().join("appendonlydir"));
     for folder in [real_folder, folder(&SimDisk::new(1).disk())] {
         let lock = folder.lock().unwrap();
         let error = folder.lock().unwrap_err();
@@ -45,7 +45,6 @@ fn two_servers_do_not_use_one_folder() {
         drop(lock);
         folder.lock().unwrap();
     }
-    std::fs::remove_dir_all(&real).unwrap();
 }
 
 #[test]
@@ -75,7 +74,8 @@ fn a_folder_of_somebody_else_is_recognised() {
 
 #[test]
 fn a_folder_that_cannot_be_used_is_refused_in_a_line() {
-    let real = std::env::temp_dir().join(format!("darter-journal-file-{}", std::process::id()));
+    let scratch = Scratch::new("file");
+    let real = scratch.folder().join("file");
     std::fs::write(&real, b"a file").unwrap();
     let error = Folder::new(Disk::real(), &real).contents().unwrap_err();
     assert!(error.to_string().contains("(move the file away, or choose another appenddirname)"), "{error}");

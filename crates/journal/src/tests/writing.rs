@@ -1,9 +1,10 @@
 //! The writer with enough space, without, and when the disk fails; and what it leaves on real disks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proactor::{Disk, DiskFaults, Fault, SimDisk};
+use scratch::Scratch;
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::{Base, Contents, Folder, Journal, Policy, Scan, Trouble, Tuning, Verdict, Writer};
@@ -171,17 +172,17 @@ fn a_scan_ends_at_a_time() {
 }
 
 /// Temporary folders on real disks: one with a file system on a device, perhaps, and one in memory.
-fn real_folders(name: &str) -> Vec<PathBuf> {
+fn real_folders(name: &str) -> Vec<Scratch> {
     let places =
         [std::env::temp_dir(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), "/dev/shm".into()];
     let places = places.into_iter().filter(|place| place.is_dir());
-    places.map(|place| place.join(format!("darter-journal-{name}-{}", std::process::id()))).collect()
+    places.map(|place| Scratch::within(place, name)).collect()
 }
 
 #[test]
 fn real_disks_have_what_was_written() {
-    for path in real_folders("real") {
-        let folder = Folder::new(Disk::real(), &path);
+    for scratch in real_folders("real") {
+        let folder = Folder::new(Disk::real(), &scratch.folder().join("appendonlydir"));
         for (life, policy) in
             [Policy::Always, Policy::Everysec, Policy::No, Policy::Always].into_iter().enumerate()
         {
@@ -202,14 +203,13 @@ fn real_disks_have_what_was_written() {
             assert_eq!(journal.durable_slice() == journal.written_slice(), policy == Policy::Always);
         }
         assert_eq!(numbers(&folder, None), ((1..=80).collect(), Verdict::Clean));
-        std::fs::remove_dir_all(&path).unwrap();
     }
 }
 
 #[test]
 fn another_thread_syncs_while_one_writes() {
-    let path = real_folders("threads").remove(0);
-    let folder = Folder::new(Disk::real(), &path);
+    let scratch = Scratch::new("threads");
+    let folder = Folder::new(Disk::real(), &scratch.folder().join("appendonlydir"));
     let tuning = Tuning { segment_bytes_first: 256 << 10, segment_bytes: 256 << 10, ..TUNING };
     let lock = folder.lock().unwrap().into();
     let (journal, mut writer) = Journal::create(lock, tuning, Policy::Everysec, BEGINNING).unwrap();
@@ -234,5 +234,4 @@ fn another_thread_syncs_while_one_writes() {
     });
     assert_eq!(journal.sync().unwrap(), 300);
     assert_eq!(numbers(&folder, None), ((1..=300).collect(), Verdict::Clean));
-    std::fs::remove_dir_all(&path).unwrap();
 }

@@ -5,6 +5,8 @@
 
 use std::sync::Mutex;
 
+use scratch::Scratch;
+
 use super::*;
 
 const SEEDS: u64 = 60;
@@ -54,9 +56,9 @@ fn for_all<R: std::fmt::Debug>(found: &[R], what: &str, is: impl Fn(&R) -> bool)
 
 #[test]
 fn both_disks_read_what_was_written() {
-    let folder = std::env::temp_dir().join(format!("darter-disk-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for (disk, folder) in [(Disk::real(), &*folder), (SimDisk::new(1).disk(), Path::new("data"))] {
+    let scratch = Scratch::new("disk");
+    let folder = scratch.folder();
+    for (disk, folder) in [(Disk::real(), folder), (SimDisk::new(1).disk(), Path::new("data"))] {
         let (a, b) = (folder.join("a"), folder.join("b"));
         assert_eq!(disk.open(&a, Open::Read).unwrap_err().kind(), io::ErrorKind::NotFound);
         let file = disk.open(&a, Open::Write).unwrap();
@@ -106,34 +108,24 @@ fn both_disks_read_what_was_written() {
         disk.remove(&b).unwrap();
         assert_eq!(disk.list(folder).unwrap().len(), 0);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_file_that_is_replaced_keeps_its_permissions() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = std::env::temp_dir().join(format!("darter-replace-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let scratch = Scratch::new("replace");
+    let folder = scratch.folder();
     let (disk, file) = (Disk::real(), folder.join("x.conf"));
     disk.replace(&file, b"port 1").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     disk.replace(&file, b"p").unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(disk.replace(&folder, b"").is_err(), "a directory is no file");
-    assert_eq!(disk.list(&folder).unwrap(), ["x.conf"], "nothing temporary is left");
+    assert!(disk.replace(folder, b"").is_err(), "a directory is no file");
+    assert_eq!(disk.list(folder).unwrap(), ["x.conf"], "nothing temporary is left");
     let beside = disk.list(folder.parent().unwrap()).unwrap();
     let own = folder.file_name().unwrap().to_str().unwrap();
     let left = beside.iter().filter(|name| name.to_string_lossy().starts_with(own)).count();
     assert_eq!(left, 1, "nothing temporary is left beside the folder");
-    std::fs::remove_dir_all(&folder).unwrap();
-}
-
-/// A folder on the machine's disk for one test.
-fn real_folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("darter-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
 }
 
 fn mode(path: &Path) -> u32 {
@@ -144,7 +136,8 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn what_is_created_is_private_and_what_takes_a_place_keeps_its_permissions() {
     use std::os::unix::fs::PermissionsExt;
-    let (disk, folder) = (Disk::real(), real_folder("private"));
+    let (disk, scratch) = (Disk::real(), Scratch::new("private"));
+    let folder = scratch.folder();
     for how in [Open::Write, Open::Empty, Open::Direct] {
         let path = folder.join(format!("{how:?}"));
         disk.open(&path, how).unwrap();
@@ -163,12 +156,12 @@ fn what_is_created_is_private_and_what_takes_a_place_keeps_its_permissions() {
         disk.put_in_place(&temporary, &path).unwrap();
         assert_eq!(mode(&path), after, "{before:?}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn nothing_is_written_by_way_of_a_link() {
-    let (disk, folder) = (Disk::real(), real_folder("links"));
+    let (disk, scratch) = (Disk::real(), Scratch::new("links"));
+    let folder = scratch.folder();
     let (link, target) = (folder.join("link"), folder.join("target"));
     std::fs::write(&target, "precious").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
@@ -190,7 +183,6 @@ fn nothing_is_written_by_way_of_a_link() {
     disk.open(&second, Open::Write).unwrap();
     let error = disk.open(Path::new("/dev/null"), Open::Empty).unwrap_err().to_string();
     assert_eq!(error, "it is a device");
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -199,7 +191,8 @@ fn what_another_user_may_have_put_there_is_not_written_to() {
     if !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: only root can make files of another user");
     }
-    let (disk, folder) = (Disk::real(), real_folder("planted"));
+    let (disk, scratch) = (Disk::real(), Scratch::new("planted"));
+    let folder = scratch.folder();
     let (path, inner) = (folder.join("planted"), folder.join("folder"));
     std::fs::write(&path, "precious").unwrap();
     std::fs::create_dir(&inner).unwrap();
@@ -209,19 +202,18 @@ fn what_another_user_may_have_put_there_is_not_written_to() {
     let expected =
         "it belongs to another user (id 65534), who may have put it there: others may write to the folder";
     for mode in [0o777, 0o1777, 0o770] {
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(disk.open(&path, Open::Empty).unwrap_err().to_string(), expected, "{mode:o}");
         assert_eq!(disk.create_directory(&inner).unwrap_err().to_string(), expected, "{mode:o}");
     }
     assert_eq!(disk.read(&path).unwrap(), b"precious", "it was not emptied");
     // The folder's owner can put anything there, and nobody else can.
-    std::os::unix::fs::chown(&folder, Some(65_534), None).unwrap();
+    std::os::unix::fs::chown(folder, Some(65_534), None).unwrap();
     disk.open(&path, Open::Write).unwrap();
-    std::os::unix::fs::chown(&folder, Some(0), None).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(folder, Some(0), None).unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     disk.open(&path, Open::Write).unwrap();
     disk.create_directory(&inner).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -502,9 +494,9 @@ fn a_seed_decides_what_a_crash_leaves() {
 
 #[test]
 fn both_disks_write_past_the_cache() {
-    let folder = std::env::temp_dir().join(format!("darter-direct-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for (disk, folder) in [(Disk::real(), &*folder), (SimDisk::new(1).disk(), Path::new("data"))] {
+    let scratch = Scratch::new("direct");
+    let folder = scratch.folder();
+    for (disk, folder) in [(Disk::real(), folder), (SimDisk::new(1).disk(), Path::new("data"))] {
         let path = folder.join("a");
         disk.open(&path, Open::Write).unwrap().pre_write(4 * DIRECT_BYTES as u64).unwrap();
         let file = disk.open(&path, Open::Direct).unwrap();
@@ -515,14 +507,14 @@ fn both_disks_write_past_the_cache() {
         expected[DIRECT_BYTES..2 * DIRECT_BYTES].fill(7);
         assert_eq!(disk.read(&path).unwrap(), expected);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_file_is_locked_once() {
-    let folder = std::env::temp_dir().join(format!("darter-lock-{}", std::process::id()));
+    let scratch = Scratch::new("lock");
+    let folder = scratch.folder();
     let sim = SimDisk::new(1);
-    for (disk, folder) in [(Disk::real(), &*folder), (sim.disk(), Path::new("data"))] {
+    for (disk, folder) in [(Disk::real(), folder), (sim.disk(), Path::new("data"))] {
         disk.create_directory(folder).unwrap();
         disk.create_directory(folder).unwrap();
         let (a, b) = (folder.join("a"), folder.join("b"));
@@ -538,7 +530,6 @@ fn a_file_is_locked_once() {
     drop(former);
     assert!(sim.disk().lock(&locked).is_err(), "what a former life had locked is no concern of this one");
     drop(lock);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -425,7 +425,7 @@ fn a_torn_end_is_left_out() {
         refused(&scratch, &["--import-aof", "yes", "--aof-load-truncated", "no"], &place);
         let server = import(&scratch);
         check(&mut server.client(), "GET a", value);
-        let log = server.log_end();
+        let log = server.log();
         assert!(log.contains(&format!("the last {} bytes are ignored", content.len() - from)), "{log}");
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }

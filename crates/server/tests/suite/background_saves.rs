@@ -315,7 +315,7 @@ fn a_save_that_fails_leaves_the_old_snapshot_and_stops_writes() {
         fs::create_dir(&path).unwrap();
         check(&mut client, "BGSAVE", "Background saving started");
         assert_eq!(saved(&mut client), "err");
-        assert!(server.log_end().contains("Background saving error: Is a directory"));
+        assert!(server.log().contains("Background saving error: Is a directory"));
         fs::remove_dir(&path).unwrap();
         let refused = client.show("SET key value");
         assert!(
@@ -348,7 +348,7 @@ fn save_points_save_unasked() {
     check(&mut client, "MSET a 1 b 2 c 3", "OK");
     eventually("it saves", || field(&mut client, "rdb_saves") == "1");
     assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "0");
-    assert!(server.log_end().contains("3 changes in 1 seconds. Saving..."));
+    assert!(server.log().contains("3 changes in 1 seconds. Saving..."));
     // With save points, what is deleted with all else is gone from the disk at once.
     check(&mut client, "FLUSHALL", "OK");
     assert_eq!(field(&mut client, "rdb_saves"), "2");

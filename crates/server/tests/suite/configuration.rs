@@ -174,7 +174,7 @@ fn included_files_are_read_in_order_and_rewriting_leaves_them_alone() {
     let text =
         format!("include {pattern}\ninclude {nothing}\nsave \"\"\nrename-command FLUSHALL \"\"\nhz 10\n");
     let path = scratch.file("redis.conf", &text);
-    let server = Server::darter(&[&path]).unwrap();
+    let server = Server::darter(&[&path, "--dir", &scratch.path("")]).unwrap();
     let mut client = server.client();
     let get = |client: &mut Client<_>, name: &str| match client.call(&format!("CONFIG GET {name}")) {
         Value::Array(items) => blackbox::text(&items[1]),
@@ -187,7 +187,7 @@ fn included_files_are_read_in_order_and_rewriting_leaves_them_alone() {
     let rewritten = std::fs::read_to_string(&path).unwrap();
     assert!(rewritten.starts_with(&text) && rewritten.contains("\ntimeout 5\n"), "{rewritten}");
     drop(server);
-    let server = Server::darter(&[&path]).unwrap();
+    let server = Server::darter(&[&path, "--dir", &scratch.path("")]).unwrap();
     let mut client = server.client();
     assert_eq!(get(&mut client, "timeout"), "5");
     assert_eq!(client.show("FLUSHALL"), "(error) ERR unknown command 'FLUSHALL', with args beginning with: ");
@@ -365,7 +365,7 @@ fn the_log_goes_to_the_system_as_well() {
     let options = ["--syslog-enabled", "yes", "--syslog-ident", "my-queue", "--syslog-facility", "local3"];
     let server = Server::start(1, "auto", &options);
     assert_eq!(server.client().show("CONFIG GET syslog-facility"), "1) \"syslog-facility\"\n2) \"local3\"");
-    eventually("it says so", || server.log_end().contains("* Ready to accept connections tcp"));
+    eventually("it says so", || server.log().contains("* Ready to accept connections tcp"));
     let Some(socket) = socket else { return };
     std::fs::remove_file(place).unwrap();
     socket.set_read_timeout(Some(blackbox::PATIENCE)).unwrap();

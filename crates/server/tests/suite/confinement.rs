@@ -103,7 +103,7 @@ fn the_system_calls_that_a_unit_file_forbids_are_not_made() {
         eventually("the snapshot is written", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
         client.send("SHUTDOWN");
         client.expect_end();
-        assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+        assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     }
 }
 
@@ -144,7 +144,7 @@ fn no_thread_could_get_more_rights() {
         assert!(status.contains("NoNewPrivs:\t1"), "{status}");
     }
     let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(server.log_end().contains("the server runs as root"), is_root, "{}", server.log_end());
+    assert_eq!(server.log().contains("the server runs as root"), is_root, "{}", server.log());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn threads_after(script: &str) -> Option<(String, String)> {
     let server =
         Server::launch(&["unshare", "--mount", "sh", "-c", &script, "sh"], &["--proactor-threads=0"]);
     match server {
-        Ok(server) => Some((server.client().info("server", "threads"), server.log_end())),
+        Ok(server) => Some((server.client().info("server", "threads"), server.log())),
         Err(error) if std::env::var("CI").as_deref() != Ok("true") => {
             println!("SKIPPED: {error}");
             None

@@ -111,14 +111,14 @@ fn a_pid_file_is_not_written_through_a_link_and_a_pipe_is_not_waited_for() {
     let scratch = Scratch::new("pid-link");
     let victim = plant(&scratch, "pid");
     let server = start(&scratch, &["--pidfile", &scratch.path("pid")]);
-    let log = server.log_end();
+    let log = server.log();
     assert!(log.contains("cannot write the pid file") && log.contains(LINK), "{log}");
     assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
     drop(server);
     let pipe = scratch.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let server = start(&scratch, &["--pidfile", &pipe]);
-    assert!(server.log_end().contains("cannot write the pid file"), "{}", server.log_end());
+    assert!(server.log().contains("cannot write the pid file"), "{}", server.log());
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn the_journals_folder_may_be_elsewhere_but_its_files_may_not() {
     fs::rename(&segment, &moved).expect("nobody has it open");
     symlink(&moved, &segment).expect("its name is free");
     let outcome = Server::darter(&["--dir", &scratch.path(""), "--appendonly", "yes"]);
-    let log = outcome.map(|server| server.log_end()).expect_err("it does not start").to_string();
+    let log = outcome.map(|server| server.log()).expect_err("it does not start").to_string();
     assert!(
         log.contains(LINK) && log.contains(Path::new(&segment).file_name().unwrap().to_str().unwrap()),
         "{log}"

@@ -71,8 +71,8 @@ fn a_page_runs_no_command() {
             assert!(answer.is_empty() || is_early, "{request:?} to {}: {answer:?}", server.name());
             check_unharmed(&server, None);
         }
-        let told = server.log_end().matches(WARNING).count();
-        assert_eq!(told, 1, "{}: {}", server.name(), server.log_end());
+        let told = server.log().matches(WARNING).count();
+        assert_eq!(told, 1, "{}: {}", server.name(), server.log());
     }
 }
 
@@ -120,7 +120,7 @@ fn a_page_runs_no_command_while_a_script_is_slow() {
     stream
         .write_all(page("POST", "Host:").replace(BODY, "SHUTDOWN NOSAVE\r\n").as_bytes())
         .expect("it is open");
-    eventually("it is noticed", || server.log_end().contains(WARNING));
+    eventually("it is noticed", || server.log().contains(WARNING));
     check(&mut other, "SCRIPT KILL", "OK");
     let mut received = Vec::new();
     let _ = stream.read_to_end(&mut received);
@@ -158,7 +158,7 @@ fn a_page_runs_no_command_of_memcached() {
             assert_eq!(answer(port, set), "STORED\r\nVALUE POST 0 7\r\nHost: x\r\nEND\r\n");
         }
         check(&mut client, "MGET kept pwned", "1) \"1\"\n2) (nil)");
-        assert_eq!(server.log_end().matches(WARNING).count(), 1, "{}", server.log_end());
+        assert_eq!(server.log().matches(WARNING).count(), 1, "{}", server.log());
     }
 }
 

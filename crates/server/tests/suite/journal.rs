@@ -97,7 +97,7 @@ fn without_save_points_a_journal_that_has_ended_stays() {
     check(&mut client, "CONFIG SET appendonly no", "OK");
     check(&mut client, "CONFIG SET appendonly yes", "OK");
     check(&mut client, "CONFIG SET appendonly no", "OK");
-    eventually("it has ended", || server.log_end().contains("the journal is closed"));
+    eventually("it has ended", || server.log().contains("the journal is closed"));
     assert!(has_journal(&scratch));
     check(&mut client, "SAVE", "OK");
     eventually("a snapshot has what it had", || !has_journal(&scratch));
@@ -141,7 +141,7 @@ fn waitaof_waits_for_the_disk() {
     check(&mut client, "CONFIG SET appendonly no", "OK");
     let error = "(error) ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     check(&mut client, "WAITAOF 1 0 0", error);
-    eventually("it has ended", || server.log_end().contains("the journal is closed"));
+    eventually("it has ended", || server.log().contains("the journal is closed"));
     // A journal that ends before it has a base has kept nothing, and whoever waits for it hears so.
     let mut other = server.client();
     for _ in 0..5 {
@@ -151,7 +151,7 @@ fn waitaof_waits_for_the_disk() {
         check(&mut other, "CONFIG SET appendonly no", "OK");
         let answer = client.receive().to_string();
         if answer == kept {
-            assert!(server.log_end().contains("rewriting terminated with success"));
+            assert!(server.log().contains("rewriting terminated with success"));
             break;
         }
         assert_eq!(answer, error);
@@ -162,10 +162,10 @@ fn waitaof_waits_for_the_disk() {
 fn a_start_that_keeps_nothing_says_what_a_restart_has() {
     let scratch = Scratch::new("journal-none");
     let server = start(&scratch, &["--save", ""]);
-    eventually("it says so", || server.log_end().contains("a restart loads nothing"));
+    eventually("it says so", || server.log().contains("a restart loads nothing"));
     check(&mut server.client(), "SAVE", "OK");
     kill(server);
     let server = start(&scratch, &["--save", ""]);
-    let says = || server.log_end().contains("/dump.rdb as of 20");
+    let says = || server.log().contains("/dump.rdb as of 20");
     eventually("it names the snapshot and its moment", says);
 }

@@ -98,7 +98,7 @@ fn what_needs_no_data_is_served_meanwhile() {
     assert_eq!(client.info("persistence", "rdb_last_load_keys_loaded"), key_count.to_string());
     // The key is there now.
     check(&mut watcher, "EXEC", "(nil)");
-    assert!(server.log_end().contains("DB loaded from dump.rdb"));
+    assert!(server.log().contains("DB loaded from dump.rdb"));
 }
 
 /// redis-server waits a moment after each key, so that it loads for as long as it is asked.
@@ -161,7 +161,7 @@ fn what_is_damaged_ends_the_server() {
     client.expect_end();
     assert_eq!(server.wait().code(), Some(1));
     let place = format!("dump.rdb: unexpected end at offset {}", content.len() / 3);
-    assert!(server.log_end().contains(&place), "{}", server.log_end());
+    assert!(server.log().contains(&place), "{}", server.log());
 }
 
 /// A bit changed anywhere, or the end missing.

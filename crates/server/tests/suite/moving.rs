@@ -185,7 +185,7 @@ fn who_waits_keeps_its_turn_and_its_timeout() {
         assert_eq!(first.receive().to_string(), "1) \"queue\"\n2) \"a\"");
         assert_eq!(second.receive().to_string(), "1) \"queue\"\n2) \"b\"");
         // Its time is up on another thread than that on which it began.
-        first.send("BLPOP queue 0.3");
+        first.send("BLPOP queue 3");
         blocked(&mut mover, "1");
         send_around(&mut mover, id);
         assert_eq!(first.receive(), Value::NullArray);

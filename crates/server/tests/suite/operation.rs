@@ -427,7 +427,7 @@ fn systemd_is_told_when_the_server_is_ready() {
     let scratch = Scratch::new("systemd");
     let path = scratch.path("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(blackbox::PATIENCE)).unwrap();
     let variable = format!("NOTIFY_SOCKET={path}");
     let _server = Server::launch(&["env", &variable], &["--supervised", "systemd"]).unwrap();
     let mut message = [0; 128];

@@ -437,10 +437,10 @@ fn files_of_users_are_taken_whole_or_not_at_all() {
 
 #[test]
 fn users_of_the_configuration_are_rewritten() {
-    let scratch = Scratch::new("users");
+    let scratch = Scratch::new("acl");
     let path = scratch
         .file("redis.conf", "user x on >p ~a +get\nuser default on nopass +@all (~b &* +@all)\ntimeout 0\n");
-    let server = Server::start(2, "auto", &[&path]);
+    let server = Server::start(2, "auto", &[&path, "--dir", &scratch.path("")]);
     let admin = &mut server.client();
     check(admin, "GET b", "(nil)");
     check(admin, "GET a", NO_KEY);
@@ -457,7 +457,7 @@ fn users_of_the_configuration_are_rewritten() {
     );
     let list = admin.show("ACL LIST");
     drop(server);
-    let server = Server::start(2, "auto", &[&path]);
+    let server = Server::start(2, "auto", &[&path, "--dir", &scratch.path("")]);
     check(&mut server.client(), "ACL LIST", &list);
 }
 

@@ -5,11 +5,12 @@
 //! - Names in certificates: text or none.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use proactor::{Codec, InputBuffer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use scratch::Scratch;
 use tls::{
     Authentication, Handshakes, Identity, Options, Secured, client_config, common_name, server_config,
 };
@@ -19,38 +20,45 @@ const PASSWORD: &str = "secret";
 /// What the client says once the handshake is done.
 const WORDS: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Good files, and those that are changed, removed in the end of the process by nobody: there is one folder for each process.
+/// Good files, and those that are changed.
 struct Fixture {
-    folder: PathBuf,
+    folder: Scratch,
     options: Options,
+    identity: Identity,
     certificate: Vec<u8>,
 }
 
-static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
-    let folder = std::env::temp_dir().join(format!("darter-tls-checks-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("it can be made");
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
-    params.distinguished_name.push(DnType::CommonName, "alice");
-    let mut authority = params.clone();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = || KeyPair::generate().expect("a key can be made");
-    let authority = CertifiedIssuer::self_signed(authority, key()).expect("it can be signed");
-    let own = key();
-    let certificate = params.signed_by(&own, &authority).expect("it can be signed");
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).expect("it can be written");
-        path.display().to_string()
-    };
-    let options = Options {
-        cert_file: write("cert.pem", &certificate.pem()),
-        key_file: write("key.pem", &own.serialize_pem()),
-        ca_cert_file: write("ca.pem", &authority.pem()),
-        authentication: Authentication::Optional,
-        ..Options::default()
-    };
-    Fixture { certificate: certificate.der().to_vec(), folder, options }
-});
+thread_local! {
+    /// One for each thread, which is one for each test: they change files at the same time. Its folder goes with the thread.
+    static FIXTURE: Rc<Fixture> = Rc::new(Fixture::new());
+}
+
+fn fixture() -> Rc<Fixture> {
+    FIXTURE.with(Rc::clone)
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let folder = Scratch::new("tls-checks");
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
+        params.distinguished_name.push(DnType::CommonName, "alice");
+        let mut authority = params.clone();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = || KeyPair::generate().expect("a key can be made");
+        let authority = CertifiedIssuer::self_signed(authority, key()).expect("it can be signed");
+        let own = key();
+        let certificate = params.signed_by(&own, &authority).expect("it can be signed");
+        let options = Options {
+            cert_file: folder.file("cert.pem", &certificate.pem()),
+            key_file: folder.file("key.pem", &own.serialize_pem()),
+            ca_cert_file: folder.file("ca.pem", &authority.pem()),
+            authentication: Authentication::Optional,
+            ..Options::default()
+        };
+        let identity = Identity::read(&options).expect("the files are good");
+        Fixture { certificate: certificate.der().to_vec(), folder, identity, options }
+    }
+}
 
 /// Changes `bytes` as `edits` say: two bytes of a place, one to put there.
 fn edit(bytes: &mut [u8], edits: &[u8]) {
@@ -75,21 +83,19 @@ fn configure(options: &Options) {
 /// Any bytes as files: each in turn in the place of a good one, as they are and as changes of a good one.
 pub(crate) fn check_files(input: &[u8]) {
     const KEY: &str = include_str!("../encrypted_key.pem");
-    let good = &FIXTURE.options;
-    let path = FIXTURE.folder.join("changed.pem");
+    let fixture = fixture();
+    let good = &fixture.options;
+    let path = fixture.folder.path("changed.pem");
     let changed = |bytes: &[u8]| {
         fs::write(&path, bytes).expect("it can be written");
-        path.display().to_string()
+        path.clone()
     };
     let key_file_pass = PASSWORD.to_owned();
     let cert = |file: String| Options { cert_file: file, ..good.clone() };
     let key = |file: String| Options { key_file: file, key_file_pass: key_file_pass.clone(), ..good.clone() };
     let ca = |file: String| Options { ca_cert_file: file, ..good.clone() };
-    let ca_folder = Options {
-        ca_cert_file: String::new(),
-        ca_cert_dir: FIXTURE.folder.display().to_string(),
-        ..good.clone()
-    };
+    let ca_folder =
+        Options { ca_cert_file: String::new(), ca_cert_dir: fixture.folder.path(""), ..good.clone() };
     let Some((kind, input)) = input.split_first() else { return };
     let mut text = match kind % 7 {
         0 => return configure(&cert(changed(input))),
@@ -116,8 +122,7 @@ pub(crate) fn check_files(input: &[u8]) {
 
 /// Any words as lists of versions and suites, one list a line: what is taken makes both sides.
 pub(crate) fn check_words(input: &[u8]) {
-    static GOOD: LazyLock<Identity> =
-        LazyLock::new(|| Identity::read(&FIXTURE.options).expect("the files are good"));
+    let fixture = fixture();
     let Ok(text) = std::str::from_utf8(input) else { return };
     let mut lines = text.split('\n').map(str::to_owned);
     let mut line = || lines.next().unwrap_or_default();
@@ -126,15 +131,16 @@ pub(crate) fn check_words(input: &[u8]) {
         ciphers: line(),
         ciphersuites: line(),
         prefer_server_ciphers: true,
-        ..FIXTURE.options.clone()
+        ..fixture.options.clone()
     };
-    let sides = (server_config(&options, &GOOD).is_ok(), client_config(&options, &GOOD).is_ok());
+    let good = &fixture.identity;
+    let sides = (server_config(&options, good).is_ok(), client_config(&options, good).is_ok());
     assert_eq!(sides.0, sides.1, "{text:?}");
 }
 
 /// Both sides of a new connection.
 fn sides(protocols: &str) -> (Secured, Secured) {
-    let options = Options { protocols: protocols.to_owned(), ..FIXTURE.options.clone() };
+    let options = Options { protocols: protocols.to_owned(), ..fixture().options.clone() };
     let identity = Identity::read(&options).expect("the files are good");
     let handshake = Arc::new(Handshakes::default()).begin(1).expect("it is the first");
     let config = server_config(&options, &identity).expect("the files are good");
@@ -210,9 +216,10 @@ fn converse(server: &mut Secured, client: &mut Secured, edits: &[u8], changed: u
 /// Any bytes as a certificate, and a good one that is changed: a name is text or there is none.
 pub(crate) fn check_name(input: &[u8]) {
     let _ = common_name(&input.into());
-    let mut certificate = FIXTURE.certificate.clone();
+    let fixture = fixture();
+    let mut certificate = fixture.certificate.clone();
     edit(&mut certificate, input);
-    let is_same = certificate == FIXTURE.certificate;
+    let is_same = certificate == fixture.certificate;
     let name = common_name(&certificate.into());
     assert!(!is_same || name.as_deref() == Some("alice"));
 }

@@ -77,7 +77,7 @@ fn metrics_come_over_tls() {
     let site = site("tls-http", &[]);
     let client = site.secured.authority.issue("client");
     scrape_twice(&mut site.connect(Some(&client)));
-    assert!(site.secured.server.log_end().contains(&format!("https://127.0.0.1:{}", site.port)));
+    assert!(site.secured.server.log().contains(&format!("https://127.0.0.1:{}", site.port)));
     // A request without TLS gets a response that says so, and garbage gets an alert.
     let mut plain = dial_plain(site.port);
     plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
@@ -124,7 +124,7 @@ fn a_certificate_may_name_the_http_user() {
     assert_eq!(status("/metrics", &nobody, ""), 401);
     // A password takes precedence over the certificate: "default:secret".
     assert_eq!(status("/queues.json", &alice, "Authorization: Basic ZGVmYXVsdDpzZWNyZXQ=\r\n"), 200);
-    assert!(site.secured.server.log_end().contains("names user 'nobody', who does not exist"));
+    assert!(site.secured.server.log().contains("names user 'nobody', who does not exist"));
     // A deleted user is refused, even on connections that are open.
     let mut open = site.connect(Some(&alice));
     scrape_twice(&mut open);
@@ -170,7 +170,7 @@ fn http_gets_new_certificates() {
     own.serve_as(&rubbish());
     site.secured.server.signal(Signal::HUP);
     eventually("the log says why", || {
-        site.secured.server.log_end().contains("the TLS certificates were not reloaded: tls-cert-file")
+        site.secured.server.log().contains("the TLS certificates were not reloaded: tls-cert-file")
     });
     assert_eq!(shown(), der(&second));
     scrape_twice(&mut old);

@@ -21,6 +21,7 @@ mod client;
 mod compare;
 pub mod crash;
 mod differences;
+mod flag;
 mod functions;
 mod generate;
 pub mod leases;
@@ -35,6 +36,7 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
+pub use flag::SetAtEnd;
 pub use functions::FUNCTION_REQUESTS;
 pub use generate::{Batch, Generator, Request, is_callable, is_known_to_oracle, words};
 pub use lines::{is_elsewhere, is_word_elsewhere};

@@ -104,8 +104,8 @@ impl<'t> Tx<'t> {
         if self.is_unfinished {
             self.complete(host);
         }
-        let is_done = |&id: &ShardId| self.hold.shard(id).ready.is_empty();
-        debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
+        let left = || self.hold.largest_of_entered(|shard| shard.ready.len() as u64);
+        debug_assert!(left() == 0, "a key came to be and nobody was told");
     }
 
     /// Whether leaving the shards has to publish something: messages, recorded effects, or which slices replies depend
@@ -148,8 +148,7 @@ impl<'t> Tx<'t> {
     #[cold]
     fn hold_posts(&mut self) {
         if std::mem::replace(&mut self.told, Telling::Unknown) != Telling::Nothing {
-            let mut last = 0;
-            self.hold.for_each_entered(|shard| last = last.max(shard.last_slice));
+            let last = self.hold.largest_of_entered(|shard| shard.last_slice);
             if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
                 self.seen = self.seen.max(last);
             }
@@ -175,8 +174,7 @@ impl<'t> Tx<'t> {
         if mutant::is_on(Mutant::CommitsLate) {
             return self.hold.note_unpublished(false);
         }
-        let mut after = 0;
-        self.hold.for_each_entered(|shard| after = after.max(shard.last_stamp));
+        let after = self.hold.largest_of_entered(|shard| shard.last_stamp);
         if let Some(place) = self.record.commit(after) {
             self.hold.for_each_entered(|shard| {
                 shard.last_stamp = place.stamp;

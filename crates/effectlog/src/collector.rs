@@ -5,8 +5,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use heap::{Exempt, Exemption};
-
 use crate::boundary::Boundary;
 use crate::dialect::Dialect;
 use crate::lane::LaneEnd;
@@ -40,8 +38,6 @@ pub struct Collector {
     awaited: Option<u64>,
     /// The dialect of the slice that was closed last, if dialects are determined.
     dialect: Dialect,
-    /// The memory of the slice that is being closed. The records that it takes the place of did not count either.
-    memory: Exemption,
     /// The lanes that have further records of the slice being closed, by the stamp of the next record.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -57,7 +53,6 @@ impl Collector {
             stream: Stream::default(),
             awaited: None,
             dialect: Dialect::default(),
-            memory: Exemption::none(Exempt::Journal),
             heads: BinaryHeap::new(),
         }
     }
@@ -93,11 +88,6 @@ impl Collector {
         self.stream.tell_dialects(tells);
     }
 
-    /// The memory of the slice that was closed last is the caller's affair now: until then it does not count.
-    pub fn forget_memory(&mut self) {
-        self.memory.resize(0);
-    }
-
     /// The position of the next slice to close.
     pub fn position(&self) -> u64 {
         self.position
@@ -110,7 +100,7 @@ impl Collector {
     }
 
     /// Closes the next slice if it is not empty, if it has ended, or if `may_be_empty`. Its bytes are appended to the
-    /// buffer that `payload` returns.
+    /// buffer that `payload` returns. Whether their memory counts against `maxmemory` is the caller's affair.
     pub fn close(&mut self, may_be_empty: bool, payload: impl FnOnce() -> Vec<u8>) -> Closing {
         let open = self.log.slice();
         if self.awaited.is_some() || open < self.next {
@@ -134,7 +124,6 @@ impl Collector {
         while let Some(Reverse((_, lane))) = self.heads.pop() {
             let stream = &mut self.stream;
             let bytes = self.lanes[lane].take(|units| stream.write(units, &mut slice.payload));
-            self.memory.resize(heap::block_bytes(slice.payload.capacity()));
             self.log.note_merged(lane, bytes as u64);
             self.add_head(lane);
         }

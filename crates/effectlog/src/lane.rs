@@ -33,11 +33,11 @@ const RING_BYTES_MAX: usize = if cfg!(loom) { 1 } else { 256 * 1024 };
 /// The bytes before a record in the ring.
 const HEAD_BYTES: usize = 24;
 
-/// A record in the queue. Evictions are records as well, so what waits there does not count against `maxmemory`; it is
-/// limited by `journal-pending-max`.
+/// A record in the queue.
 struct Queued {
     place: Place,
     record: Record,
+    /// For this value itself: the memory of the record does not count anyway.
     #[expect(dead_code, reason = "that it is there counts")]
     exemption: Exemption,
 }
@@ -59,6 +59,7 @@ pub(crate) fn lane() -> (LaneStart, LaneEnd) {
         queue: end,
         in_queue: None,
         joined: Vec::new(),
+        joined_memory: Exemption::none(Exempt::Journal),
     };
     (LaneStart { ring: None, queue: start }, end)
 }
@@ -87,9 +88,9 @@ impl LaneStart {
             debug_assert!(pushed.is_ok(), "there was room");
         } else {
             let record = std::mem::take(record);
-            let bytes = record.memory_bytes() + size_of::<Queued>();
+            let exemption = Exemption::new(Exempt::Journal, size_of::<Queued>());
+            let queued = Queued { place, record, exemption };
             // The collector lives as long as anything is recorded.
-            let queued = Queued { place, record, exemption: Exemption::new(Exempt::Journal, bytes) };
             let _ = self.queue.send(Sent::Record(queued));
         }
     }
@@ -113,10 +114,12 @@ impl LaneStart {
         if bytes > RING_BYTES_MAX {
             return None;
         }
-        let (start, end) = RingBuffer::new(bytes);
+        let (start, ring_end) = heap::at_once(|| {
+            let (start, records) = RingBuffer::new(bytes);
+            (start, RingEnd { records, exemption: Exemption::of_block(Exempt::Journal, bytes) })
+        });
         self.ring = Some(start);
-        let exemption = Exemption::of_block(Exempt::Journal, bytes);
-        self.queue.send(Sent::Ring(RingEnd { records: end, exemption })).ok()
+        self.queue.send(Sent::Ring(ring_end)).ok()
     }
 
     /// Drops the ring if all records were taken from it.
@@ -136,6 +139,7 @@ pub(crate) struct LaneEnd {
     in_queue: Option<Queued>,
     /// Holds a record that wraps around the end of the ring.
     joined: Vec<u8>,
+    joined_memory: Exemption,
 }
 
 impl LaneEnd {
@@ -179,6 +183,7 @@ impl LaneEnd {
                 self.joined.clear();
                 self.joined.extend_from_slice(front);
                 self.joined.extend_from_slice(back);
+                self.joined_memory.resize(heap::block_bytes(self.joined.capacity()));
                 reader(Units::of(&self.joined));
             }
         }

@@ -11,6 +11,8 @@
 //! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of
 //! 0 can mark a piece of another server's stream, which a replica copies as it came.
 
+use heap::{Exempt, Exemption};
+
 /// The prefix of Darter's own commands, in any case.
 const OWN: &[u8] = b"DARTER.";
 
@@ -25,21 +27,29 @@ const HEAD_BYTES: usize = 12;
 const COMMAND_BYTES: usize = 8;
 const ARG_BYTES: usize = 12;
 
-/// Effects in the order in which they happened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Effects in the order in which they happened. Evictions are effects, too, so their memory does not count against
+/// `maxmemory`; what waits is limited by `journal-pending-max`.
+#[derive(PartialEq, Eq, Debug)]
 pub struct Record {
     bytes: Vec<u8>,
+    memory: Exemption,
     /// The unit that is not complete: the position of its head, and its number of effects.
     open: Option<(usize, u32)>,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { bytes: Vec::new(), memory: Exemption::none(Exempt::Journal), open: None }
+    }
 }
 
 impl Record {
     /// Adds the effect of running `args` on database `db`. It belongs to the open unit, or begins one.
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
-        let bytes = &mut self.bytes;
         // At once: a record begins without memory, and most have one effect.
         let arg_bytes: usize = args.iter().map(|arg| arg.len() + ARG_BYTES).sum();
-        bytes.reserve(2 * HEAD_BYTES + COMMAND_BYTES + arg_bytes);
+        self.reserve(2 * HEAD_BYTES + COMMAND_BYTES + arg_bytes);
+        let bytes = &mut self.bytes;
         let (_, count) = self.open.get_or_insert_with(|| {
             let start = bytes.len();
             bytes.extend_from_slice(&[0; HEAD_BYTES]);
@@ -62,11 +72,27 @@ impl Record {
     /// unknown).
     pub fn push_copy(&mut self, db: u32, piece: &[u8]) {
         self.end_unit();
+        self.reserve(2 * HEAD_BYTES + piece.len());
         let unit = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2 * HEAD_BYTES]);
         self.bytes.extend_from_slice(piece);
         fill(&mut self.bytes, unit + HEAD_BYTES, db);
         fill(&mut self.bytes, unit, COPIED);
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            self.change_memory(|memory| memory.reserve(bytes));
+        }
+    }
+
+    #[cold]
+    fn change_memory(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        heap::at_once(|| {
+            change(&mut self.bytes);
+            self.memory.resize(heap::block_bytes(self.bytes.capacity()));
+        });
     }
 
     /// Ends the unit, if one is open.
@@ -86,11 +112,6 @@ impl Record {
         self.bytes.len()
     }
 
-    /// The memory of the record in bytes.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        heap::block_bytes(self.bytes.capacity())
-    }
-
     /// The units of the record. All must have ended.
     pub fn units(&self) -> Units<'_> {
         Units::of(self.bytes())
@@ -106,7 +127,9 @@ impl Record {
     pub(crate) fn clear(&mut self, bytes_max: usize) {
         self.open = None;
         self.bytes.clear();
-        self.bytes.shrink_to(bytes_max);
+        if self.bytes.capacity() > bytes_max {
+            self.change_memory(|memory| memory.shrink_to(bytes_max));
+        }
     }
 }
 

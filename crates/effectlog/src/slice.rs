@@ -45,6 +45,7 @@ pub struct SharedSlice(Arc<Kept>);
 #[derive(Debug)]
 struct Kept {
     slice: Slice,
+    #[expect(dead_code, reason = "that it is there counts")]
     exemption: Exemption,
 }
 
@@ -58,11 +59,6 @@ impl SharedSlice {
     /// The memory of the payload for reuse, unless there are other clones.
     pub fn into_payload(self) -> Option<Vec<u8>> {
         Arc::into_inner(self.0).map(|kept| kept.slice.payload)
-    }
-
-    /// The memory that it takes, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        self.0.exemption.bytes()
     }
 }
 

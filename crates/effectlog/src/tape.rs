@@ -53,7 +53,7 @@ impl Sink for Track {
     fn publish(&mut self, record: &mut Record, _after: u64) -> Place {
         // Relaxed: the batons already order those that met.
         let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
-        locked(&self.records).push((stamp, record.clone()));
+        locked(&self.records).push((stamp, std::mem::take(record)));
         // Each record is a slice of its own; the first one is 1, as 0 is before all.
         Place { slice: stamp + 1, stamp }
     }

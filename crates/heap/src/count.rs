@@ -5,7 +5,7 @@
 //! of all cells is meaningful.
 
 use std::cell::Cell as LocalCell;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::exempt::{Exempt, KINDS};
 
@@ -23,6 +23,9 @@ struct Cell {
     /// The bytes of these that are exempt from the limit of memory; and how many of each kind.
     exempt: AtomicI64,
     exempt_by_kind: [AtomicI64; KINDS],
+    /// Odd while the thread makes a change [at once](at_once). `before_change` is what counted when it began.
+    changes: AtomicU64,
+    before_change: AtomicI64,
 }
 
 impl Cell {
@@ -31,6 +34,8 @@ impl Cell {
             allocated: [const { AtomicI64::new(0) }; 2],
             exempt: AtomicI64::new(0),
             exempt_by_kind: [const { AtomicI64::new(0) }; KINDS],
+            changes: AtomicU64::new(0),
+            before_change: AtomicI64::new(0),
         }
     }
 
@@ -38,10 +43,26 @@ impl Cell {
         self.allocated[0].load(Ordering::Relaxed).wrapping_add(self.allocated[1].load(Ordering::Relaxed))
     }
 
-    /// The bytes that count against the limit.
+    /// The bytes that count against the limit, as its own thread sees them.
     #[inline]
     fn counted(&self) -> i64 {
         self.allocated().wrapping_sub(self.exempt.load(Ordering::Relaxed))
+    }
+
+    /// The same as all see it: without the change that is being made.
+    fn settled(&self) -> i64 {
+        loop {
+            let changes = self.changes.load(Ordering::Acquire);
+            if changes % 2 == 1 {
+                return self.before_change.load(Ordering::Relaxed);
+            }
+            let counted = self.counted();
+            // What was read before is from before a change, if none has begun by now.
+            fence(Ordering::Acquire);
+            if self.changes.load(Ordering::Relaxed) == changes {
+                return counted;
+            }
+        }
     }
 }
 
@@ -78,7 +99,41 @@ fn used_cells() -> &'static [Cell] {
 
 /// The bytes of all threads that count against the limit; below 0 if more is exempt than allocated at the moment.
 pub(crate) fn counted() -> i64 {
-    used_cells().iter().map(Cell::counted).sum()
+    used_cells().iter().map(Cell::settled).sum()
+}
+
+/// Ends a change.
+struct Change(&'static Cell);
+
+impl Change {
+    /// Begins a change of this thread, unless one is being made or others count in the same cell.
+    fn begin() -> Option<Change> {
+        let index = own_cell();
+        let cell = &ALL[index];
+        let changes = cell.changes.load(Ordering::Relaxed);
+        if index == SHARED || changes % 2 == 1 {
+            return None;
+        }
+        cell.before_change.store(cell.counted(), Ordering::Relaxed);
+        cell.changes.store(changes + 1, Ordering::Release);
+        // Who sees what is counted from now on sees that it is part of a change.
+        fence(Ordering::Release);
+        Some(Change(cell))
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        let changes = self.0.changes.load(Ordering::Relaxed);
+        self.0.changes.store(changes + 1, Ordering::Release);
+    }
+}
+
+/// What `work` allocates, frees and exempts changes what counts in one step, when it is done. So memory that is about to
+/// be exempt never counts, however long the thread waits for a core meanwhile. (Threads that share a cell do without.)
+pub fn at_once<R>(work: impl FnOnce() -> R) -> R {
+    let _change = Change::begin();
+    work()
 }
 
 /// The bytes of this kind that are exempt.
@@ -121,10 +176,10 @@ impl Gauge {
 
     /// Reads all threads' cells.
     pub fn read(&mut self) -> u64 {
-        self.own = ALL[own_cell()].counted();
-        let sum = counted();
-        self.others = sum - self.own;
-        sum.max(0) as u64
+        let cell = &ALL[own_cell()];
+        self.own = cell.counted();
+        self.others = counted() - cell.settled();
+        self.others.wrapping_add(self.own).max(0) as u64
     }
 }
 

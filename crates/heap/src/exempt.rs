@@ -6,6 +6,9 @@
 //! same size, and [`Gauge`](crate::Gauge) subtracts them all. An exemption may move to another thread, like the memory
 //! that it stands for.
 //!
+//! Memory is allocated before it is exempt, and a thread may lose its core between the two. Where that is much, both
+//! are done [at once](crate::at_once) for all who look.
+//!
 //! Not here: the limits of this memory. Each kind has one, which its owner checks.
 
 use std::alloc::Layout;
@@ -84,12 +87,14 @@ impl Drop for Exemption {
 /// What `work` allocates and does not free is fixed, so it does not count. To free something fixed, the thread calls this
 /// again.
 pub fn as_fixed<R>(work: impl FnOnce() -> R) -> R {
-    let before = count::own_counted();
-    let result = work();
-    if let (Some(before), Some(after)) = (before, count::own_counted()) {
-        count::exempt(Exempt::Fixed, after.wrapping_sub(before));
-    }
-    result
+    count::at_once(|| {
+        let before = count::own_counted();
+        let result = work();
+        if let (Some(before), Some(after)) = (before, count::own_counted()) {
+            count::exempt(Exempt::Fixed, after.wrapping_sub(before));
+        }
+        result
+    })
 }
 
 /// What is allocated now is fixed. To be called before there is data.

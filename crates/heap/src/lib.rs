@@ -37,7 +37,7 @@ use std::ptr;
 
 use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
 use crate::count::count;
-pub use crate::count::{Gauge, allocated_bytes, counted_bytes};
+pub use crate::count::{Gauge, allocated_bytes, at_once, counted_bytes};
 pub use crate::emptying::Emptying;
 pub use crate::exempt::{Exempt, Exemption, as_fixed, block_bytes, exempt_bytes, fix};
 use crate::free::Free;

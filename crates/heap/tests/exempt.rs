@@ -1,7 +1,7 @@
 //! What is exempt from the limit of memory, with the allocator in use. The counts are the process', so this file has only
 //! this test.
 
-use heap::{Exempt, Exemption, Gauge, as_fixed, counted_bytes, exempt_bytes};
+use heap::{Exempt, Exemption, Gauge, as_fixed, at_once, counted_bytes, exempt_bytes};
 
 #[global_allocator]
 static HEAP: heap::Allocator = heap::Allocator;
@@ -40,8 +40,31 @@ fn what_is_exempt_does_not_count_wherever_it_is_freed() {
     assert!(is_near(start) && exempt_bytes(Exempt::Fixed).abs_diff(2 << 20) < SLACK);
     as_fixed(|| drop(fixed));
     assert!(is_near(start) && exempt_bytes(Exempt::Fixed) == 0);
+    what_is_done_at_once_is_seen_at_once();
+    assert!(is_near(start));
     let known = vec![1_u8; 2 << 20];
     heap::fix();
     assert!(is_near(0), "what there is when the server has started");
     drop(known);
+}
+
+fn what_is_done_at_once_is_seen_at_once() {
+    let start = counted_bytes();
+    let seen = || std::thread::spawn(counted_bytes).join().expect("it only looks");
+    let is_near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < SLACK;
+    let kept = at_once(|| {
+        let waiting = vec![1_u8; 5 << 20];
+        let kept = vec![1_u8; 1 << 20];
+        assert!(is_near(seen(), start) && is_near(counted_bytes(), start), "it is not done");
+        let exemption = Exemption::of_block(Exempt::Stream, waiting.capacity());
+        // One change, although this is one by itself.
+        let fixed = as_fixed(|| vec![1_u8; 2 << 20]);
+        assert!(is_near(seen(), start), "it is not done");
+        (kept, waiting, exemption, fixed)
+    });
+    assert!(is_near(seen(), start + (1 << 20)) && is_near(counted_bytes(), start + (1 << 20)));
+    let (kept, waiting, exemption, fixed) = kept;
+    as_fixed(|| drop(fixed));
+    drop((kept, waiting, exemption));
+    assert!(is_near(seen(), start));
 }

@@ -57,8 +57,12 @@ impl Buffer {
         if self.start + needed <= self.memory.len() {
             return;
         }
-        let memory = vec![0; needed.max(2 * self.len) + DIRECT_BYTES];
-        let exemption = Some(Exemption::of_block(Exempt::Journal, memory.capacity()));
+        let bytes = needed.max(2 * self.len) + DIRECT_BYTES;
+        let (memory, exemption) = heap::at_once(|| {
+            let memory = vec![0; bytes];
+            let exemption = Some(Exemption::of_block(Exempt::Journal, memory.capacity()));
+            (memory, exemption)
+        });
         let start = memory.as_ptr().align_offset(DIRECT_BYTES);
         let before = std::mem::replace(self, Buffer { memory, start, len: self.len, exemption });
         self.memory[self.start..][..self.len].copy_from_slice(before.bytes());

@@ -55,8 +55,8 @@ struct State {
     unwritten_bytes: usize,
     spare_payloads: Vec<Vec<u8>>,
     spare_bytes: usize,
-    /// The memory of spare payloads, and of a copy that is being made.
-    work_memory: Exemption,
+    /// The memory of spare payloads.
+    spare_memory: Exemption,
 }
 
 /// A change for the readers of the stream.
@@ -100,7 +100,7 @@ impl Intake {
             unwritten_bytes: 0,
             spare_payloads: Vec::new(),
             spare_bytes: 0,
-            work_memory: Exemption::none(Exempt::Journal),
+            spare_memory: Exemption::none(Exempt::Journal),
         };
         Arc::new(Intake { log: Arc::clone(log), progress: Arc::clone(progress), state: Mutex::new(state) })
     }
@@ -191,14 +191,16 @@ impl Intake {
         let mut state = self.lock();
         state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         state.note_taken(&self.progress, 0);
-        while let Some(slice) = batch.pop() {
-            // It must not count between being a slice and being spare.
-            state.note_work_memory(slice.memory_bytes());
-            if let Some(payload) = slice.into_payload() {
-                state.keep_spare(payload);
+        // Nothing must count between being a slice and being spare.
+        heap::at_once(|| {
+            while let Some(slice) = batch.pop() {
+                if let Some(payload) = slice.into_payload() {
+                    state.keep_spare(payload);
+                }
             }
-        }
-        state.note_work_memory(0);
+            let spare_bytes = state.spare_bytes;
+            state.spare_memory.resize(spare_bytes);
+        });
     }
 
     /// A journal that goes on with slice `first` at `position` is taken up behind slice `last`, everything up to which
@@ -270,7 +272,12 @@ impl State {
     }
 
     /// Closes the next slice. Replicas may have it at once: it does not matter whether they or the disk get it first.
+    /// Nothing of it counts against `maxmemory`, neither before, as records, nor afterwards.
     fn close(&mut self, log: &Log, progress: &Progress, may_be_empty: bool) -> Closing {
+        heap::at_once(|| self.close_next(log, progress, may_be_empty))
+    }
+
+    fn close_next(&mut self, log: &Log, progress: &Progress, may_be_empty: bool) -> Closing {
         self.turn_over();
         // What waits may be asked at any time, and is never said to be less than it is.
         self.note_taken(progress, log.pending_bytes());
@@ -289,7 +296,6 @@ impl State {
             if self.is_streaming {
                 kept_for = Exempt::Stream;
                 // It stays for a while, in no more memory than it has bytes.
-                self.note_work_memory(heap::block_bytes(slice.payload.len()));
                 let exact = slice.payload.clone();
                 self.keep_spare(std::mem::replace(&mut slice.payload, exact));
             }
@@ -299,8 +305,7 @@ impl State {
             }
             self.closed.push_back(slice);
         }
-        self.collector.forget_memory();
-        self.note_work_memory(0);
+        self.spare_memory.resize(self.spare_bytes);
         self.note_taken(progress, 0);
         closing
     }
@@ -309,11 +314,6 @@ impl State {
     fn note_taken(&self, progress: &Progress, soon_bytes: u64) {
         let taken_bytes = self.unwritten_bytes as u64 + soon_bytes;
         progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
-    }
-
-    /// Leaves out of `maxmemory` the spare payloads, and so many bytes of a copy that is being made.
-    fn note_work_memory(&mut self, copy_bytes: usize) {
-        self.work_memory.resize(self.spare_bytes + copy_bytes);
     }
 
     /// Keeps the memory of a payload for later slices.

@@ -397,10 +397,8 @@ impl Scribe {
         self.key_count += 1;
         Taken::All
     }
-}
 
-impl Witness for Scribe {
-    fn take(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
+    fn take_next(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
         if self.saving.has_failed() {
             self.amid = None;
             return Taken::All;
@@ -427,6 +425,13 @@ impl Witness for Scribe {
         }
         self.take_whole(record);
         Taken::All
+    }
+}
+
+impl Witness for Scribe {
+    /// A chunk that goes to the writer does not count at any moment.
+    fn take(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
+        heap::at_once(|| self.take_next(record, at_once))
     }
 
     fn is_full(&self) -> bool {

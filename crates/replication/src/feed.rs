@@ -153,6 +153,10 @@ impl Feed {
 
     /// Writes what comes next into `output`, of which `pending_bytes` have not been sent yet.
     pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
+        heap::at_once(|| self.write_next(output, pending_bytes, around))
+    }
+
+    fn write_next(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
         let has_room = pending_bytes < AHEAD_BYTES;
         let output_bytes = output.len();
         let step = match &mut self.phase {

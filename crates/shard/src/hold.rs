@@ -240,6 +240,14 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.for_each_entered(|shard| shard.tracking.set_prefixes(prefixes.clone()));
     }
 
+    /// The largest of these numbers of the shards of the running transaction. Where nobody has used a shard it is 0, and
+    /// the shard is not created to find that out.
+    pub fn largest_of_entered(&self, number: impl Fn(&Shard<W>) -> u64) -> u64 {
+        let used = self.entered.iter().filter(|id| self.shards.is_used(**id));
+        // SAFETY: this thread holds the baton of what is entered, and `&self` keeps `shard_mut` away.
+        used.map(|id| number(unsafe { &*self.shards.shard_ptr(*id) })).max().unwrap_or_default()
+    }
+
     /// Calls `visit` for every shard of the running transaction, except the roaming one, which has no data.
     #[inline]
     pub fn for_each_entered(&mut self, mut visit: impl FnMut(&mut Shard<W>)) {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::replication::{expect_same, follow, is_up};
-use blackbox::{Client, Scratch, Server, Signal, check, eventually, scale, text};
+use blackbox::{Client, Scratch, Server, SetAtEnd, Signal, check, eventually, scale, text};
 use resp::Value;
 
 const OPTIONS: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
@@ -104,6 +104,7 @@ fn change_places(more: &[&str], pauses: bool) {
         let (primary, replica) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _end = SetAtEnd(&is_over, true);
             let start = |(number, from): (usize, &u64)| {
                 let (from, is_over) = (*from, &is_over);
                 scope.spawn(move || count_up(primary, number, from, is_over))

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::replication::{expect_same, follow, is_up, redis};
-use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
+use blackbox::{Client, Scratch, Server, SetAtEnd, Signal, check, eventually, text};
 use resp::Value;
 
 const QUEUES: [&str; 3] = ["queue:a", "queue:b", "queue:c"];
@@ -101,6 +101,7 @@ fn pauses_lose_no_element_and_leave_nobody_waiting() {
     let server = Server::start(2, "auto", &[]);
     let is_over = AtomicBool::new(false);
     let taken: Vec<String> = std::thread::scope(|scope| {
+        let end = SetAtEnd(&is_over, true);
         let workers: Vec<_> = (0..4)
             .map(|worker| {
                 scope.spawn({
@@ -119,7 +120,7 @@ fn pauses_lose_no_element_and_leave_nobody_waiting() {
             })
             .collect();
         producers.into_iter().for_each(|producer| producer.join().expect("it pushes"));
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         pauser.join().expect("it pauses");
         let mut client = server.client();
         eventually("all was taken", || {

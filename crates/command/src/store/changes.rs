@@ -65,7 +65,10 @@ impl Store<'_, '_> {
     /// Announces that whole databases are gone, as far as they were on the entered shards.
     pub fn flushed(&mut self) {
         for id in self.entered() {
-            self.tx.hold.shard_mut(id).tracking.clear_keys();
+            // To look into a shard that nobody has used would create it.
+            if self.tx.hold.shards().is_used(id) {
+                self.tx.hold.shard_mut(id).tracking.clear_keys();
+            }
         }
         self.tx.posts.push(Post::Flushed);
         self.tx.told_itself = true;
@@ -95,8 +98,14 @@ impl Store<'_, '_> {
     /// Records the effect of a change that belongs to no key: to everything in the entered shards, or to what all
     /// shards share.
     pub fn effect_everywhere(&mut self, args: &[&[u8]]) {
+        // A replica records a piece of its primary's stream afterwards.
+        let is_recorded = self.tx.record.is_on() || self.tx.hold.shards().hides_due();
         for id in self.entered() {
-            self.tx.hold.shard_mut(id).is_written = true;
+            // If it is recorded, who reads in an empty shard has seen it as well. Otherwise to note that would create
+            // shards that nobody has used.
+            if is_recorded || self.tx.hold.shards().is_used(id) {
+                self.tx.hold.shard_mut(id).is_written = true;
+            }
         }
         self.effect(args);
     }

@@ -116,6 +116,10 @@ fn check_flush_option(ctx: &Ctx) -> Result<(), CommandError> {
 /// Empties database `db` on shard `id`.
 fn flush(store: &mut Store, id: ShardId, db: u32) {
     let tx = &mut *store.tx;
+    // To look into a shard that nobody has used would create it.
+    if !tx.hold.shards().is_used(id) {
+        return;
+    }
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
     // A snapshot may have something to do with an empty one yet, too.

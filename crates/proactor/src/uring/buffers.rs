@@ -11,7 +11,9 @@
 //!
 //! The kernel uses buffers in turn, so all of them become resident. Therefore there are few at first, and twice as many
 //! whenever the kernel has run out of them. What was not needed lately is freed when it comes back
-//! ([`BufferRing::give_back_unused`]); without connections all of it goes, because a new ring replaces this one.
+//! ([`BufferRing::give_back_unused`]); without connections all of it goes, because a new ring replaces this one. That is
+//! 2 MiB for each thread at most, whatever data there are, so it does not count against `maxmemory`: buffers of a thread
+//! that receives nothing any more stay, and keys would have to go for them.
 //!
 //! Invariant: between its completion and [`BufferRing::give`] a buffer is ours alone; otherwise it is the kernel's alone.
 //! The memory is freed only after the driver's io_uring is closed.
@@ -100,7 +102,7 @@ impl BufferRing {
                 self.buffers.push(None);
             }
             if self.buffers[usize::from(id)].is_none() {
-                self.buffers[usize::from(id)] = Some(allocate(BUFFER_LAYOUT));
+                self.buffers[usize::from(id)] = Some(heap::as_fixed(|| allocate(BUFFER_LAYOUT)));
                 self.there += 1;
                 self.give(id);
             }
@@ -133,7 +135,7 @@ impl BufferRing {
             self.there -= 1;
             self.buffers[usize::from(id)] = None;
             // SAFETY: allocated in `want` with this layout, and nobody else has it.
-            return unsafe { dealloc(start.as_ptr(), BUFFER_LAYOUT) };
+            return heap::as_fixed(|| unsafe { dealloc(start.as_ptr(), BUFFER_LAYOUT) });
         }
         let index = usize::from(self.tail & (self.count - 1));
         // SAFETY: inside the allocation, as `index` is below `count`.
@@ -160,7 +162,7 @@ impl Drop for BufferRing {
         unsafe { dealloc(self.entries.as_ptr().cast(), Self::entries_layout(self.count)) };
         for memory in self.buffers.iter().flatten() {
             // SAFETY: allocated in `want` with this layout.
-            unsafe { dealloc(memory.as_ptr(), BUFFER_LAYOUT) };
+            heap::as_fixed(|| unsafe { dealloc(memory.as_ptr(), BUFFER_LAYOUT) });
         }
     }
 }

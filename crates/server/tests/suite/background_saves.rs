@@ -11,7 +11,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use blackbox::{Batch, Client, Generator, Scratch, Server, Signal, check, eventually, oracle, samples};
+use blackbox::{
+    Batch, Client, Generator, Scratch, Server, SetAtEnd, Signal, check, eventually, oracle, samples,
+};
 use command::Table;
 use ds::random::Random;
 use resp::Value;
@@ -168,6 +170,7 @@ fn what_is_saved_is_what_there_was_at_the_cut() {
         let goes_on = AtomicBool::new(true);
         let mut content = Vec::new();
         std::thread::scope(|scope| {
+            let _end = SetAtEnd(&goes_on, false);
             (0..3).for_each(|number| {
                 let (server, table, goes_on) = (&server, &table, &goes_on);
                 scope.spawn(move || disturb(server, table, seed * 10 + number, goes_on));
@@ -184,7 +187,6 @@ fn what_is_saved_is_what_there_was_at_the_cut() {
                     len => content.extend_from_slice(&buffer[..len]),
                 }
             }
-            goes_on.store(false, Ordering::Relaxed);
         });
         // A pipe cannot be made durable, so this is no snapshot yet.
         assert_eq!(saved(&mut client), "err");

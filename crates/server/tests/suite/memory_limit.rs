@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use blackbox::replication::{follow, is_up};
-use blackbox::{Client, Server, check, eventually, on_each_server};
+use blackbox::{Client, Server, SetAtEnd, check, eventually, on_each_server};
 use ds::random::Random;
 use resp::Value;
 
@@ -218,6 +218,7 @@ fn many_who_fill_at_once_keep_below_the_limit() {
         let limit = leave_room(client, ROOM);
         let is_over = AtomicBool::new(false);
         let most = std::thread::scope(|scope| {
+            let end = SetAtEnd(&is_over, true);
             for (seed, filler) in (0..).zip(&mut fillers) {
                 scope.spawn(move || {
                     let mut random = Random::new(seed);
@@ -242,7 +243,7 @@ fn many_who_fill_at_once_keep_below_the_limit() {
             let filled = |client: &mut Client| number(client, "stats", "evicted_keys");
             let other = &mut server.client();
             eventually("much was evicted", || filled(other) > 50_000);
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
             looker.join().unwrap()
         });
         // 16 KiB for each thread, the input and output of eight clients, and a table that grows.

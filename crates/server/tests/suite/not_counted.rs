@@ -9,8 +9,14 @@ const KIB: usize = 1024;
 /// Keys that must stay, and the size of their values.
 const KEYS: usize = 1000;
 const VALUE_BYTES: usize = 10 * KIB;
-/// What is left below the limit.
-const ROOM_BYTES: u64 = 8 << 20;
+/// The most requests of a client that are not answered.
+const PIPELINE: usize = 10;
+/// Values that change all the time, and how large they are.
+const HOT_BYTES: usize = 100 * KIB;
+/// What is left below the limit. Input counts, as in Redis: a buffer may be twice as large as what a client has sent, there
+/// are three clients, and each of two threads keeps a MiB for the next one. So does the value of each, and as much again
+/// as arguments that wait, and as what is replaced but not yet freed.
+const ROOM_BYTES: u64 = 3 * (2 * PIPELINE + 3) as u64 * HOT_BYTES as u64 + (2 << 20);
 
 fn number(client: &mut Client, section: &str, field: &str) -> u64 {
     client.info(section, field).parse().expect("a number")
@@ -40,7 +46,7 @@ fn refused(client: &mut Client, requests: impl IntoIterator<Item = [Vec<u8>; 3]>
     for [name, key, value] in requests {
         client.send_args(&[&name, &key, &value]);
         count += 1;
-        if count == 10 {
+        if count == PIPELINE {
             take(client, &mut count);
         }
     }
@@ -84,7 +90,7 @@ fn what_a_stopped_replica_lacks() {
         eventually("it follows", || is_up(&replica));
         replica.signal(Signal::STOP);
         let bytes = scale() * 48 * KIB * KIB;
-        let writes = (0..bytes / (100 * KIB)).map(|number| set(format!("hot{}", number % 10), 100 * KIB));
+        let writes = (0..bytes / HOT_BYTES).map(|number| set(format!("hot{}", number % 3), HOT_BYTES));
         assert_eq!(refused(client, writes), 0, "{policy}");
         all_stayed(client, limit, policy);
         // The kernel has taken some, and the log thread takes the rest when it gets a core.
@@ -96,7 +102,7 @@ fn what_a_stopped_replica_lacks() {
         replica.signal(Signal::CONT);
         // What it has is dropped when the stream goes on.
         eventually("it has everything", || {
-            refused(client, [set("hot0".to_owned(), 100 * KIB)]) == 0
+            refused(client, [set("hot0".to_owned(), HOT_BYTES)]) == 0
                 && memory(client, "mem_clients_slaves") < 3 << 20
         });
     }
@@ -112,7 +118,7 @@ fn what_waits_for_the_journal() {
     let others: Vec<Client> = (0..3).map(|_| server.client()).collect();
     std::thread::scope(|scope| {
         for (index, mut other) in others.into_iter().enumerate() {
-            let writes = (0..300 * scale()).map(move |_| set(format!("hot{index}"), 100 * KIB));
+            let writes = (0..300 * scale()).map(move |_| set(format!("hot{index}"), HOT_BYTES));
             scope.spawn(move || assert_eq!(refused(&mut other, writes), 0));
         }
     });

@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::{
-    Batch, Client, Generator, Scratch, Server, Signal, StartError, check, eventually, sample_keys, samples,
-    stream_state,
+    Batch, Client, Generator, Scratch, Server, SetAtEnd, Signal, StartError, check, eventually, sample_keys,
+    samples, stream_state,
 };
 use command::Table;
 use ds::random::Random;
@@ -135,12 +135,12 @@ fn what_is_saved_is_what_there_was_at_the_cut() {
         check(&mut client, "BGSAVE", "Background saving started");
         let goes_on = AtomicBool::new(true);
         std::thread::scope(|scope| {
+            let _end = SetAtEnd(&goes_on, false);
             (0..2).for_each(|number| {
                 let (server, table, goes_on) = (&server, &table, &goes_on);
                 scope.spawn(move || write(server, table, seed * 10 + number, goes_on));
             });
             eventually("it is saved", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
-            goes_on.store(false, Ordering::Relaxed);
         });
         assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "ok");
         assert_ne!(client.show("DEBUG DIGEST"), at_cut[0]);

@@ -52,7 +52,7 @@ fn a_thread_gives_back_what_it_needed_for_its_clients() {
     assert!(used(&mut client) > before + 32 * 300_000);
     drop(clients);
     check(&mut client, "FLUSHALL", "OK");
-    eventually("the memory of eight threads", || used(&mut client) < before + 4 * MIB);
+    eventually("the memory of eight threads", || used(&mut client) < before + 2 * MIB);
 }
 
 /// What the journal in a server's folder takes on the disk.

@@ -106,7 +106,7 @@ bench-due: programs ## How late delayed jobs come with 10 million waiting and up
 bench-memory: programs ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
 	scripts/bench-memory
 
-bench-resident: programs ## What the process takes: after FLUSHALL, MEMORY PURGE, under maxmemory and with large requests, beside redis-server
+bench-resident: programs ## What the process takes: after FLUSHALL, MEMORY PURGE, under maxmemory, with large requests, and with little data and 2 to 64 threads, beside redis-server
 	scripts/resident-memory
 
 bench-holds: programs ## How long single commands hold a shard when a key has a million elements, beside redis-server

@@ -30,6 +30,7 @@ mod mail;
 mod owned;
 mod purging;
 mod region;
+mod survey;
 mod sync;
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -47,6 +48,7 @@ use crate::local::Local;
 pub use crate::owned::{disown, own};
 use crate::owned::{has_local, with_local};
 pub use crate::purging::{ROUND_MS, Round, keep_at_most, purge, purge_at_once};
+pub use crate::survey::{SizeUse, survey};
 
 /// Largest alignment of small blocks. Every multiple of it is a size class.
 const SMALL_ALIGN: usize = 64;

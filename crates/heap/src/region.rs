@@ -33,7 +33,7 @@ pub(crate) const SLAB_BYTES: usize = 64 * 1024;
 pub(crate) const SMALL_SLAB_BYTES: usize = 16 * 1024;
 /// Number of small slabs: more than most programs need for the beginnings of all classes. If they are used up, there are
 /// large ones.
-const SMALL_SLABS: usize = if cfg!(miri) { 64 } else { 1 << 16 };
+const SMALL_SLABS: usize = if cfg!(miri) { 64 } else { 1 << 18 };
 /// Slabs that lose their memory in one slice, at about 5 us each, and slabs that are queued for that in one slice, at
 /// about 50 ns each.
 const COOLED_AT_ONCE: u32 = 16;
@@ -50,8 +50,8 @@ pub(crate) const LISTED: u8 = 1;
 /// `Slab::place`: set aside to be emptied (`emptying.rs`).
 pub(crate) const EMPTYING: u8 = 2;
 
-/// State of a slab. Other threads read only `owner`, and whether `place` is [`EMPTYING`]; everything else is read and
-/// written by the owning heap alone, and is atomic only to satisfy the compiler.
+/// State of a slab. Other threads read only `owner`, whether `place` is [`EMPTYING`], and for a [survey](crate::survey()) `class`
+/// and `used`; everything else is read and written by the owning heap alone, and is atomic only to satisfy the compiler.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slab {

@@ -277,14 +277,15 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
 fn a_few_blocks_move() {
     let _alone = alone();
     own();
-    // Ten slabs with one block left in each, and a full one.
-    let blocks: Vec<Block> = (0..211).map(|number| Block::new(3000, 8, number as u8, false)).collect();
+    // Sixteen small slabs of five blocks, of which some are full and the others have one block left, and ten large ones of
+    // 21 blocks with one left in each.
+    let blocks: Vec<Block> = (0..290).map(|number| Block::new(3000, 8, number as u8, false)).collect();
     let mut number = 0;
     let mut blocks: Vec<Block> = blocks
         .into_iter()
         .filter(|_| {
             number += 1;
-            number < 22 || number % 21 == 0
+            number < 22 || number < 80 && number % 5 == 0 || number % 21 == 0
         })
         .collect();
     assert!(sort_out(Emptying::begin(false)) >= 8);
@@ -292,6 +293,40 @@ fn a_few_blocks_move() {
     assert_eq!(move_out(&mut blocks), 0);
     drop(blocks);
     assert_eq!(sort_out(Emptying::end()), 0);
+    disown();
+}
+
+#[test]
+fn a_heap_that_is_left_keeps_no_slab_of_its_own() {
+    let _alone = alone();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            own();
+            let mut blocks: Vec<Block> =
+                (0..300).map(|number| Block::new(16 + 8 * (number % 7), 8, number as u8, false)).collect();
+            assert!(sort_out(Emptying::leave()) >= 7);
+            assert!(
+                blocks.iter().all(|block| is_to_move(block.start)),
+                "also those in slabs that are in use"
+            );
+            assert_eq!(move_out(&mut blocks), 300);
+            assert_eq!(move_out(&mut blocks), 0, "new ones stay");
+            drop(blocks);
+            assert_eq!(sort_out(Emptying::end()), 0);
+            disown();
+        });
+    });
+}
+
+#[test]
+fn few_blocks_of_many_sizes_take_small_slabs() {
+    let _alone = alone();
+    own();
+    let before = slab_bytes();
+    let blocks: Vec<Block> = (0..128).map(|number| Block::new(8 + 8 * number, 8, 1, false)).collect();
+    let after = slab_bytes();
+    assert!(after.0 - before.0 <= 128 * 16 * 1024, "{} bytes for one block of each size", after.0 - before.0);
+    drop(blocks);
     disown();
 }
 

@@ -1,5 +1,7 @@
 //! MEMORY: shows how memory is used.
 
+use std::fmt::Write;
+
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
@@ -198,7 +200,20 @@ const MEMORY_MALLOC_STATS: Entry = Entry {
 };
 
 fn memory_malloc_stats(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.verbatim("txt", b"Stats not supported for the current allocator");
+    let (sizes, empty_bytes) = heap::survey();
+    let mut text = String::from("Blocks up to 8 KiB, by size\n");
+    _ = writeln!(
+        text,
+        "{:>6} {:>10} {:>9} {:>9} {:>6} {:>11}",
+        "bytes", "blocks", "16K slabs", "64K slabs", "heaps", "unused KiB"
+    );
+    for size in sizes {
+        let (bytes, blocks, unused) = (size.block_bytes, size.blocks, size.unused_bytes() / 1024);
+        let (small, large, heaps) = (size.small_slabs, size.large_slabs, size.heaps());
+        _ = writeln!(text, "{bytes:>6} {blocks:>10} {small:>9} {large:>9} {heaps:>6} {unused:>11}");
+    }
+    _ = writeln!(text, "Slabs without blocks that threads keep: {} KiB", empty_bytes / 1024);
+    ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 

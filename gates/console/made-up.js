@@ -540,7 +540,7 @@ Object.assign(checks, {
     mock.away = true;
     await sees(page, "#how", /^The server has not answered since \d\d:\d\d:\d\d, for .+ tries again by itself\.$/);
     assert.equal(await page.title(), "away – Darter");
-    assert.equal(await page.locator("#table tbody tr").count(), 11, "what was known stays");
+    assert.equal(await page.locator("#table tbody tr").count(), 12, "what was known stays");
     await picture(page, "away");
     mock.away = false;
     await sees(page, "#toast", /^The server is back, after /);

@@ -227,7 +227,7 @@ class Mock {
       uptime_s: Math.round((now - this.began) / 1000),
       role: "primary",
       memory_bytes: Math.round(412e6 + 6e6 * wave(1, seconds)),
-      memory_counted_bytes: Math.round(410e6 + 6e6 * wave(1, seconds)),
+      memory_counted_bytes: Math.round(396e6 + 6e6 * wave(1, seconds)),
       memory_bytes_max: 2 * 1024 ** 3,
       connected_clients: 96,
       blocked_clients: 40,

@@ -183,8 +183,9 @@ mod tests {
             let serves = |bytes: usize| {
                 bytes > class.bytes()
                     && bytes - class.bytes() <= class.bytes() / 4
-                    && (0..=SMALL_ALIGN.ilog2())
-                        .all(|bits| bytes % (1 << bits) == 0 || class.bytes() % (1 << bits) != 0)
+                    && (0..=SMALL_ALIGN.ilog2()).all(|bits| {
+                        bytes.is_multiple_of(1 << bits) || !class.bytes().is_multiple_of(1 << bits)
+                    })
             };
             let all = (number + 1..CLASSES).map(|other| Class::numbered(other as u8).bytes());
             assert_eq!(lenders, all.filter(|bytes| serves(*bytes)).collect::<Vec<_>>());

@@ -80,10 +80,10 @@ struct Wide {
 // The layout relies on this.
 const _: () = assert!(size_of::<Wide>() == WIDE_HEAD_BYTES && align_of::<Wide>() == ALIGN);
 
-// SAFETY: a record owns its block, and nothing in it is tied to a thread.
-unsafe impl Send for Record {}
+// SAFETY: a record owns its block, and nothing in it is tied to a thread but, if at all, the value.
+unsafe impl Send for Record where Value: Send {}
 // SAFETY: as above; `&Record` only reads.
-unsafe impl Sync for Record {}
+unsafe impl Sync for Record where Value: Sync {}
 
 impl Record {
     /// A record of `key`, at most 4 GiB long, with `value`. It does not expire.

@@ -58,8 +58,8 @@ impl Waiting {
         if !self.has_come {
             match self.asked.answer() {
                 Answer::Waiting => {}
-                Answer::Given => {
-                    hold.accept(self.id, false);
+                Answer::Given(given) => {
+                    hold.accept(given);
                     self.has_come = true;
                 }
                 Answer::Dropped => match ask(hold, self.id) {
@@ -116,7 +116,7 @@ impl Lent {
     fn has_returned(&mut self, hold: &mut Held<'_>) -> bool {
         match self.asked.answer() {
             Answer::Waiting => return false,
-            Answer::Given => {}
+            Answer::Given(given) => hold.accept(given),
             Answer::Dropped => {
                 if let Some(asked) = ask(hold, self.id) {
                     self.asked = asked;
@@ -125,10 +125,10 @@ impl Lent {
             }
         }
         if self.was_kept {
-            hold.accept(self.id, true);
+            hold.keep(self.id);
         }
         if self.was_entered {
-            hold.accept(self.id, false);
+            assert!(hold.try_enter(self.id), "it is held");
             hold.shard_mut(self.id).ready.append(&mut self.ready);
         }
         true

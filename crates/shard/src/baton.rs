@@ -105,7 +105,7 @@ impl<T> Baton<T> {
     /// Takes everything out of the mailbox, oldest first. Only the holder may call this. The baton stays held.
     pub fn take(&self) -> Fifo<T> {
         let word = self.word.swap(HELD, Ordering::Acquire);
-        debug_assert!(word != FREE, "only the holder may empty the mailbox");
+        assert!(word != FREE, "only the holder may empty the mailbox");
         let mut stack = (word & !HELD) as *mut Delegated<T>;
         let mut oldest_first = std::ptr::null_mut();
         while !stack.is_null() {

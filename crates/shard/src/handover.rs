@@ -13,21 +13,36 @@
 
 use std::sync::Arc;
 
+use crate::placement::ShardId;
 use crate::sync::{AtomicUsize, Ordering};
 
 const WAITING: usize = 0;
-const GIVEN: usize = 1;
-const DROPPED: usize = 2;
+const DROPPED: usize = 1;
+const TAKEN: usize = 2;
+/// Plus the number of the shard.
+const GIVEN: usize = 3;
 
 /// The state of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub enum Answer {
     /// No answer yet.
     Waiting,
-    /// The asker holds the shard, and must record that with [`Hold::accept`](crate::Hold::accept).
-    Given,
+    /// The asker holds the shard.
+    Given(Given),
     /// The request was lost: ask again.
     Dropped,
+}
+
+/// A shard that its last holder has given away. Whoever has this is its holder, and records that with
+/// [`Hold::accept`](crate::Hold::accept).
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "the shard is held until it is accepted and left"]
+pub struct Given(ShardId);
+
+impl Given {
+    pub(crate) fn shard(self) -> ShardId {
+        self.0
+    }
 }
 
 /// The asker's half of a request for a shard.
@@ -41,12 +56,19 @@ impl Asked {
         (Asked(Arc::clone(&state)), HandOver(state))
     }
 
-    /// The state of the request. Once it is given, what the last holder did to the shard is visible.
-    pub fn answer(&self) -> Answer {
+    /// The state of the request. Once the shard is given, what its last holder did there is visible.
+    ///
+    /// # Panics
+    /// If it was given before: a shard is given once.
+    pub fn answer(&mut self) -> Answer {
         match self.0.load(Ordering::Acquire) {
             WAITING => Answer::Waiting,
-            GIVEN => Answer::Given,
-            _ => Answer::Dropped,
+            DROPPED => Answer::Dropped,
+            TAKEN => panic!("the shard was given before"),
+            given => {
+                self.0.store(TAKEN, Ordering::Relaxed);
+                Answer::Given(Given(ShardId((given - GIVEN) as u16)))
+            }
         }
     }
 }
@@ -56,8 +78,8 @@ impl Asked {
 pub struct HandOver(Arc<AtomicUsize>);
 
 impl HandOver {
-    pub(crate) fn give(self) {
-        self.0.store(GIVEN, Ordering::Release);
+    pub(crate) fn give(self, id: ShardId) {
+        self.0.store(GIVEN + id.index(), Ordering::Release);
     }
 }
 

@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 
 use crate::baton::Delegated;
 use crate::cached_keys::Prefixes;
-use crate::handover::HandOver;
+use crate::handover::{Given, HandOver};
 use crate::interrupt::interrupt;
 use crate::placement::ShardId;
 use crate::shard::Shard;
@@ -122,7 +122,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// before.
     #[inline]
     fn check_published(&self) {
-        debug_assert!(!self.has_unpublished, "a shard is left before what was changed there is published");
+        assert!(!self.has_unpublished, "a shard is left before what was changed there is published");
     }
 
     /// Whether the running transaction entered `id`.
@@ -264,14 +264,13 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.check_published();
         self.forget(id);
         interrupt();
-        to.give();
+        to.give(id);
         interrupt();
     }
 
-    /// Takes a shard that was [given](crate::Answer::Given) to this thread, for the running transaction or, if it is
-    /// `kept`, in addition to it.
-    pub fn accept(&mut self, id: ShardId, kept: bool) {
-        if kept { self.keep(id) } else { self.add(id) }
+    /// Takes a shard that was given to this thread, for the running transaction.
+    pub fn accept(&mut self, given: Given) {
+        self.add(given.shard());
     }
 
     /// Lends the shards of the running transaction that are `wanted`, until another thread [takes](Self::take) them.
@@ -348,6 +347,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Leaves `id`. False if tasks were delegated meanwhile: then this thread keeps it.
     pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
+        assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
         self.check_published();
         interrupt();
         if self.backlog(id).is_empty() && self.shards.baton(id).try_leave() {
@@ -371,6 +371,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Ends the running transaction at `id` without leaving it: the next turn continues with its backlog.
     pub fn keep(&mut self, id: ShardId) {
+        assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be kept");
         self.check_published();
         self.focus = None;
         self.entered.retain(|entered| *entered != id);
@@ -435,26 +436,28 @@ mod tests {
             (asked, Delegated::new((name, Some(wish))))
         };
         assert!(lender.try_enter(id));
-        let (asked, node) = request("other");
+        let (mut asked, node) = request("other");
         assert!(other.enter_or_delegate(id, Delegated::new(("plain", None))).is_none());
         assert!(other.enter_or_delegate(id, node).is_none());
         let node = lender.take_first(id, |(_, wish)| wish.is_some()).expect("somebody asked");
-        let (back, wish) = request("lender");
+        let (mut back, wish) = request("lender");
         lender.put_first(id, wish);
         lender.hand_over(id, node.task.1.expect("it asks"));
-        assert!(!lender.has(id) && asked.answer() == Answer::Given);
-        other.accept(id, false);
+        assert!(!lender.has(id));
+        let Answer::Given(given) = asked.answer() else { panic!("it was given") };
+        other.accept(given);
         assert!(!other.leave_or_keep(id), "it is asked for");
         let node = other.next_task_or_leave(id).expect("it is asked for");
         assert_eq!((node.task.0, back.answer()), ("lender", Answer::Waiting));
         other.hand_over(id, node.task.1.expect("it asks"));
-        assert_eq!((back.answer(), other.kept()), (Answer::Given, &[][..]));
-        lender.accept(id, false);
+        assert_eq!(other.kept(), &[]);
+        let Answer::Given(given) = back.answer() else { panic!("it was given back") };
+        lender.accept(given);
         assert_eq!(lender.next_task_or_leave(id).expect("it waits").task.0, "plain");
         assert!(lender.next_task_or_leave(id).is_none());
         // A thread that asks a thread that has ended is told so.
         assert!(lender.try_enter(id));
-        let (asked, node) = request("late");
+        let (mut asked, node) = request("late");
         assert!(other.enter_or_delegate(id, node).is_none());
         drop(lender.next_task_or_leave(id));
         assert_eq!(asked.answer(), Answer::Dropped);

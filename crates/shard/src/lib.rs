@@ -33,7 +33,7 @@ mod watches;
 pub use baton::{Baton, Delegated, Fifo};
 pub use cached_keys::{Prefixes, Told, Tracker, Tracking};
 pub use figures::Figures;
-pub use handover::{Answer, Asked, HandOver};
+pub use handover::{Answer, Asked, Given, HandOver};
 pub use hold::{Hold, Lent, PATIENCE_AFTER, Patience};
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;

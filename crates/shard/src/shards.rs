@@ -63,9 +63,9 @@ pub struct Shards<T, W> {
 
 // SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
 // baton; taking and leaving it orders all accesses.
-unsafe impl<T: Send, W: Send + Sync> Sync for Shards<T, W> {}
+unsafe impl<T: Send, W> Sync for Shards<T, W> where Shard<W>: Send {}
 // SAFETY: nothing in it is bound to a thread.
-unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
+unsafe impl<T: Send, W> Send for Shards<T, W> where Shard<W>: Send {}
 
 impl<T, W> Shards<T, W> {
     /// Empty shards, as many as `placement` has, each created when it is first used, dealt out to `thread_count` threads as their homes.
@@ -150,9 +150,14 @@ impl<T, W> Shards<T, W> {
         self.cells[id.index()].home
     }
 
+    /// Whether a thread holds `id` right now. Only a hint, which may be outdated.
+    pub fn is_held(&self, id: ShardId) -> bool {
+        self.baton(id).is_held()
+    }
+
     /// The baton of `id`.
     #[inline]
-    pub fn baton(&self, id: ShardId) -> &Baton<T> {
+    pub(crate) fn baton(&self, id: ShardId) -> &Baton<T> {
         &self.cells[id.index()].baton
     }
 

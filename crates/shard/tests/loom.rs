@@ -185,20 +185,20 @@ fn leave_or_give(hold: &mut Hold<'_, Wish, ()>) {
 
 /// Asks for `id`. Meanwhile lends `lends` to any thread that asks for it. Returns when it holds both.
 fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
-    let (asked, wish) = Asked::new();
+    let (mut asked, wish) = Asked::new();
     if hold.enter_or_delegate(id, Delegated::new(Wish(wish))).is_some() {
         return;
     }
     let mut lent: Option<Asked> = None;
     let mut has_come = false;
     while !has_come || lent.is_some() {
-        if !has_come && asked.answer() == Answer::Given {
-            hold.accept(id, false);
+        if !has_come && let Answer::Given(given) = asked.answer() {
+            hold.accept(given);
             has_come = true;
         }
-        if let Some(back) = &lent {
-            if back.answer() == Answer::Given {
-                hold.accept(lends.expect("something was lent"), false);
+        if let Some(back) = &mut lent {
+            if let Answer::Given(given) = back.answer() {
+                hold.accept(given);
                 lent = None;
             }
         } else if let Some(lends) = lends.filter(|_| !has_come)

@@ -185,7 +185,7 @@ impl ThreadHost {
             return false;
         }
         let shards = &self.shared.shards;
-        let held = |id: &shard::ShardId| shards.baton(*id).is_held();
+        let held = |id: &shard::ShardId| shards.is_held(*id);
         match needs {
             Needs::Nothing => false,
             Needs::One(id) => held(id),

@@ -28,6 +28,7 @@ mod dialect;
 mod lane;
 mod line;
 mod log;
+mod mutant;
 mod record;
 mod recorder;
 mod slice;
@@ -39,7 +40,9 @@ pub use backlog::{Backlog, Found, Held, Reader};
 pub use boundary::Cut;
 pub use collector::{Closing, Collector};
 pub use dialect::{Dialect, RedisVersion};
-pub use log::{LaneEnds, Log, Mutant, Ticks, Watch};
+pub use log::{LaneEnds, Log, Ticks, Watch};
+#[cfg(loom)]
+pub use mutant::Mutant;
 pub use record::{Effect, Effects, NO_DB, Record, Unit, Units};
 pub use recorder::{Place, Recorder, Sink};
 pub use slice::{SharedSlice, Slice};

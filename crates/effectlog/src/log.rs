@@ -33,6 +33,7 @@ use std::sync::OnceLock;
 use crate::boundary::{Boundaries, Boundary, Cut};
 use crate::lane::{LaneEnd, LaneStart, lane};
 use crate::line::Line;
+use crate::mutant::{Mistake, Mutant};
 use crate::record::Record;
 use crate::recorder::{Place, Recorder, Sink, Switch};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
@@ -43,26 +44,6 @@ const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// After so many bytes a thread calls the [watch](Log::set_watch).
 const WATCH_BYTES: u64 = 256 * 1024;
-
-/// A deliberate defect. Tests check that the model checker finds it.
-#[doc(hidden)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
-    /// Nothing.
-    None,
-    /// A commit has no fence.
-    NoFenceAtCommit,
-    /// The collector has no fence.
-    NoFenceAtClose,
-    /// The collector has no fence if a cut has ended the slice.
-    NoFenceAfterCut,
-    /// A commit does not set `busy`.
-    NotBusy,
-    /// A stamp may be lower than those of the shards.
-    StampOfItsOwn,
-    /// The record is sent after `busy` is cleared.
-    SentTooLate,
-}
 
 /// A counter that advances with real time.
 pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -101,7 +82,7 @@ pub struct Log {
     accounts: Box<[Account]>,
     ticks: Ticks,
     watch: OnceLock<Watch>,
-    mutant: Mutant,
+    mistake: Mistake,
 }
 
 /// The sink of a thread's recorder.
@@ -118,12 +99,24 @@ impl Log {
     /// Creates a log for so many threads, which is off; a recorder for each thread; and the ends for a
     /// [`Collector`](crate::Collector). `ticks` advances with real time, as far as processor cores agree on it.
     pub fn new(threads: usize, ticks: Ticks) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
-        Log::with_mutant(threads, ticks, Mutant::None)
+        Log::with_mistake(threads, ticks, Mistake::default())
     }
 
-    /// Creates the same with a deliberate defect.
-    #[doc(hidden)]
-    pub fn with_mutant(threads: usize, ticks: Ticks, mutant: Mutant) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
+    /// Creates the same with a deliberate mistake.
+    #[cfg(loom)]
+    pub fn with_mutant(
+        threads: usize,
+        ticks: Ticks,
+        mutant: Option<Mutant>,
+    ) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
+        Log::with_mistake(threads, ticks, Mistake(mutant))
+    }
+
+    fn with_mistake(
+        threads: usize,
+        ticks: Ticks,
+        mistake: Mistake,
+    ) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         let log = Arc::new(Log {
             slice: Line::default(),
             is_on: AtomicBool::new(false),
@@ -133,7 +126,7 @@ impl Log {
             accounts: (0..threads).map(|_| Account::default()).collect(),
             ticks,
             watch: OnceLock::new(),
-            mutant,
+            mistake,
         });
         let (mut recorders, mut ends) = (Vec::new(), Vec::new());
         for thread in 0..threads {
@@ -237,7 +230,7 @@ impl Log {
     /// Ends slice `open`, unless it has already ended.
     pub(crate) fn end(&self, open: u64) {
         let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
-        if self.mutant == Mutant::NoFenceAfterCut {
+        if self.mistake.is(Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
         }
     }
@@ -245,7 +238,7 @@ impl Log {
     /// Whether a slice that has ended is complete: all its records were sent and will be received. If not, a thread is
     /// committing now. These are steps 1 and 2 of closing, see the head of this file.
     pub(crate) fn is_complete(&self) -> bool {
-        if !matches!(self.mutant, Mutant::NoFenceAtClose | Mutant::NoFenceAfterCut) {
+        if !self.mistake.is(Mutant::NoFenceAtClose) && !self.mistake.is(Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
         }
         let is_busy =
@@ -284,21 +277,21 @@ impl Track {
 impl Sink for Track {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place {
         let Track { log, thread, .. } = self;
-        let (ThreadSide { busy, sent_bytes }, mutant) = (&log.accounts[*thread].thread.0, log.mutant);
-        let met = if mutant == Mutant::StampOfItsOwn { 0 } else { after + 1 };
+        let (ThreadSide { busy, sent_bytes }, mistake) = (&log.accounts[*thread].thread.0, &log.mistake);
+        let met = if mistake.is(Mutant::StampOfItsOwn) { 0 } else { after + 1 };
         let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
         self.last_stamp = stamp;
         let sent = sent_bytes.load(Ordering::Relaxed) + record.byte_count() as u64;
-        if mutant != Mutant::NotBusy {
+        if !mistake.is(Mutant::NotBusy) {
             busy.store(true, Ordering::Relaxed);
         }
-        if mutant != Mutant::NoFenceAtCommit {
+        if !mistake.is(Mutant::NoFenceAtCommit) {
             fence(Ordering::SeqCst);
         }
         let place = Place { slice: log.slice.0.load(Ordering::Relaxed), stamp };
         // Within: a collector that sees that something is pending, and nobody busy, has it.
         sent_bytes.store(sent, Ordering::Relaxed);
-        if mutant == Mutant::SentTooLate {
+        if mistake.is(Mutant::SentTooLate) {
             busy.store(false, Ordering::Release);
         }
         self.lane.send(place, record);

@@ -105,7 +105,7 @@ impl<'t> Tx<'t> {
             self.complete(host);
         }
         let left = || self.hold.largest_of_entered(|shard| shard.ready.len() as u64);
-        debug_assert!(left() == 0, "a key came to be and nobody was told");
+        assert!(left() == 0, "a key came to be and nobody was told");
     }
 
     /// Whether leaving the shards has to publish something: messages, recorded effects, or which slices replies depend

@@ -85,7 +85,7 @@ impl LaneStart {
         if let Some(ring) = self.ring_with_room(needed) {
             let head = Head { record_bytes: bytes.len(), place }.encode();
             let pushed = ring.push_entire_slice(&head).and_then(|()| ring.push_entire_slice(bytes));
-            debug_assert!(pushed.is_ok(), "there was room");
+            assert!(pushed.is_ok(), "there was room");
         } else {
             let record = std::mem::take(record);
             let exemption = Exemption::new(Exempt::Journal, size_of::<Queued>());

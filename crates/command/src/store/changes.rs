@@ -115,7 +115,7 @@ impl Store<'_, '_> {
     pub fn effect(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() && !self.tx.is_silent {
             let is_written = |&id: &ShardId| self.tx.hold.shard(id).is_written;
-            debug_assert!(self.tx.hold.entered().iter().any(is_written), "of what shard is this a change?");
+            assert!(self.tx.hold.entered().iter().any(is_written), "of what shard is this a change?");
             self.tx.state(self.client.db, args);
         }
     }

@@ -11,23 +11,12 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use command::CommandId;
-use process::crash::{Doing, Reported, Serving};
+use process::crash::Reported;
 use process::system;
 use settings::{CRASH_LOG_ENABLED, PORT};
 
 use crate::shared::Shared;
-use crate::thread::ThreadHost;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
-
-impl Serving for ThreadHost {
-    fn doing(&self) -> Doing {
-        let client = self.current.as_ref().map(|session| {
-            let command = session.last_command.map(|id| id.0);
-            (session.client.id, session.client.db, command)
-        });
-        Doing { thread: self.id, client }
-    }
-}
 
 impl Reported for Shared {
     fn is_wanted(&self) -> bool {

@@ -352,7 +352,8 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
         .and_then(|()| {
             let mut thread = heap::as_fixed(|| Thread::new(index, shared, driver));
             thread.host.dealer = dealer;
-            crash::watch_thread(&raw const thread.host, || thread.run())
+            crash::watch_thread(index);
+            thread.run()
         });
     if let Err(error) = served {
         tracing::error!("thread {index} failed: {error}");

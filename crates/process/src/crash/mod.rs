@@ -82,27 +82,29 @@ struct Pipes {
 }
 
 thread_local! {
-    /// The state of this thread, if it runs commands.
-    static SERVING: Cell<Option<*const dyn Serving>> = const { Cell::new(None) };
+    /// What this thread does, if it runs commands.
+    static DOING: Doing = const {
+        Doing {
+            thread: AtomicI32::new(-1),
+            client: AtomicU64::new(0),
+            db: AtomicI32::new(0),
+            command: AtomicI32::new(-1),
+        }
+    };
     /// Whether this thread has an alternate stack, which must be large enough for a backtrace.
     static HAS_STACK: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread's crash is being reported.
     static HAS_CRASHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a thread is doing when it crashes.
-#[derive(Clone, Copy, Debug)]
-pub struct Doing {
-    /// The number of the thread.
-    pub thread: u16,
-    /// The client, its database, and its last command.
-    pub client: Option<(u64, u32, Option<u16>)>,
-}
-
-/// A thread that runs commands. A signal handler calls this, so it may only read numbers.
-pub trait Serving {
-    /// What the thread is doing now.
-    fn doing(&self) -> Doing;
+/// What a thread does. Only the thread itself uses this, and a signal handler that interrupts it.
+struct Doing {
+    /// The number of the thread; -1: it runs no commands.
+    thread: AtomicI32,
+    /// The client that is served (0: none), its database, and the last command that ran for it.
+    client: AtomicU64,
+    db: AtomicI32,
+    command: AtomicI32,
 }
 
 /// Reports crashes from now on, while `server` wants it.
@@ -146,13 +148,26 @@ pub fn take_alternate_stack() {
     HAS_STACK.set(is_taken);
 }
 
-/// Runs `serve`. If it crashes, the report says what `thread` was doing.
-pub fn watch_thread<T>(thread: *const dyn Serving, serve: impl FnOnce() -> T) -> T {
+/// Lets a report say that this thread, which runs commands, has this number.
+pub fn watch_thread(number: u16) {
     take_alternate_stack();
-    SERVING.set(Some(thread));
-    let served = serve();
-    SERVING.set(None);
-    served
+    DOING.with(|doing| doing.thread.store(i32::from(number), Ordering::Relaxed));
+}
+
+/// This thread runs a command for a client.
+#[inline]
+pub fn note_command(client: u64, db: u32, command: u16) {
+    DOING.with(|doing| {
+        doing.client.store(client, Ordering::Relaxed);
+        doing.db.store(db as i32, Ordering::Relaxed);
+        doing.command.store(i32::from(command), Ordering::Relaxed);
+    });
+}
+
+/// This thread serves no client for now.
+#[inline]
+pub fn note_no_client() {
+    DOING.with(|doing| doing.client.store(0, Ordering::Relaxed));
 }
 
 /// Writes to a page that may not be written: for `DEBUG SEGFAULT`.
@@ -226,24 +241,23 @@ fn note(signal: c_int, info: *mut libc::siginfo_t) {
     // SAFETY: there is room for the sixteen bytes of a name.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     NOTES.thread_name.iter().zip(name).for_each(|(stored, part)| stored.store(part, Ordering::Relaxed));
-    note_command();
+    note_doing();
     if HAS_STACK.get() {
         note_frames();
     }
 }
 
 /// Records what this thread was doing, if it runs commands.
-fn note_command() {
-    let Some(thread) = SERVING.get() else { return };
-    // SAFETY: the thread that `watch_thread` names lives as long as it serves, on this very thread, which stands still here. What was
-    // being changed may be read in disorder: then this handler is interrupted by a further crash, and the process ends.
-    let doing = unsafe { (*thread).doing() };
-    NOTES.thread.store(i32::from(doing.thread), Ordering::Relaxed);
-    if let Some((client, db, command)) = doing.client {
-        NOTES.client.store(client, Ordering::Relaxed);
-        NOTES.db.store(db as i32, Ordering::Relaxed);
-        NOTES.command.store(command.map_or(-1, i32::from), Ordering::Relaxed);
-    }
+fn note_doing() {
+    DOING.with(|doing| {
+        NOTES.thread.store(doing.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+        let client = doing.client.load(Ordering::Relaxed);
+        if client != 0 {
+            NOTES.client.store(client, Ordering::Relaxed);
+            NOTES.db.store(doing.db.load(Ordering::Relaxed), Ordering::Relaxed);
+            NOTES.command.store(doing.command.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    });
 }
 
 /// Records the addresses of the frames: those of the handler, then those of the crash.

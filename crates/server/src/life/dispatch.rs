@@ -371,6 +371,7 @@ impl Thread {
         // Not before: whoever reads that of another client may rely on the shards knowing, too.
         session.last_command = Some(command.id);
         let client = session.client;
+        process::crash::note_command(client.id, client.db, command.id.0);
         let started = self.host.accounting.lap();
         begin(self, started);
         if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {

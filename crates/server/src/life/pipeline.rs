@@ -125,6 +125,7 @@ impl Thread {
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
         let mut session = self.host.current.take().expect("the session is put back where it was");
+        process::crash::note_no_client();
         let took = self.host.accounting.lap().wrapping_sub(began);
         session.cost += self.host.workload.cost(took);
         session.takes_long = self.host.accounting.is_time_over();

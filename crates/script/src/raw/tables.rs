@@ -124,7 +124,9 @@ pub(super) unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
         return 0;
     }
     let length = length_of(lua);
-    lua.check_stack(SORT_SLOTS);
+    if !lua.check_stack(SORT_SLOTS) {
+        raise_text(lua, "stack overflow ()");
+    }
     let has_order = lua.kind(2) > ffi::LUA_TNIL;
     if has_order {
         lua.check_kind(2, ffi::LUA_TFUNCTION);

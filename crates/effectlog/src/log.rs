@@ -112,11 +112,7 @@ impl Log {
         Log::with_mistake(threads, ticks, Mistake(mutant))
     }
 
-    fn with_mistake(
-        threads: usize,
-        ticks: Ticks,
-        mistake: Mistake,
-    ) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
+    fn with_mistake(threads: usize, ticks: Ticks, mistake: Mistake) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         let log = Arc::new(Log {
             slice: Line::default(),
             is_on: AtomicBool::new(false),

@@ -218,10 +218,10 @@ fn records_that_met_are_in_order() {
 
 #[test]
 fn records_that_met_would_not_be_in_order() {
-    assert!(is_caught(|| who_meets_is_in_order(Some(Mutant::StampOfItsOwn), false)), "stamps of threads alone");
     assert!(
-        is_caught(|| who_meets_is_in_order(None, true)),
-        "a shard that is left before the commit"
+        is_caught(|| who_meets_is_in_order(Some(Mutant::StampOfItsOwn), false)),
+        "stamps of threads alone"
     );
+    assert!(is_caught(|| who_meets_is_in_order(None, true)), "a shard that is left before the commit");
     assert!(is_caught(|| who_only_read_is_in_order(Some(Mutant::StampOfItsOwn))), "stamps of threads alone");
 }

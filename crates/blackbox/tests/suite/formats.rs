@@ -92,7 +92,11 @@ fn a_native_snapshot_of_an_earlier_build_is_loaded() {
     check(client, "LPOP queue:default", "(nil)");
     check(client, "QUEUE RESUME queue:default", "(integer) 1");
     check(client, "LPOP queue:default", "\"{\\\"jid\\\":\\\"2\\\"}\"");
-    check(client, "QUEUE LIMIT queue:limited", "1) \"rate\"\n2) (integer) 5\n3) \"per_ms\"\n4) (integer) 1000");
+    check(
+        client,
+        "QUEUE LIMIT queue:limited",
+        "1) \"rate\"\n2) (integer) 5\n3) \"per_ms\"\n4) (integer) 1000",
+    );
     check(client, "SELECT 9", "OK");
     check(client, "GET nine", "\"9\"");
 }

@@ -198,7 +198,7 @@ impl DiskThread {
             }
             DiskOrder::Look => {}
             DiskOrder::Sync => self.is_asked = true,
-            DiskOrder::Spares(count) => self.wanted_spares = count,
+            DiskOrder::Spares(count) => self.wanted_spares = self.wanted_spares.max(count),
             DiskOrder::Base(next) => self.bases.push_back(next),
             DiskOrder::Mark => self.journal.iter().for_each(Journal::mark),
             DiskOrder::End => {

@@ -212,7 +212,12 @@ impl LogThread {
         let (progress, pressure) = (&self.progress, &self.progress.pressure);
         let pending_bytes = self.log.pending_bytes() + self.intake.unwritten_bytes();
         let is_late = !progress.is_refused() && pressure.is_late(self.policy, now_ms);
-        let is_full = is_late || pressure.is_too_much(pending_bytes) || self.is_tight(pending_bytes);
+        let is_tight = self.is_tight(pending_bytes);
+        if is_tight && let Some((journal, _)) = &self.open {
+            // All may be ready and still be too small, and nothing is written that would ask for more.
+            self.disk.want_spares(journal.spare_count() + 1);
+        }
+        let is_full = is_late || pressure.is_too_much(pending_bytes) || is_tight;
         let has_changed = if is_full { progress.note_full(now_ms) } else { pressure.set_full(false) };
         if has_changed {
             progress.wake_all();

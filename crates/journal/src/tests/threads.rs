@@ -11,7 +11,7 @@ use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
 use super::world::{BEGINNING, TUNING, folder, read};
 use crate::{
     Base, Beginning, Contents, Data, DiskOrders, DiskThread, Intake, Journal, LogThread, OnFailure, Order,
-    Policy, Progress, Refusal, Scan, Step, Verdict,
+    Policy, Progress, Refusal, Scan, Step, Tuning, Verdict,
 };
 
 /// Two threads that commit, and what writes what they do.
@@ -71,10 +71,14 @@ impl House {
 
     /// Begins a journal whose first slice is `first`.
     fn begin(&mut self, id: u64, first: u64, data: Data) {
+        self.begin_with(TUNING, (id, first), data);
+    }
+
+    fn begin_with(&mut self, tuning: Tuning, (id, first): (u64, u64), data: Data) {
         let lock = Arc::new(folder(&self.sim.disk()).lock().expect("nobody else has it"));
         let beginning = Beginning { id, slice: first - 1, data, ..BEGINNING };
         let opened =
-            Journal::create(lock, TUNING, self.progress.policy(), beginning).expect("the disk works");
+            Journal::create(lock, tuning, self.progress.policy(), beginning).expect("the disk works");
         let last = self.log.turn_on(first);
         self.orders.send(Order::Begin(last, Box::new(opened))).expect("it is there");
     }
@@ -233,6 +237,29 @@ fn what_is_committed_has_room() {
     house.commit(0);
     house.settle();
     assert!(!house.progress.is_full(), "there is another segment");
+}
+
+/// Behind a new base the log is short, and so are new segments. All that is kept ready may be less than what must be left in the
+/// long segment that is still written.
+#[test]
+fn short_segments_behind_a_long_one_hold_nobody_up() {
+    let mut house = House::new(1, Policy::No);
+    house.begin_with(Tuning { segment_bytes: 1 << 20, ..TUNING }, (7, 1), Data::None);
+    let write = |house: &mut House| {
+        house.recorders[0].push(0, &[b"ECHO", &[b'x'; 4000]]);
+        house.last_stamp = house.recorders[0].commit(house.last_stamp).expect("it is on").stamp;
+        house.progress.nudge(|| 1);
+        house.settle();
+        assert!(!house.progress.is_full(), "commands wait");
+    };
+    (0..1500).for_each(|_| write(&mut house));
+    for _ in 0..500 {
+        let cut = house.log.cut();
+        house.settle();
+        let base = Base { slice: cut.slice(), position: cut.end().expect("it was closed"), file: None };
+        house.disk.set_base(base, 0, Box::new(|outcome| outcome.expect("the disk works")));
+        write(&mut house);
+    }
 }
 
 /// Who commits notices that the log thread is away, and that is over when the log thread has written everything.

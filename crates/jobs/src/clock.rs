@@ -42,10 +42,13 @@ fn follow_in(store: &mut Store, shard: ShardId) {
     }
 }
 
-/// The same for all databases of a shard. If they are not ours to change (`is_ours`), another server sees to them.
+/// The same for all databases of a shard that were used: others have no times. If they are not ours to change (`is_ours`), another server sees to them.
 pub(crate) fn follow_all(tx: &mut Tx, shard: ShardId, is_ours: bool) {
     let ahead_ms = tx.now - tx.steady;
-    for db in (0..).take(tx.hold.shard(shard).dbs.len()) {
+    for db in 0..tx.hold.shard(shard).dbs.len() as u32 {
+        if tx.hold.shard(shard).dbs.used(db as usize).is_none() {
+            continue;
+        }
         match is_ours {
             true => follow_in(&mut Store::new(tx, Client::internal(db, Proto::Resp2)), shard),
             false => _ = tx.hold.shard_mut(shard).dbs[db as usize].note_clock(ahead_ms),

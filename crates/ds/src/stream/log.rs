@@ -14,12 +14,13 @@ use super::StreamLimits;
 use super::group::Group;
 use super::id::StreamId;
 use super::node::{Fields, NODE_BYTES_MAX, StreamNode};
-use crate::mover::{Mover, Place, move_small_map};
+use crate::mover::{Mover, Place, move_box, move_small_map};
 
 /// The entries of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    nodes: BTreeMap<StreamId, StreamNode>,
+    /// In boxes, because a map makes room for eleven at once, and most streams have one or two.
+    nodes: BTreeMap<StreamId, Box<StreamNode>>,
     len: usize,
     /// The largest id ever used; new entries get larger ones.
     pub last_id: StreamId,
@@ -66,6 +67,7 @@ impl Log {
         move_small_map(&mut self.nodes, mover);
         let from = StreamId { ms: place.part as u64, seq: place.item as u64 };
         for (id, node) in self.nodes.range_mut(from..) {
+            move_box(node, mover);
             node.relocate(mover);
             if !mover.has_time()
                 && let Some(next) = id.next()
@@ -138,7 +140,7 @@ impl Log {
                 if let Some(mut full) = full {
                     full.get_mut().finish();
                 }
-                self.nodes.insert(id, StreamNode::new(id, pairs));
+                self.nodes.insert(id, Box::new(StreamNode::new(id, pairs)));
             }
         }
         self.note_added(id);
@@ -310,7 +312,7 @@ impl Log {
             }
             None => return self.len,
         };
-        let live = |nodes: btree_map::Range<'_, StreamId, StreamNode>| -> Option<usize> {
+        let live = |nodes: btree_map::Range<'_, StreamId, Box<StreamNode>>| -> Option<usize> {
             let mut nodes = nodes.map(|(_, node)| node.live_count());
             let count = nodes.by_ref().take(nodes_max).sum();
             nodes.next().is_none().then_some(count)
@@ -333,8 +335,9 @@ impl Log {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let of_nodes: usize = self.nodes.values().map(StreamNode::memory_bytes).sum();
-        of_nodes + self.nodes.len() * size_of::<(StreamId, StreamNode)>()
+        let of_nodes: usize =
+            self.nodes.values().map(|node| size_of::<StreamNode>() + node.memory_bytes()).sum();
+        of_nodes + self.nodes.len() * size_of::<(StreamId, Box<StreamNode>)>()
     }
 
     /// Panics if the log is inconsistent; for tests.
@@ -378,7 +381,7 @@ fn trim_node(node: &mut StreamNode, keep: Keep, len: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     /// Nodes that neither end has reached.
-    nodes: btree_map::Range<'a, StreamId, StreamNode>,
+    nodes: btree_map::Range<'a, StreamId, Box<StreamNode>>,
     start: StreamId,
     end: StreamId,
     /// The node that the front has reached, and the offset in it.
@@ -421,7 +424,7 @@ impl DoubleEndedIterator for Entries<'_> {
             }
             // The last node may be the one that the front is in.
             let (node, at) = match self.nodes.next_back() {
-                Some((_, node)) => (node, node.entries_at()),
+                Some((_, node)) => (&**node, node.entries_at()),
                 None => self.front.take()?,
             };
             let in_range = |id| self.start <= id && id <= self.end;

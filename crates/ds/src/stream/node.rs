@@ -142,10 +142,10 @@ impl StreamNode {
         self.last = id;
     }
 
-    /// A full allocation grows by half, because there are many nodes; [`StreamNode::finish`] frees the excess.
+    /// A full allocation grows by a quarter, because there are many nodes; [`StreamNode::finish`] frees the excess.
     fn reserve(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
-            self.bytes.reserve_exact(bytes + self.bytes.len() / 2);
+            self.bytes.reserve_exact(bytes + self.bytes.len() / 4);
         }
     }
 

@@ -1,6 +1,11 @@
 //! Somebody sets the machine's clock, ahead or back, by hours.
 
+use command::Client;
+use resp::Proto;
+use shard::ShardId;
+
 use super::{World, set};
+use crate::clock::follow_all;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -131,4 +136,21 @@ fn a_database_that_is_new_here_follows_from_now_on() {
     assert_eq!(left_ms(&mut other, "active", "a"), Some(HOUR_MS + 5_000));
     let next = other.0.now + 300_000;
     other.check("ZSCORE {q}:jobs:cron minutes", &format!("$13 {next}"));
+}
+
+#[test]
+fn databases_without_keys_need_not_follow() {
+    let mut world = world();
+    world.say("SET key value");
+    let numbers: Vec<u32> = world.0.with_store(Client::internal(0, Proto::Resp2), |store| {
+        let shards: Vec<ShardId> = store.tx.hold.shards().ids().collect();
+        for shard in &shards {
+            follow_all(store.tx, *shard, true);
+            follow_all(store.tx, *shard, false);
+        }
+        let numbers =
+            |shard| store.tx.hold.shard(*shard).dbs.iter().map(|(number, _)| number).collect::<Vec<_>>();
+        shards.iter().flat_map(numbers).collect()
+    });
+    assert!(!numbers.is_empty() && numbers.iter().all(|number| *number == 0), "{numbers:?}");
 }

@@ -1,7 +1,5 @@
 //! Both sides of a connection, through the codec, with certificates of an own authority.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use proactor::{Codec, Heard, InputBuffer};

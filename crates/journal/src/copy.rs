@@ -14,14 +14,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use proactor::{Disk, Open};
+use proactor::{Disk, DiskFile, Open};
 
 use crate::check::BASES_MAX;
-use crate::error::{Error, Trouble};
+use crate::error::{Error, ErrorKind, Trouble};
 use crate::folder::{Folder, LockedFolder};
 use crate::journal::Journal;
 use crate::life::{Beginning, Data};
-use crate::manifest::{Base, Manifest};
+use crate::manifest::Base;
 use crate::reading::Reading;
 use crate::scan::{End, Rest, Scanned};
 use crate::segment::Tuning;
@@ -75,7 +75,7 @@ impl Copying {
         }
     }
 
-    fn copy_once(
+    pub(crate) fn copy_once(
         &self,
         from: &Folder,
         reading: &mut Reading,
@@ -93,7 +93,7 @@ impl Copying {
             data: Data::Coming,
         };
         let (journal, mut writer) = Journal::create(Arc::clone(to), self.tuning, Policy::No, beginning)?;
-        let file = self.copy_base(from, manifest, to)?;
+        let file = self.copy_base(from, reading, to)?;
         let (mut slices, mut last_ms, mut is_confirmed) = (0, 0, false);
         while let Some(scanned) = reading.next_slice()? {
             watch(&scanned);
@@ -116,22 +116,31 @@ impl Copying {
         Ok(Copied { has_base, slices, is_confirmed, end, rest })
     }
 
-    /// Copies the base with its further files; returns its new name.
+    /// Copies the base with its further files; returns its new name. All of them are opened first: a base that is
+    /// replaced from then on is still whole.
     fn copy_base(
         &self,
         from: &Folder,
-        manifest: &Manifest,
+        reading: &Reading,
         to: &Arc<LockedFolder>,
     ) -> Result<Option<String>, Error> {
-        let Some(old) = &manifest.base.file else { return Ok(None) };
-        let new = format!("base-{:016x}-{}.rdb", self.id, manifest.base.slice);
+        let base = &reading.manifest().base;
+        let Some(old) = &base.file else { return Ok(None) };
+        let new = format!("base-{:016x}-{}.rdb", self.id, base.slice);
         let beside = format!("{old}.");
-        copy_file(from.disk(), &from.path().join(old), &to.path().join(&new))?;
-        for name in from.names()? {
-            if let Some(rest) = name.strip_prefix(&beside) {
-                let path = to.path().join(format!("{new}.{rest}"));
-                copy_file(from.disk(), &from.path().join(&name), &path)?;
-            }
+        let mut sources = Vec::new();
+        for name in from.names()?.iter().filter(|name| *name == old || name.starts_with(&beside)) {
+            let path = from.path().join(name);
+            let file = from.disk().open(&path, Open::Read).map_err(Error::io(&path, "open it"))?;
+            sources.push((path, file, format!("{new}{}", &name[old.len()..])));
+        }
+        // Some of its files may have been removed before they were listed, and nothing else would tell.
+        if reading.is_outdated()? {
+            let (what, way_out) = ("the journal has another base by now", "copy it again");
+            return Err(Error::new(ErrorKind::Damaged, &from.path().join(old), what, way_out));
+        }
+        for (path, source, name) in sources {
+            copy_bytes(from.disk(), (&path, &source), &to.path().join(name))?;
         }
         Ok(Some(new))
     }
@@ -156,6 +165,10 @@ fn in_files(trouble: Trouble) -> Error {
 /// Copies a file, replacing an existing one. Its bytes are durable, but not its name.
 pub(crate) fn copy_file(disk: &Disk, from: &Path, to: &Path) -> Result<u64, Error> {
     let source = disk.open(from, Open::Read).map_err(Error::io(from, "open it"))?;
+    copy_bytes(disk, (from, &source), to)
+}
+
+fn copy_bytes(disk: &Disk, (from, source): (&Path, &DiskFile), to: &Path) -> Result<u64, Error> {
     let target = disk.open(to, Open::Empty).map_err(Error::io(to, "make it"))?;
     let mut bytes = vec![0; COPY_BYTES];
     let mut offset = 0;

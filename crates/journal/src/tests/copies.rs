@@ -7,8 +7,8 @@ use proactor::{Disk, Open, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::{
-    Base, Contents, Copied, Copying, Error, ErrorKind, Folder, Journal, LockedFolder, Policy, Scan, Scanned,
-    Verdict, Writer, check,
+    Base, Contents, Copied, Copying, Error, ErrorKind, Folder, Journal, LockedFolder, Policy, Reading, Scan,
+    Scanned, Verdict, Writer, check,
 };
 
 fn append(journal: &Journal, writer: &mut Writer, count: usize) {
@@ -121,6 +121,23 @@ fn an_original_may_go_on() {
         let (first, last) = (slices[0].slice.number, slices[slices.len() - 1].slice.number);
         assert!([8, 24].contains(&first) && last >= 20, "{first} to {last}");
     }
+}
+
+/// Its parts are removed one by one: those that are left when it is copied are no base.
+#[test]
+fn a_base_that_is_being_removed_is_not_copied() {
+    let disk = SimDisk::new(1).disk();
+    let (journal, mut writer) = original(&disk);
+    let mut reading = Reading::begin(&folder(&disk), None).unwrap();
+    let former = reading.manifest().base.file.clone().unwrap();
+    append(&journal, &mut writer, 3);
+    set_base(&disk, &journal, &writer);
+    put(&disk, &former);
+    let copying = Copying { id: 0xc0b1, until_unix_ms: None, tuning: TUNING };
+    let error = copying.copy_once(&folder(&disk), &mut reading, &target(&disk), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("has another base by now"), "{error}");
+    assert!(reading.is_outdated().unwrap(), "it is tried again");
+    assert_eq!(target(&disk).contents().unwrap(), Contents::Nothing);
 }
 
 #[test]

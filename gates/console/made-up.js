@@ -664,7 +664,7 @@ Object.assign(checks, {
 
   "says that a queue is gone": on("busy", { away: true }, async (page, mock, url) => {
     await page.goto(`${url}#queue=0:${Buffer.from("queue:gone").toString("base64")}`);
-    await sees(page, "#queue .problem", /no such queue/);
+    await sees(page, "#queue .problem >> nth=0", /no such queue/);
     assert.equal(await text(page, "#queue-title"), "queue:gone");
     assert.match(await text(page, "#how"), /^The server is well/);
   }),

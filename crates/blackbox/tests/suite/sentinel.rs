@@ -13,7 +13,8 @@ use resp::Value;
 use transcript::{Runner, Socket};
 
 const SENTINELS: usize = 3;
-const DOWN_AFTER_MS: u32 = 500;
+/// As the page for operators recommends. With less, Sentinels on a busy machine take the new primary for down, too.
+const DOWN_AFTER_MS: u32 = 2000;
 /// Number of elements that are written before anything changes.
 const KEPT_MIN: i64 = 50;
 /// How long a client waits for a server that has stopped.
@@ -53,8 +54,10 @@ impl Node {
         self.server.replace(start(&[&self.file, "--port", &self.port.to_string()]));
     }
 
+    /// Whether it has this role. Sentinel closes all connections when it changes the role: then it is not known.
     fn is(&self, role: &str) -> bool {
-        self.client().info("replication", "role") == role
+        let shown = self.client().try_show("INFO replication");
+        shown.is_some_and(|shown| shown.contains(&format!("role:{role}")))
     }
 }
 
@@ -272,7 +275,8 @@ fn a_fault_that_ends_at_the_election_loses_nothing_that_all_replicas_acknowledge
             eventually("the old one is told", || nodes[primary].is("slave"));
             primary = elected;
             watch.settle(2);
-            eventually("writes go on", || nodes[primary].client().show("SET again 1") == "OK");
+            let is_written = || nodes[primary].client().try_show("SET again 1").as_deref() == Some("OK");
+            eventually("writes go on", is_written);
             drop(writing);
             writers.into_iter().map(|writer| writer.join().expect("it ends")).collect()
         });

@@ -10,6 +10,9 @@
 //! - **Nothing that was read is lost** (under the same condition): what a client read on a server that said that it is
 //!   the primary is there in the end, also if that server had just been restarted.
 //!
+//! In half of the tests a primary that dies comes back as the primary, with its journal, as under a supervisor that is
+//! faster than Sentinel. Its replicas follow it again, although it refuses to show its data until they have them.
+//!
 //! The replica to promote is chosen like Sentinel does: one that reports that it may be promoted (`slave_priority`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +87,8 @@ struct Fleet {
     is_up: Vec<bool>,
     parted: Vec<(usize, usize)>,
     keeps_all: bool,
+    /// What each server acknowledges is in its own journal, too, so that it may come back as the primary.
+    restarts: bool,
     actors: Vec<Actor>,
     keys: usize,
     account: Account,
@@ -92,6 +97,8 @@ struct Fleet {
     acknowledged_writes: usize,
     promotions: usize,
     handovers: usize,
+    /// How often a primary came back as the primary.
+    restarted: usize,
     /// The last server that was told to become the primary. It may have done so without replying.
     chosen: usize,
     is_quiet: bool,
@@ -171,14 +178,14 @@ impl Stage for Fleet {
 }
 
 impl Fleet {
-    fn new(mut entropy: Entropy) -> Fleet {
+    fn new(mut entropy: Entropy, restarts: bool) -> Fleet {
         let mut setups = Vec::new();
         let count = 2 + entropy.below(3) as usize;
-        let keeps_all = entropy.one_in(2);
+        let keeps_all = restarts || entropy.one_in(2);
         // Replies wait until replicas have the changes on their disks. All servers have a journal, and require that.
         let is_durable = entropy.one_in(3);
-        let syncs: &[Sync] =
-            &[Sync::Always, Sync::EverySecond, Sync::Never][..if is_durable { 2 } else { 3 }];
+        let sync_count = if restarts { 1 } else { 3 - usize::from(is_durable) };
+        let syncs = &[Sync::Always, Sync::EverySecond, Sync::Never][..sync_count];
         for number in 0..count {
             let mut setup = Setup::any(&mut entropy);
             setup.threads = setup.threads.min(3);
@@ -186,7 +193,8 @@ impl Fleet {
             setup.script_trusted_after = setup.script_trusted_after.max(1_000);
             setup.replicates = true;
             let sync = syncs[entropy.below(syncs.len() as u64) as usize];
-            setup.journal = (is_durable || entropy.one_in(2)).then(|| Journal::any(&mut entropy, sync));
+            let has_journal = restarts || is_durable || entropy.one_in(2);
+            setup.journal = has_journal.then(|| Journal::any(&mut entropy, sync));
             setup.more = more(&mut entropy, keeps_all, count);
             setup.more.extend(is_durable.then(|| "--repl-sync-ack=durable".to_owned()));
             setup.more.push(format!("--replica-announce-ip={}", Machine::host_of(number)));
@@ -207,6 +215,7 @@ impl Fleet {
             is_up: vec![true; count],
             parted: Vec::new(),
             keeps_all,
+            restarts,
             actors: roles.map(Actor::new).into_iter().collect(),
             keys: 0,
             account: Account { is_kept: keeps_all, ..Account::default() },
@@ -214,6 +223,7 @@ impl Fleet {
             acknowledged_writes: 0,
             promotions: 0,
             handovers: 0,
+            restarted: 0,
             chosen: 0,
             is_quiet: false,
         }
@@ -485,13 +495,14 @@ impl Fleet {
             2 => self.join(),
             // If nothing may be lost, no server dies until another one has everything again.
             3 | 4 if !self.keeps_all || self.is_whole() => {
-                let number = self.world.below(self.count);
+                let of_all = self.world.below(self.count);
+                let number = if self.restarts && self.world.one_in(2) { self.primary } else { of_all };
                 self.die(number);
-                if number == self.primary {
+                if number == self.primary && !(self.restarts && self.world.one_in(2)) {
                     self.promote();
                 }
             }
-            5 => self.come_back_as_replicas(),
+            5 => self.come_back_if_allowed(),
             6 => self.promote(),
             7 => self.hand_over(),
             _ => {
@@ -501,9 +512,13 @@ impl Fleet {
         }
     }
 
-    /// Starts the dead servers again. A primary that died and was not replaced must keep nothing that it promised, unless it has a journal.
-    fn come_back_as_replicas(&mut self) {
+    /// Starts the dead servers again, unless one is the primary, of which nothing may be lost, and has no journal that
+    /// has all.
+    fn come_back_if_allowed(&mut self) {
         if self.is_up[self.primary] || !self.keeps_all {
+            self.come_back();
+        } else if self.restarts {
+            self.restarted += 1;
             self.come_back();
         }
     }
@@ -513,6 +528,9 @@ impl Fleet {
         self.world.stop_cuts();
         self.world.let_stalls_take_time(false);
         self.join();
+        if self.restarts {
+            self.come_back_if_allowed();
+        }
         for _ in 0..20 {
             if self.is_up[self.primary] {
                 break;
@@ -576,8 +594,8 @@ impl Fleet {
     }
 }
 
-fn simulate(entropy: Entropy) -> [usize; 3] {
-    let mut fleet = Fleet::new(entropy);
+fn simulate(entropy: Entropy, restarts: bool) -> [usize; 4] {
+    let mut fleet = Fleet::new(entropy, restarts);
     fleet.unite();
     let stalls_take_time = fleet.world.one_in(2);
     for _ in 0..2 {
@@ -591,15 +609,26 @@ fn simulate(entropy: Entropy) -> [usize; 3] {
         fleet.unite();
         fleet.compare();
     }
-    [fleet.acknowledged_writes, fleet.promotions, fleet.handovers]
+    [fleet.acknowledged_writes, fleet.promotions, fleet.handovers, fleet.restarted]
+}
+
+fn simulate_all(name: &str, restarts: bool) {
+    let mut sums = [0; 4];
+    for_each_seed(name, 20, |entropy| {
+        sums.iter_mut().zip(simulate(entropy, restarts)).for_each(|(sum, count)| *sum += count);
+    });
+    let [writes, promotions, handovers, restarted] = sums;
+    println!(
+        "{writes} replies, {promotions} promotions, {handovers} of them by FAILOVER; {restarted} came back as primaries"
+    );
 }
 
 #[test]
 fn servers_that_replace_each_other_have_the_same_and_lose_nothing_that_was_acknowledged() {
-    let mut sums = [0; 3];
-    for_each_seed("servers", 20, |entropy| {
-        sums.iter_mut().zip(simulate(entropy)).for_each(|(sum, count)| *sum += count);
-    });
-    let [writes, promotions, handovers] = sums;
-    println!("{writes} replies, {promotions} promotions, {handovers} of them by FAILOVER");
+    simulate_all("servers", false);
+}
+
+#[test]
+fn primaries_that_come_back_as_primaries_are_followed_and_lose_nothing() {
+    simulate_all("restarted servers", true);
 }

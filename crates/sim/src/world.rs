@@ -39,6 +39,8 @@ pub struct World {
     stalls_take_time: bool,
     /// Number of events so far.
     pub event: u64,
+    /// The request whose reply the test waits for.
+    awaited: Request,
     /// How often a thread was interrupted.
     pub interruptions: u64,
     /// Number of saves and checkpoints that began in the background.
@@ -67,6 +69,7 @@ impl World {
             machines: vec![machine],
             stalls_take_time: setup.stalls_take_time,
             event: 0,
+            awaited: Request::new(),
             interruptions: 0,
             saves: 0,
             life: 0,
@@ -228,7 +231,9 @@ impl World {
         self.event += 1;
         if self.event >= EVENTS_MAX {
             let stacks: Vec<_> = self.stacks().map(|stack| (stack.kind, stack.pause)).collect();
-            panic!("the world is stuck at {} ns: {stacks:?}", self.now_ns());
+            let awaited = self.awaited.join(&b' ');
+            let (now_ns, awaited) = (self.now_ns(), awaited.escape_ascii());
+            panic!("the world is stuck at {now_ns} ns, waiting for \"{awaited}\": {stacks:?}");
         }
         self.move_on(end_ns);
         for number in 0..self.machines.len() {
@@ -397,8 +402,10 @@ impl World {
     /// Sends a request and waits for its reply, whatever else happens meanwhile.
     pub fn call(&mut self, client: &mut Client, request: &Request) -> Value {
         client.send(request);
+        self.awaited.clone_from(request);
         loop {
             if let Some(reply) = self.pump(client).pop() {
+                self.awaited.clear();
                 return reply;
             }
             assert!(!client.has_ended, "the server closed the connection");

@@ -20,6 +20,8 @@ impl Thread {
     pub(crate) fn answer(&mut self, question: Question) {
         let Question { asker, subject, number } = question;
         debug_assert_eq!(number, self.host.answered + 1, "all threads get all questions in the same order");
+        // Before anything runs for it: a command that gives way answers the next questions.
+        self.host.answered = number;
         let part = match subject {
             Subject::List(listed) => Part::Lines(list(&mut self.host, &listed, asker.id, number)),
             Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id, number)),
@@ -45,7 +47,6 @@ impl Thread {
                 Part::Count(0)
             }
         };
-        self.host.answered = number;
         self.host.mailroom.answer(asker, part);
     }
 }
@@ -54,6 +55,7 @@ impl Thread {
 pub(crate) fn answer_within(host: &mut ThreadHost, question: Question) {
     let Question { asker, subject, number } = question;
     debug_assert_eq!(number, host.answered + 1, "all threads get all questions in the same order");
+    host.answered = number;
     let part = match subject {
         Subject::List(listed) => Part::Lines(list(host, &listed, asker.id, number)),
         Subject::Kill(filter) => Part::Count(kill_within(host, &filter, number)),
@@ -79,7 +81,6 @@ pub(crate) fn answer_within(host: &mut ThreadHost, question: Question) {
             Part::Count(0)
         }
     };
-    host.answered = number;
     host.mailroom.answer(asker, part);
 }
 
@@ -153,12 +154,17 @@ fn list(host: &mut ThreadHost, listed: &Listed, asker: u64, number: u64) -> Vec<
 
 /// Closes the clients of this thread that `filter` selects; the client that asks gets its reply first.
 fn kill(thread: &mut Thread, filter: &Filter, asker: u64, number: u64) -> u64 {
-    let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
-    let meant: Vec<ConnId> = unasked(&mut thread.host.connections, number).filter_map(is_meant).collect();
-    for &conn in &meant {
-        match thread.host.connections.session(conn) {
-            Some(session) if session.client.id == asker => session.close_after_reply = true,
-            _ => thread.close(conn, CloseMode::Now),
+    let mut meant = Vec::new();
+    for (conn, session) in unasked(&mut thread.host.connections, number) {
+        if takes(filter, session) {
+            // It does not leave while others are closed, which may run their commands.
+            session.close_after_reply = true;
+            meant.push((conn, session.client.id));
+        }
+    }
+    for &(conn, id) in &meant {
+        if id != asker {
+            thread.close(conn, CloseMode::Now);
         }
     }
     meant.len() as u64

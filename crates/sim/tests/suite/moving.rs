@@ -76,3 +76,30 @@ fn each_client_is_asked_once() {
     println!("{moves} moves");
     assert!(moves > 0);
 }
+
+/// The end of a pause runs what was postponed. While that gives way, the thread answers the questions after it.
+#[test]
+fn questions_are_answered_in_order_while_what_was_postponed_runs() {
+    for_each_seed("asked at the end of a pause", 60, |mut entropy| {
+        let entry = ENTRIES[entropy.below(3) as usize];
+        let setup = Setup::any(&mut entropy).with(2 + entropy.below(2), 4, entry);
+        let mut world = World::new(entropy, &setup);
+        let mut askers = [(); 2].map(|()| world.connect());
+        let mut writers: Vec<Client> = (0..CLIENTS).map(|_| world.connect()).collect();
+        for _ in 0..8 {
+            world.call(&mut askers[0], &request("CLIENT", ["PAUSE", "1000000", "WRITE"]));
+            for writer in &mut writers {
+                writer.send(&request("MULTI", [""; 0]));
+                (0..8).for_each(|key| writer.send(&request("INCR", [format!("k{key}")])));
+                writer.send(&request("EXEC", [""; 0]));
+            }
+            world.run_for(5, |_| {});
+            askers[0].send(&request("CLIENT", ["UNPAUSE"]));
+            (0..4).for_each(|_| askers[1].send(&request("CLIENT", ["LIST"])));
+            while askers.iter().chain(&writers).any(|client| client.unanswered() > 0) {
+                askers.iter_mut().chain(&mut writers).for_each(|client| drop(world.pump(client)));
+                world.step();
+            }
+        }
+    });
+}

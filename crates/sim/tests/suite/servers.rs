@@ -495,7 +495,8 @@ impl Fleet {
             2 => self.join(),
             // If nothing may be lost, no server dies until another one has everything again.
             3 | 4 if !self.keeps_all || self.is_whole() => {
-                let number = self.world.below(self.count);
+                let of_all = self.world.below(self.count);
+                let number = if self.restarts && self.world.one_in(2) { self.primary } else { of_all };
                 self.die(number);
                 if number == self.primary && !(self.restarts && self.world.one_in(2)) {
                     self.promote();

@@ -148,8 +148,9 @@ fn databases_without_keys_need_not_follow() {
             follow_all(store.tx, *shard, true);
             follow_all(store.tx, *shard, false);
         }
-        let numbers =
-            |shard| store.tx.hold.shard(*shard).dbs.iter().map(|(number, _)| number).collect::<Vec<_>>();
+        let numbers = |shard: &ShardId| -> Vec<u32> {
+            store.tx.hold.shard(*shard).dbs.iter().map(|(number, _)| number).collect()
+        };
         shards.iter().flat_map(numbers).collect()
     });
     assert!(!numbers.is_empty() && numbers.iter().all(|number| *number == 0), "{numbers:?}");

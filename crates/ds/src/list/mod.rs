@@ -10,8 +10,7 @@
 //! ```
 //!
 //! * A short list is one node, stored in the list itself. Its buffer just fits the first element and then grows in small steps, or
-//!   by half if the list is used as a queue. So do the next two nodes. A list with more of them gets full-size buffers; it keeps an
-//!   emptied one.
+//!   doubles if the list is used as a queue. A list that has outgrown one node gets full-size buffers; it keeps an emptied one.
 //! * An element too large for a node has one of its own.
 //! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
 //! * Nodes are never empty, except for a small one that the last pop leaves in a list for the next push. Neighbours
@@ -56,9 +55,6 @@ pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_M
 
 /// Larger buffers are not kept in an empty list.
 const EMPTY_BYTES_MAX: usize = 1024;
-
-/// A list of so many nodes gets full-size buffers for more, and keeps one of those. In a shorter one, they would be a large part of it.
-const FULL_SIZE_FROM: usize = 3;
 
 /// Bytes that a listpack takes beside its elements.
 const LISTPACK_FRAME_BYTES: usize = 7;
@@ -352,10 +348,10 @@ impl List {
         }
     }
 
-    /// Inserts an empty node at `at` with a buffer for a value: of full size in a list of several nodes, unless the value is too large.
+    /// Inserts an empty node at `at` with a buffer for a value: of full size unless it is the first node or the value is too large.
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
-        let buffer = if self.nodes.len() < FULL_SIZE_FROM || node::is_large(value_bytes) {
+        let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
             Box::new_uninit_slice(node::rounded_up(entry::entry_bytes(value_bytes)))
         } else {
             self.full_buffer()
@@ -376,9 +372,7 @@ impl List {
     }
 
     fn keep_spare(&mut self, buffer: node::Buffer) {
-        if self.nodes.len() < FULL_SIZE_FROM {
-            self.extras.take_spare();
-        } else if self.is_quicklist
+        if self.is_quicklist
             && let Ok(buffer) = buffer.try_into()
         {
             self.extras.get_mut().spare = Some(buffer);

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Pushing and popping at either end moves `start` or `end` and never the other elements, as long as there is room at that end. If
-//! there is none, but the buffer is at most two thirds full, the elements slide to the far side: after a slide at least half as many
-//! bytes can be pushed as were moved, so a queue that circulates in one buffer moves at most two bytes per byte pushed. If a fuller
-//! buffer has room at the other end, as that of a queue has, it grows by half. If it has none, elements were only added: it gets a
-//! little more room ([`grown`]), so that short lists waste little. Buffers whose elements fit in [`NODE_BYTES_MAX`] do not grow beyond it.
+//! there is none, but the buffer is at most half full, the elements slide to the far side: after a slide at least as many bytes can
+//! be pushed as were moved, so a queue that circulates in one buffer moves at most one byte per byte pushed. If a fuller buffer has
+//! room at the other end, as that of a queue has, it is doubled. If it has none, elements were only added: it gets a little more
+//! room ([`grown`]), so that short lists waste little. Buffers whose elements fit in [`NODE_BYTES_MAX`] do not grow beyond it.
 //!
 //! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
 //!
@@ -72,11 +72,6 @@ fn grown(needed: usize, length: usize) -> usize {
     }
     let step = (needed.next_power_of_two() / 8).max(1);
     needed.next_multiple_of(step).max(rounded_up(needed + length.max(ROOM_BYTES_MIN)))
-}
-
-/// Whether a buffer with so many bytes in use is empty enough for them to slide to its far side.
-fn slides(used: usize, capacity: usize) -> bool {
-    used <= capacity / 3 * 2
 }
 
 /// Approximate size of the allocator's block for this many bytes.
@@ -251,7 +246,7 @@ impl ListNode {
         self.has_space(value_bytes)
             && (capacity < NODE_BYTES_MAX
                 || self.room_bytes(end) >= entry::entry_bytes(value_bytes)
-                || slides(self.used_bytes(), capacity))
+                || self.used_bytes() <= capacity / 2)
     }
 
     fn room_bytes(&self, end: End) -> usize {
@@ -338,8 +333,8 @@ impl ListNode {
         let needed = used + length;
         let grown = if needed > capacity {
             grown(needed, length)
-        } else if !slides(used, capacity) && capacity < NODE_BYTES_MAX {
-            rounded_up(capacity + capacity / 2)
+        } else if used > capacity / 2 && capacity < NODE_BYTES_MAX {
+            2 * capacity
         } else {
             0
         };

@@ -409,23 +409,6 @@ fn a_queue_going_round_stays_in_its_buffer() {
 }
 
 #[test]
-fn a_queue_of_few_nodes_has_little_free_room() {
-    for len in [4, 8, 12, 20, 40] {
-        let mut list = List::new();
-        (0..len).for_each(|_| list.push(End::Head, &[b'j'; 550]));
-        let (mut sum, rounds) = (0, 1000);
-        for _ in 0..rounds {
-            list.push(End::Head, &[b'j'; 550]);
-            list.pop(End::Tail);
-            sum += list.memory_bytes();
-        }
-        list.debug_validate();
-        let percent = 100 * sum / rounds / (550 * len);
-        assert!(percent <= 200, "{len} elements take {percent} % of their size");
-    }
-}
-
-#[test]
 fn sparse_nodes_are_merged() {
     let mut list = List::new();
     for index in 0..10_000 {

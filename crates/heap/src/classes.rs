@@ -105,15 +105,6 @@ impl Class {
             .filter(move |class| class.bytes().is_multiple_of(align))
     }
 
-    /// Classes among which are all that this one may lend to.
-    pub(crate) fn borrowers(self) -> impl Iterator<Item = Class> {
-        let bytes = self.bytes();
-        (0..self.index())
-            .rev()
-            .map(|index| Class(index as u8))
-            .take_while(move |class| bytes - class.bytes() <= class.bytes() / LENT_PART)
-    }
-
     /// Size of a block in bytes.
     #[inline]
     pub(crate) fn bytes(self) -> usize {
@@ -198,7 +189,6 @@ mod tests {
             };
             let all = (number + 1..CLASSES).map(|other| Class::numbered(other as u8).bytes());
             assert_eq!(lenders, all.filter(|bytes| serves(*bytes)).collect::<Vec<_>>());
-            assert!(class.lenders().all(|lender| lender.borrowers().any(|borrower| borrower == class)));
         }
     }
 

@@ -4,8 +4,8 @@
 //! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::mail`]).
 //!
 //! The first slabs of a size are small, as few blocks of it may ever be needed, and there are many sizes. Before one of
-//! these sizes gets another slab, it *borrows* one of somewhat larger blocks that has room. That slab remains in its class,
-//! which says how long its blocks are, whatever was asked for.
+//! these sizes gets another slab, slabs of somewhat larger blocks *lend* what room they have: a slab's class says how
+//! long its blocks are, whatever was asked for.
 
 use std::ops::Range;
 use std::ptr;
@@ -24,8 +24,8 @@ const EMPTY_MAX: u32 = 4;
 const SMALL_SLABS_MAX: u16 = 16;
 /// In a small slab, at most this part is left over behind the last block. Otherwise, there are only large ones.
 const SMALL_SLAB_REST_PART: usize = 6;
-/// Slabs that are lent between two rounds, at about 50 ns each.
-const LOANS_MAX: u32 = 1 << 14;
+/// Blocks that are lent between two rounds, at about 10 ns more than others each.
+const LENT_MAX: u32 = 1 << 16;
 /// Posted blocks that are freed in one slice, at about 10 ns each.
 const SORTED_MAX: usize = 256;
 
@@ -46,15 +46,14 @@ static FULL: Slab = Slab {
 pub(crate) struct Local {
     region: &'static Region,
     id: u16,
-    /// Per class, the slab that blocks are allocated from. It may be one of a larger class, and is then also that one's
-    /// current slab or in its list.
+    /// Per class, the slab that blocks are allocated from.
     current: [&'static Slab; CLASSES],
-    /// Per class, the head of the list of other slabs with room, or without if they were lent.
+    /// Per class, the head of the list of other slabs with room.
     with_room: [u32; CLASSES],
     /// Per class, the number of small slabs.
     small_count: [u16; CLASSES],
-    /// Number of slabs that may still be lent before the next round.
-    loans_left: u32,
+    /// Number of blocks that may still be lent before the next round.
+    lent_left: u32,
     /// By size, the slabs without blocks.
     empty: [Empty; 2],
     /// Blocks that were posted to this heap and are not freed yet.
@@ -85,7 +84,7 @@ impl Local {
             current: [&FULL; CLASSES],
             with_room: [NONE; CLASSES],
             small_count: [0; CLASSES],
-            loans_left: LOANS_MAX,
+            lent_left: LENT_MAX,
             empty: [NO_SLABS; 2],
             arrived: ptr::null_mut(),
             outbox: Outbox::new(),
@@ -110,11 +109,11 @@ impl Local {
     /// Slow path of `allocate`: the current slab has no freed block, so the next fresh one is taken.
     fn allocate_fresh(&mut self, class: Class) -> *mut u8 {
         let slab = self.current[class.index()];
-        let (at, bytes) = (slab.fresh_at.load(Relaxed) as usize, class_of(slab).bytes());
-        if at + bytes > slab.bytes.load(Relaxed) as usize {
+        let at = slab.fresh_at.load(Relaxed) as usize;
+        if at + class.bytes() > slab.bytes.load(Relaxed) as usize {
             return self.allocate_in_another(class);
         }
-        slab.fresh_at.store((at + bytes) as u32, Relaxed);
+        slab.fresh_at.store((at + class.bytes()) as u32, Relaxed);
         slab.used.store(slab.used.load(Relaxed) + 1, Relaxed);
         // SAFETY: the block lies in the slab.
         unsafe { self.region.start(self.region.number(slab)).add(at) }.as_ptr()
@@ -124,40 +123,26 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn allocate_in_another(&mut self, class: Class) -> *mut u8 {
-        let has_room = self.change_slab(class) || self.borrow_slab(class) || self.take_slab(class);
-        if has_room { self.allocate(class) } else { ptr::null_mut() }
+        if self.change_slab(class) {
+            return self.allocate(class);
+        }
+        if let Some(lender) = self.lender(class) {
+            return self.allocate(lender);
+        }
+        if self.take_slab(class) { self.allocate(class) } else { ptr::null_mut() }
     }
 
-    /// Replaces the full current slab of a class with few slabs with one of somewhat larger blocks, which remains in its own class.
-    /// Returns false if there is none with room.
-    #[inline(never)]
-    fn borrow_slab(&mut self, class: Class) -> bool {
-        if self.small_count[class.index()] >= SMALL_SLABS_MAX || self.loans_left == 0 {
-            return false;
+    /// A class of somewhat larger blocks that has room where this class, of which there are few, would need another slab.
+    fn lender(&mut self, class: Class) -> Option<Class> {
+        if self.small_count[class.index()] >= SMALL_SLABS_MAX || self.lent_left == 0 {
+            return None;
         }
-        let lent = class.lenders().find_map(|lender| {
-            let current = self.current(lender).filter(|slab| has_room(slab));
-            let listed = self.with_room[lender.index()];
-            current
-                .or_else(|| (listed != NONE).then(|| self.region.slab(listed)).filter(|slab| has_room(slab)))
-        });
-        let Some(lent) = lent else { return false };
-        self.loans_left -= 1;
-        self.current[class.index()] = lent;
-        true
-    }
-
-    /// Takes a slab back that may have been lent.
-    #[cold]
-    #[inline(never)]
-    fn call_back(&mut self, slab: &'static Slab) {
-        let class = class_of(slab);
-        for borrower in class.borrowers() {
-            let current = &mut self.current[borrower.index()];
-            if ptr::eq(*current, slab) {
-                *current = &FULL;
-            }
-        }
+        let has_some = |lender: &Class| {
+            self.with_room[lender.index()] != NONE || has_room(self.current[lender.index()], *lender)
+        };
+        let lender = class.lenders().find(has_some)?;
+        self.lent_left -= 1;
+        Some(lender)
     }
 
     /// Replaces the full current slab with another one of its class that has room. Returns false if there is none.
@@ -167,18 +152,13 @@ impl Local {
         if !self.current[class.index()].free.load(Relaxed).is_null() {
             return true;
         }
-        loop {
-            let listed = self.with_room[class.index()];
-            if listed == NONE {
-                return false;
-            }
-            self.unlist(class, listed);
-            let slab = self.region.slab(listed);
-            if has_room(slab) {
-                self.current[class.index()] = slab;
-                return true;
-            }
+        let listed = self.with_room[class.index()];
+        if listed == NONE {
+            return false;
         }
+        self.unlist(class, listed);
+        self.current[class.index()] = self.region.slab(listed);
+        true
     }
 
     /// Replaces the full current slab with one without blocks. Returns false if there is none.
@@ -238,18 +218,12 @@ impl Local {
         }
     }
 
-    /// Moves a slab to the right list, unless it is the current one: it has no blocks any more, or has room again and is
-    /// in no list.
-    #[inline]
+    /// Moves a slab to the right list: it has no blocks any more, or has room again and is in no list.
     fn sort_slab(&mut self, slab: &'static Slab, used: u32) {
-        let class = class_of(slab);
-        if !ptr::eq(self.current[class.index()], slab) {
-            self.list_or_drop(slab, class, used);
+        let class = Class::numbered(slab.class.load(Relaxed));
+        if ptr::eq(self.current[class.index()], slab) {
+            return;
         }
-    }
-
-    #[inline(never)]
-    fn list_or_drop(&mut self, slab: &'static Slab, class: Class, used: u32) {
         let number = self.region.number(slab);
         if used > 0 {
             return self.list(class, number);
@@ -257,7 +231,6 @@ impl Local {
         if slab.place.load(Relaxed) == LISTED {
             self.unlist(class, number);
         }
-        self.call_back(slab);
         self.note_empty(class, number);
         let empty = &mut self.empty[self.region.size(number) as usize];
         if empty.count >= EMPTY_MAX {
@@ -301,13 +274,13 @@ impl Local {
         if slab.owner.load(Relaxed) != self.id || slab.used.load(Relaxed) == 0 {
             return None;
         }
-        let class = class_of(slab);
+        let class = Class::numbered(slab.class.load(Relaxed));
         (!ptr::eq(self.current[class.index()], slab)).then_some((slab, class))
     }
 
-    /// The current slab of this class, if there is one and it is not borrowed.
+    /// The current slab of this class, if there is one.
     pub(crate) fn current(&self, class: Class) -> Option<&'static Slab> {
-        Some(self.current[class.index()]).filter(|slab| !ptr::eq(*slab, &FULL) && class_of(slab) == class)
+        Some(self.current[class.index()]).filter(|slab| !ptr::eq(*slab, &FULL))
     }
 
     /// Stops or resumes allocating from an [own slab](Self::own_slab). A full slab stays as it is.
@@ -316,7 +289,6 @@ impl Local {
         match (slab.place.load(Relaxed), is_emptying) {
             (LISTED, true) => {
                 self.unlist(class, number);
-                self.call_back(slab);
                 slab.place.store(EMPTYING, Relaxed);
             }
             (EMPTYING, false) => self.list(class, number),
@@ -329,21 +301,20 @@ impl Local {
         for empty in &mut self.empty {
             empty.put_back(self.region, empty.count);
         }
-        for class in (0..CLASSES).map(|index| Class::numbered(index as u8)) {
-            let Some(slab) = self.current(class).filter(|slab| slab.used.load(Relaxed) == 0) else {
-                continue;
-            };
-            self.call_back(slab);
-            let number = self.region.number(slab);
-            self.note_empty(class, number);
-            self.region.put_back(number);
-            self.current[class.index()] = &FULL;
+        for index in 0..CLASSES {
+            let current = self.current[index];
+            if !ptr::eq(current, &FULL) && current.used.load(Relaxed) == 0 {
+                let number = self.region.number(current);
+                self.note_empty(Class::numbered(index as u8), number);
+                self.region.put_back(number);
+                self.current[index] = &FULL;
+            }
         }
     }
 
     /// Begins a round: puts slabs without blocks into the pool that were not needed since the last call.
     pub(crate) fn let_go_unneeded(&mut self) {
-        self.loans_left = LOANS_MAX;
+        self.lent_left = LENT_MAX;
         for empty in &mut self.empty {
             empty.put_back(self.region, empty.unneeded);
             empty.unneeded = empty.count;
@@ -352,11 +323,13 @@ impl Local {
 
     /// No longer allocates from the current slabs first, so that they can be emptied like the others.
     pub(crate) fn leave_current(&mut self) {
-        for class in (0..CLASSES).map(|index| Class::numbered(index as u8)) {
-            let Some(slab) = self.current(class).filter(|slab| slab.used.load(Relaxed) > 0) else { continue };
-            self.current[class.index()] = &FULL;
-            if has_room(slab) {
-                self.list(class, self.region.number(slab));
+        for index in 0..CLASSES {
+            let (class, current) = (Class::numbered(index as u8), self.current[index]);
+            if !ptr::eq(current, &FULL) && current.used.load(Relaxed) > 0 {
+                self.current[index] = &FULL;
+                if has_room(current, class) {
+                    self.list(class, self.region.number(current));
+                }
             }
         }
         self.let_go();
@@ -389,11 +362,11 @@ impl Local {
                 assert!(slab.used.load(Relaxed) > 0, "a heap that was wound up has no slabs without blocks");
                 slab.owner.store(self.id, Relaxed);
                 slab.place.store(UNLISTED, Relaxed);
-                let class = class_of(slab);
+                let class = Class::numbered(slab.class.load(Relaxed));
                 if self.region.size(number) == Size::Small {
                     self.small_count[class.index()] += 1;
                 }
-                if has_room(slab) {
+                if has_room(slab, class) {
                     self.list(class, number);
                 }
             }
@@ -468,15 +441,9 @@ impl Local {
     }
 }
 
-/// The class of a slab of this heap.
-fn class_of(slab: &Slab) -> Class {
-    Class::numbered(slab.class.load(Relaxed))
-}
-
-/// Whether a slab of this heap has room for a block.
-fn has_room(slab: &Slab) -> bool {
-    let has_fresh =
-        slab.fresh_at.load(Relaxed) as usize + class_of(slab).bytes() <= slab.bytes.load(Relaxed) as usize;
+/// Whether a slab of this heap and class has room for a block.
+fn has_room(slab: &Slab, class: Class) -> bool {
+    let has_fresh = slab.fresh_at.load(Relaxed) as usize + class.bytes() <= slab.bytes.load(Relaxed) as usize;
     has_fresh || !slab.free.load(Relaxed).is_null()
 }
 

@@ -4,15 +4,10 @@
 //! General allocators have four sizes per doubling and waste a tenth. Every multiple of 64 bytes is a size, for blocks that
 //! must be aligned to a cache line. Large blocks have a size for every KiB up to 32 KiB, then eight sizes per doubling.
 
-use crate::SMALL_ALIGN;
-
 /// Bytes of the largest small block.
 pub(crate) const SMALL_BYTES_MAX: usize = BANDS[2].last;
 /// Number of small size classes.
 pub(crate) const CLASSES: usize = BANDS[2].classes_before + BANDS[2].count();
-
-/// A block that is lent is larger than the one that was asked for by at most this part of that.
-const LENT_PART: usize = 4;
 
 /// A range of evenly spaced sizes, from `after + step` to `last`.
 struct Band {
@@ -95,16 +90,6 @@ impl Class {
         usize::from(self.0)
     }
 
-    /// The classes whose blocks may serve instead: at most a quarter larger, and as well aligned.
-    pub(crate) fn lenders(self) -> impl Iterator<Item = Class> {
-        let bytes = self.bytes();
-        let align = (1 << bytes.trailing_zeros()).min(SMALL_ALIGN);
-        (self.index() + 1..CLASSES)
-            .map(|index| Class(index as u8))
-            .take_while(move |class| class.bytes() - bytes <= bytes / LENT_PART)
-            .filter(move |class| class.bytes().is_multiple_of(align))
-    }
-
     /// Size of a block in bytes.
     #[inline]
     pub(crate) fn bytes(self) -> usize {
@@ -172,23 +157,6 @@ mod tests {
             let expected =
                 sizes.iter().position(|size| *size >= bytes).expect("the last one is large enough");
             assert_eq!(Class::of(bytes).index(), expected, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn lenders_have_somewhat_larger_blocks_that_are_as_well_aligned() {
-        for number in 0..CLASSES {
-            let class = Class::numbered(number as u8);
-            let lenders: Vec<usize> = class.lenders().map(Class::bytes).collect();
-            let serves = |bytes: usize| {
-                bytes > class.bytes()
-                    && bytes - class.bytes() <= class.bytes() / 4
-                    && (0..=SMALL_ALIGN.ilog2()).all(|bits| {
-                        bytes.is_multiple_of(1 << bits) || !class.bytes().is_multiple_of(1 << bits)
-                    })
-            };
-            let all = (number + 1..CLASSES).map(|other| Class::numbered(other as u8).bytes());
-            assert_eq!(lenders, all.filter(|bytes| serves(*bytes)).collect::<Vec<_>>());
         }
     }
 

@@ -3,9 +3,7 @@
 //! It owns slabs, each cut into blocks of one size, and allocates from the current slab of a size until that is full. A
 //! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::mail`]).
 //!
-//! The first slabs of a size are small, as few blocks of it may ever be needed, and there are many sizes. Before one of
-//! these sizes gets another slab, slabs of somewhat larger blocks *lend* what room they have: a slab's class says how
-//! long its blocks are, whatever was asked for.
+//! The first slabs of a size are small, as few blocks of it may ever be needed, and there are many sizes.
 
 use std::ops::Range;
 use std::ptr;
@@ -24,8 +22,6 @@ const EMPTY_MAX: u32 = 4;
 const SMALL_SLABS_MAX: u16 = 16;
 /// In a small slab, at most this part is left over behind the last block. Otherwise, there are only large ones.
 const SMALL_SLAB_REST_PART: usize = 6;
-/// Blocks that are lent between two rounds, at about 10 ns more than others each.
-const LENT_MAX: u32 = 1 << 16;
 /// Posted blocks that are freed in one slice, at about 10 ns each.
 const SORTED_MAX: usize = 256;
 
@@ -52,8 +48,6 @@ pub(crate) struct Local {
     with_room: [u32; CLASSES],
     /// Per class, the number of small slabs.
     small_count: [u16; CLASSES],
-    /// Number of blocks that may still be lent before the next round.
-    lent_left: u32,
     /// By size, the slabs without blocks.
     empty: [Empty; 2],
     /// Blocks that were posted to this heap and are not freed yet.
@@ -84,7 +78,6 @@ impl Local {
             current: [&FULL; CLASSES],
             with_room: [NONE; CLASSES],
             small_count: [0; CLASSES],
-            lent_left: LENT_MAX,
             empty: [NO_SLABS; 2],
             arrived: ptr::null_mut(),
             outbox: Outbox::new(),
@@ -126,23 +119,7 @@ impl Local {
         if self.change_slab(class) {
             return self.allocate(class);
         }
-        if let Some(lender) = self.lender(class) {
-            return self.allocate(lender);
-        }
         if self.take_slab(class) { self.allocate(class) } else { ptr::null_mut() }
-    }
-
-    /// A class of somewhat larger blocks that has room where this class, of which there are few, would need another slab.
-    fn lender(&mut self, class: Class) -> Option<Class> {
-        if self.small_count[class.index()] >= SMALL_SLABS_MAX || self.lent_left == 0 {
-            return None;
-        }
-        let has_some = |lender: &Class| {
-            self.with_room[lender.index()] != NONE || has_room(self.current[lender.index()], *lender)
-        };
-        let lender = class.lenders().find(has_some)?;
-        self.lent_left -= 1;
-        Some(lender)
     }
 
     /// Replaces the full current slab with another one of its class that has room. Returns false if there is none.
@@ -314,7 +291,6 @@ impl Local {
 
     /// Begins a round: puts slabs without blocks into the pool that were not needed since the last call.
     pub(crate) fn let_go_unneeded(&mut self) {
-        self.lent_left = LENT_MAX;
         for empty in &mut self.empty {
             empty.put_back(self.region, empty.unneeded);
             empty.unneeded = empty.count;

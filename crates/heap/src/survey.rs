@@ -10,7 +10,7 @@ use crate::region::{self, NOBODY, Size};
 pub struct SizeUse {
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// Blocks in use, including those that are lent to smaller sizes.
+    /// Blocks in use.
     pub blocks: u64,
     /// Small slabs.
     pub small_slabs: u64,

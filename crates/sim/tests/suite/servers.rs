@@ -512,8 +512,7 @@ impl Fleet {
         }
     }
 
-    /// Starts the dead servers again, unless one is the primary, of which nothing may be lost, and has no journal that
-    /// has all.
+    /// Starts the dead servers again. If one is the primary, and nothing may be lost, only if it may come back as such.
     fn come_back_if_allowed(&mut self) {
         if self.is_up[self.primary] || !self.keeps_all {
             self.come_back();

@@ -116,10 +116,7 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn allocate_in_another(&mut self, class: Class) -> *mut u8 {
-        if self.change_slab(class) {
-            return self.allocate(class);
-        }
-        if self.take_slab(class) { self.allocate(class) } else { ptr::null_mut() }
+        if self.change_slab(class) || self.take_slab(class) { self.allocate(class) } else { ptr::null_mut() }
     }
 
     /// Replaces the full current slab with another one of its class that has room. Returns false if there is none.

@@ -535,6 +535,28 @@ Object.assign(checks, {
     await sees(page, "#charts-at", /^at \d\d:\d\d:\d\d, /);
   }),
 
+  "asks again before the last question has told that it closed": on("busy", {}, async (page, mock) => {
+    await page.waitForSelector("#table tbody tr");
+    const ask = (answer) =>
+      page.evaluate((answer) => {
+        document.getElementById("confirm").close(answer);
+        document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "p", bubbles: true }));
+      }, answer);
+    await page.keyboard.press("/");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("p");
+    await page.waitForSelector("#confirm[open]");
+    await ask("no");
+    await ask("yes");
+    await until(() => mock.commands.length);
+    await page.keyboard.press("Enter");
+    await until(() => mock.commands.length === 2);
+    assert.deepEqual(
+      mock.commands.map(({ args }) => args.slice(0, 2).join(" ")),
+      ["QUEUE PAUSE", "QUEUE PAUSE"],
+    );
+  }),
+
   "says since when the server is away, and that it is back": on("busy", { away: true }, async (page, mock) => {
     await page.waitForSelector("#table tbody tr");
     mock.away = true;

@@ -272,9 +272,20 @@ function say(text, failed = false) {
   toastTimer = setTimeout(() => { toast.className = ""; put(toast, ""); put($("alert"), ""); }, failed ? 12_000 : 6000);
 }
 
+/**
+ * Who waits for the answer to the last question. A dialog tells that it closed some time after it closed: a key may have asked the
+ * next question by then.
+ */
+let asked;
+function answered() {
+  asked?.($("confirm").returnValue === "yes");
+  asked = undefined;
+}
+
 /** Asks before something is changed; true if it is to be done. */
 function confirmed({ title, text, yes, words, destroys = false }) {
   const dialog = $("confirm");
+  answered();
   put($("confirm-title"), title);
   put($("confirm-text"), text);
   put($("confirm-command"), words);
@@ -283,7 +294,7 @@ function confirmed({ title, text, yes, words, destroys = false }) {
   dialog.returnValue = "no";
   dialog.showModal();
   (destroys ? dialog.querySelector("[value=no]") : $("confirm-yes")).focus();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+  return new Promise((resolve) => { asked = resolve; });
 }
 
 /** The command as redis-cli would have it. */
@@ -1307,6 +1318,7 @@ function start() {
     pollCharts();
   }));
   document.addEventListener("keydown", pressed);
+  $("confirm").addEventListener("close", () => { if (!$("confirm").open) answered(); });
   document.addEventListener("selectionchange", noteSelection);
   addEventListener("popstate", follow);
   addEventListener("hashchange", follow);

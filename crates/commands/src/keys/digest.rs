@@ -59,7 +59,8 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
         ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
         ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
-            ds::num::format_f64_17g(score, &mut text);
+            // Without the sign of a zero, which small sets do not have: a large one may come back as such from a snapshot.
+            ds::num::format_f64_17g(score + 0.0, &mut text);
             xor(digest, &mixed([&member, &text]));
         }),
         ValueRef::Hash(hash) => {

@@ -115,6 +115,7 @@ impl Keeper {
         if self.journal.progress.refusal() == Refusal::Failed {
             self.journal.progress.set_refusal(Refusal::None, "");
         }
+        self.journal.lacks_copy.store(false, Ordering::Relaxed);
         if self.journal.is_first_base.swap(false, Ordering::Relaxed) {
             self.snapshots.note_superseded(&names(self.settings, self.disk));
             self.snapshots.progress.end();

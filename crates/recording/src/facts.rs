@@ -21,7 +21,13 @@ impl Journal {
         // In this order: what is kept only moves on, unless it begins anew at this moment.
         let first = self.is_streaming().then(|| self.backlog.first());
         let stream = (first, self.position());
-        replication::facts(primary, following, &self.synced, stream, settings, now_ms)
+        let mut facts = replication::facts(primary, following, &self.synced, stream, settings, now_ms);
+        if let Some(followed) = facts.followed.as_mut().filter(|_| self.lacks_copy(settings)) {
+            // Whoever waits for the link, or looks for one to promote, wants a server that keeps what it has.
+            (followed.is_up, followed.priority) = (false, 0);
+            followed.snapshot.get_or_insert_with(|| following.snapshot_progress());
+        }
+        facts
     }
 
     /// The journal's statistics, if it is on.

@@ -17,8 +17,8 @@ use journal::{
 use proactor::{Clock, Waker};
 use replication::{Following, RoleChange, Synced};
 use settings::{
-    APPENDFSYNC, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER,
-    Settings,
+    APPENDFSYNC, APPENDONLY, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS,
+    SYNC_NEVER, Settings,
 };
 
 use crate::opening::Begun;
@@ -65,6 +65,9 @@ pub struct Journal {
     pub is_scheduled: AtomicBool,
     /// Loading is complete only when the journal has its first base.
     pub(crate) is_first_base: AtomicBool,
+    /// What there is came as a copy, and the journal had something else: until it has a base with the copy, a start
+    /// loads that.
+    pub(crate) lacks_copy: AtomicBool,
     /// In a simulation: the process has ended because the journal cannot be written.
     pub(crate) has_ended: Arc<AtomicBool>,
 }
@@ -160,6 +163,7 @@ impl Journal {
             told_ms: AtomicU64::new(0),
             is_scheduled: AtomicBool::new(false),
             is_first_base: AtomicBool::new(false),
+            lacks_copy: AtomicBool::new(false),
             has_ended,
         };
         journal.obey_settings(settings);
@@ -305,7 +309,7 @@ impl Journal {
 
     /// The role has changed. All shards are held. What replicas lack of the data of a former primary is in doubt, until
     /// it has what its primary has.
-    pub fn note_role(&self, following: &Following, change: RoleChange) {
+    pub fn note_role(&self, following: &Following, change: RoleChange, settings: &Settings) {
         let former_end = (change == RoleChange::Demoted).then(|| self.log.slice().saturating_sub(1));
         self.synced.set_role(following.role(), former_end);
         let is_covered = || self.backlog.end_of(self.synced.slice()) == Some(self.position());
@@ -314,6 +318,13 @@ impl Journal {
             // It has not got what its primary has, and what there is counts after all.
             RoleChange::Promoted if self.synced.is_in_doubt() => self.doubt_all(),
             RoleChange::Demoted | RoleChange::Moved | RoleChange::Promoted => {}
+        }
+        if change == RoleChange::Promoted && self.lacks_copy(settings) {
+            let why = "the journal has not got the copy of the former primary yet";
+            tracing::warn!("{why}: until it has, a restart loads what was here before");
+            if policy(settings) == Policy::Always {
+                self.progress.set_refusal(Refusal::Failed, why);
+            }
         }
     }
 
@@ -328,6 +339,7 @@ impl Journal {
     pub fn begin_copy(&self, position: u64) {
         if self.is_on() {
             self.end();
+            self.lacks_copy.store(true, Ordering::Relaxed);
         }
         if self.log.is_on() {
             self.log.turn_off();
@@ -374,6 +386,12 @@ impl Journal {
     /// Whether loaded data still has to become the journal's first base.
     pub fn awaits_first_base(&self) -> bool {
         self.is_first_base.load(Ordering::Relaxed)
+    }
+
+    /// Whether the journal has not got the last full copy of a primary yet, so that a start would load what was here
+    /// before.
+    pub fn lacks_copy(&self, settings: &Settings) -> bool {
+        settings.is_on(APPENDONLY) && self.lacks_copy.load(Ordering::Relaxed)
     }
 
     /// Starts the two threads that write.

@@ -264,6 +264,11 @@ fn take_over(ctx: &mut Ctx) -> CommandResult {
             "ERR PSYNC FAILOVER is refused: {divergence} commands of the primary failed here, see master_link_divergence"
         )));
     }
+    if ctx.host.lacks_copy() && !is_forced {
+        return Err(CommandError::fixed(
+            "ERR PSYNC FAILOVER is refused: the journal here has not got the last full copy yet",
+        ));
+    }
     role::lead(&mut *ctx.host);
     Ok(())
 }

@@ -148,8 +148,9 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
         None => None,
     };
     if let Some(target) = target {
-        failover.set_state(State::Asking);
-        return role::follow(door, target);
+        // In this order: whoever reads that it asks finds a replica.
+        role::follow(door, target);
+        return failover.set_state(State::Asking);
     }
     if is_over {
         drop(under_way);

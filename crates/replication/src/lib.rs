@@ -105,6 +105,9 @@ pub trait Door {
     /// Whether the settings ask for a journal (`appendonly`).
     fn wants_journal(&self) -> bool;
 
+    /// Whether there is a journal that has not got the last full copy yet.
+    fn lacks_copy(&self) -> bool;
+
     /// The client as a replica.
     fn peer(&mut self) -> &mut Peer;
 

@@ -131,9 +131,13 @@ impl Servers {
         self.accept(replica)
     }
 
-    /// Waits until the primary counts its replica, and so accepts writes.
+    /// Waits until the primary counts its replica, and so accepts writes, and until that may take its place.
     fn accept(&mut self, replica: Server) -> Result<(), Failure> {
         until("writes are accepted", || order(&self.primary, "DEL none").is_ok())?;
+        until("it may be promoted", || {
+            order(&replica, "INFO replication")
+                .is_ok_and(|info| text(&info).contains("master_link_status:up"))
+        })?;
         self.replica = Some(replica);
         Ok(())
     }

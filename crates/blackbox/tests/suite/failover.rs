@@ -1,10 +1,11 @@
 //! `FAILOVER`: servers that hand over to each other while clients write, and the errors for requests that cannot succeed.
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use blackbox::replication::{Redis, expect_same, follow, is_up, redis};
-use blackbox::{Client, Server, Signal, check, eventually, text};
+use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
 use resp::Value;
 
 const CLIENTS: usize = 4;
@@ -321,4 +322,42 @@ fn an_order_that_cannot_be_carried_out_is_taken_back() {
     }
     check(&mut client, "GET k", "\"3\"");
     assert_eq!(client.info("stats", "sync_full"), "2", "its replicas went on where they were");
+}
+
+/// A replica with a new copy whose journal has no base yet would load older data after a restart. Nobody makes it the
+/// primary by mistake; who insists waits for the base before anything is acknowledged.
+#[test]
+fn a_copy_that_is_in_no_journal_yet_is_not_promoted() {
+    let scratch = Scratch::new("failover-base");
+    let first = darter(2, &["--repl-sync-replicas", "0"]);
+    check(&mut first.client(), "SET k new", "OK");
+    let data = scratch.path("data");
+    fs::create_dir(&data).expect("the folder can be made");
+    let durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", &data];
+    let mut second = darter(2, &durable);
+    check(&mut second.client(), "SET k old", "OK");
+    // Nothing can be created in there.
+    let (folder, away) = (format!("{data}/appendonlydir"), format!("{data}/away"));
+    fs::rename(&folder, &away).expect("it can be renamed");
+    fs::write(&folder, "").expect("a file can be written");
+    follow(&second, &first);
+    let mut client = second.client();
+    eventually("it has the copy", || client.show("GET k") == "\"new\"");
+    let facts = ["slave_priority", "master_link_status", "master_sync_in_progress"];
+    assert_eq!(facts.map(|fact| client.info("replication", fact)), ["0", "down", "1"]);
+    check(&mut first.client(), &format!("FAILOVER TO 127.0.0.1 {}", second.port()), "OK");
+    eventually("it is refused", || {
+        first.client().info("replication", "master_failover_state") == "no-failover"
+    });
+    assert_eq!(first.client().info("replication", "role"), "master");
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    let refused = client.show("SET k newer");
+    assert!(refused.starts_with("(error) MISCONF"), "{refused}");
+    fs::remove_file(&folder).expect("it can be removed");
+    fs::rename(&away, &folder).expect("it can be renamed");
+    eventually("it is written", || client.show("SET k newer") == "OK");
+    second.signal(Signal::KILL);
+    second.wait();
+    let again = darter(2, &durable);
+    check(&mut again.client(), "GET k", "\"newer\"");
 }

@@ -217,7 +217,9 @@ impl UringDriver {
         // A socket that is already gone needs neither.
         let _ = match mode {
             CloseMode::Reset => sys::reset_on_close(fd),
-            CloseMode::Now | CloseMode::AfterFlush => sys::shutdown(fd, Shutdown::Both),
+            // Not in both directions: what the ring receives until it is cancelled would open no window, and a peer that
+            // sends would wait for one until the kernel gives the connection up, a minute later. So it gets a reset.
+            CloseMode::Now | CloseMode::AfterFlush => sys::shutdown(fd, Shutdown::Write),
         };
         self.abandon(slot);
     }

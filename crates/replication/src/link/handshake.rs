@@ -83,8 +83,8 @@ impl Link {
     }
 
     fn ping_answered(&mut self, line: &[u8]) -> Result<(), LinkError> {
-        // A primary that wants a password first is there.
-        let alive: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
+        // A primary that wants a password first is there, and so is one whose disk takes nothing.
+        let alive: [&[u8]; 5] = [b"+", b"-NOAUTH", b"-NOPERM", b"-MISCONF", b"-ERR operation not permitted"];
         if !alive.iter().any(|start| line.starts_with(start)) {
             return Err(LinkError::Ping(shown(line)));
         }

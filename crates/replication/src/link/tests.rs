@@ -271,6 +271,8 @@ fn everything_a_replica_may_have_to_say() {
     let answers = b"-NOPERM this user has no permissions\r\n+OK\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n";
     let events = ["listening-port: -ERR a", "ip-address: -ERR b", "capa: -ERR c"];
     check(&all, &[answers], &events, &format!("PING|AUTH secret|{introduced}PSYNC ? -1|"));
+    let answers = b"-MISCONF Errors writing to the AOF file\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
+    check(&all, &[answers], &[], &format!("PING|AUTH secret|{introduced}PSYNC ? -1|"));
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
     let answers = format!("+PONG\r\n{wrong}\r\n");
     check_error(&all, &[answers.as_bytes()], &format!("Unable to AUTH to MASTER: {wrong}"));

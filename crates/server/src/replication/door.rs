@@ -66,6 +66,10 @@ impl Door for ThreadHost {
         self.shared.settings.is_on(APPENDONLY)
     }
 
+    fn lacks_copy(&self) -> bool {
+        self.shared.journal.lacks_copy(&self.shared.settings)
+    }
+
     fn peer(&mut self) -> &mut Peer {
         self.session().replica.get_or_insert_default()
     }

@@ -131,7 +131,7 @@ fn drop_replicas(thread: &mut Thread, role: u64) {
 /// Tells all threads, while all shards are held, that the role has changed, and makes replies wait or not wait, as that
 /// role requires.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
-    shared.journal.note_role(&shared.following, change);
+    shared.journal.note_role(&shared.following, change, &shared.settings);
     shared.judge_quorum(shared.machine.clock.monotonic_ms());
     let role = shared.following.version();
     shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
